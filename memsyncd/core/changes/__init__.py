@@ -1,0 +1,1 @@
+"""What changed, and when to look: debounce, snapshot, diff."""

@@ -1,0 +1,82 @@
+"""Is this text the name of a note or folder in a workspace? The one door through which a path's text must pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memsyncd.errors import PathRefused
+
+MEMORY_FILE = "MEMORY.md"
+MEMORY_FOLDER = ".memories"
+NOTE_SUFFIXES = (".md", ".markdown", ".txt")
+NAME_LIMIT_BYTES = 255
+PATH_LIMIT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NotePath:
+    """A path beneath a workspace's root: `/` between parts, no `.` or `..`, nothing hidden but `.memories` itself.
+
+    Made by `parse_note_path` only; what is one names something inside the workspace as far as text can tell.
+    """
+
+    text: str
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.text.split("/"))
+
+    @property
+    def name(self) -> str:
+        return self.text.rpartition("/")[2]
+
+    @property
+    def folder(self) -> str:
+        """The folder's text, empty for the root."""
+        return self.text.rpartition("/")[0]
+
+
+def parse_note_path(text: str) -> NotePath:
+    """Turn text into a NotePath, or raise PathRefused saying which rule it breaks. `./` in front is forgiven."""
+    if text.startswith("./"):
+        text = text[2:]
+    reason = find_refusal(text)
+    if reason:
+        raise PathRefused(f"path refused: {reason}", hint="name a note by its path below the workspace's root, such as .memories/context.md")
+    return NotePath(text)
+
+
+def find_refusal(text: str) -> str:
+    """Why this text is not a path beneath a root, or an empty string."""
+    if not text:
+        return "it is empty"
+    if "\0" in text:
+        return "it holds a NUL"
+    if text.startswith("/"):
+        return "it is absolute"
+    try:
+        size = len(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        return "it is not valid UTF-8"
+    if size > PATH_LIMIT_BYTES:
+        return f"it is over {PATH_LIMIT_BYTES} bytes"
+    for depth, part in enumerate(text.split("/")):
+        reason = _find_part_refusal(part, depth)
+        if reason:
+            return reason
+    return ""
+
+
+def _find_part_refusal(part: str, depth: int) -> str:
+    if part in ("", ".", ".."):
+        return "it holds an empty part, `.` or `..`"
+    if part.startswith(".") and not (depth == 0 and part == MEMORY_FOLDER):
+        return "it holds a hidden name"
+    if len(part.encode("utf-8")) > NAME_LIMIT_BYTES:
+        return f"it holds a name over {NAME_LIMIT_BYTES} bytes"
+    return ""
+
+
+def is_note_name(name: str) -> bool:
+    """True if a file of this base name could be a note: a note's suffix, not hidden, no editor's backup."""
+    return name.endswith(NOTE_SUFFIXES) and not name.startswith((".", "#"))

@@ -1,0 +1,1 @@
+"""What memsyncd does, an act a file: sync, recall, browse, status."""

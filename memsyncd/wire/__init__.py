@@ -1,0 +1,1 @@
+"""The socket's language as values: frames, messages, methods. No socket here."""

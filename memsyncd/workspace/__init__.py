@@ -1,0 +1,1 @@
+"""The only reader of memory files: roots, confinement, scans, bytes."""
