@@ -1,0 +1,116 @@
+"""Where do configuration, state, index, log and socket lie? By the XDG rules, from an environment that is passed in.
+
+Nothing here touches the disk: folders are made, and checked for who may reach them, by those who use them. As XDG asks, a
+variable that is empty or relative counts as unset. macOS has no such variables: there state and index lie under
+`~/Library`, where Time Machine knows to leave caches out. Explicit `MEMSYNCD_SOCKET` and `MEMSYNCD_CONFIG` win over all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsyncd.errors import BadConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+APP = "memsyncd"
+SOCKET_NAME = "memsyncd.sock"
+SOCKET_VARIABLES = ("MEMSYNCD_SOCKET", "MEMSYNCD_SOCKET_PATH")
+CONFIG_VARIABLE = "MEMSYNCD_CONFIG"
+
+_MAC_FOLDERS = {"XDG_STATE_HOME": "Library/Application Support", "XDG_CACHE_HOME": "Library/Caches"}
+_XDG_FOLDERS = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_CACHE_HOME": ".cache"}
+
+
+# A named tuple and no dataclass: every client process pays for the import, and `dataclasses` brings `inspect` along.
+class Dirs(NamedTuple):
+    """Absolute paths, none of which need exist. `state_dir` and `cache_dir` hold a folder per workspace id."""
+
+    config_file: str
+    state_dir: str
+    cache_dir: str
+    run_dir: str
+    socket_path: str
+    lock_path: str
+    log_file: str
+
+    def with_socket(self, path: str) -> Dirs:
+        """The same, listening elsewhere; the lock always lies beside its socket."""
+        folder, _, name = path.rpartition("/")
+        stem = name.removesuffix(".sock")
+        return self._replace(run_dir=folder or "/", socket_path=path, lock_path=f"{folder}/{stem}.lock")
+
+
+def find_dirs(env: Mapping[str, str], home: str, platform: str) -> Dirs:
+    """Say where everything lies for the user whose home is `home`; `platform` is `sys.platform`.
+
+    Raises BadConfig if `home`, `MEMSYNCD_SOCKET` or `MEMSYNCD_CONFIG` is a relative path.
+    """
+    if not home.startswith("/"):
+        raise BadConfig(f"the home folder is not an absolute path: {home!r}", hint="set HOME to your home folder")
+    state_dir = f"{_find_folder('XDG_STATE_HOME', env, home, platform)}/{APP}"
+    dirs = Dirs(
+        config_file=_find_config_file(env, home, platform),
+        state_dir=state_dir,
+        cache_dir=f"{_find_folder('XDG_CACHE_HOME', env, home, platform)}/{APP}",
+        run_dir="",
+        socket_path="",
+        lock_path="",
+        log_file=f"{state_dir}/daemon.log",
+    )
+    return dirs.with_socket(_find_named_socket(env, home) or _find_default_socket(env, state_dir))
+
+
+def find_socket_paths(dirs: Dirs, env: Mapping[str, str], uid: int) -> tuple[str, ...]:
+    """Sockets to try, in this order: a cron job or an agent often lacks the `XDG_RUNTIME_DIR` that its daemon had.
+
+    A socket that was named is the only one.
+    """
+    if has_named_socket(env):
+        return (dirs.socket_path,)
+    elsewhere = (f"/run/user/{uid}/{APP}/{SOCKET_NAME}", _find_default_socket({}, dirs.state_dir))
+    return tuple(dict.fromkeys((dirs.socket_path, *elsewhere)))
+
+
+def has_named_socket(env: Mapping[str, str]) -> bool:
+    """True if the environment names the socket, so that a configuration file has no say in it."""
+    return any(env.get(name) for name in SOCKET_VARIABLES)
+
+
+def expand_home(path: str, home: str) -> str:
+    """The path with a leading `~/` turned into the home folder."""
+    return home + path[1:] if path == "~" or path.startswith("~/") else path
+
+
+def _find_config_file(env: Mapping[str, str], home: str, platform: str) -> str:
+    named = _read_path(CONFIG_VARIABLE, env, home)
+    return named or f"{_find_folder('XDG_CONFIG_HOME', env, home, platform)}/{APP}/config.toml"
+
+
+def _find_named_socket(env: Mapping[str, str], home: str) -> str:
+    return next((path for name in SOCKET_VARIABLES if (path := _read_path(name, env, home))), "")
+
+
+def _find_default_socket(env: Mapping[str, str], state_dir: str) -> str:
+    # Never a name under /tmp: somebody else could take it first.
+    runtime = env.get("XDG_RUNTIME_DIR", "")
+    folder = f"{runtime.rstrip('/')}/{APP}" if runtime.startswith("/") else f"{state_dir}/run"
+    return f"{folder}/{SOCKET_NAME}"
+
+
+def _find_folder(variable: str, env: Mapping[str, str], home: str, platform: str) -> str:
+    named = env.get(variable, "")
+    if named.startswith("/"):
+        return named.rstrip("/")
+    folders = _XDG_FOLDERS | _MAC_FOLDERS if platform == "darwin" else _XDG_FOLDERS
+    return f"{home.rstrip('/')}/{folders[variable]}"
+
+
+def _read_path(variable: str, env: Mapping[str, str], home: str) -> str:
+    path = expand_home(env.get(variable, ""), home)
+    if path and not path.startswith("/"):
+        raise BadConfig(
+            f"{variable} is not an absolute path: {path!r}", hint=f"set {variable} to a path that begins with / or ~/"
+        )
+    return path
