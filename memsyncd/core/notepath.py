@@ -42,7 +42,9 @@ def parse_note_path(text: str) -> NotePath:
         text = text[2:]
     reason = find_refusal(text)
     if reason:
-        raise PathRefused(f"path refused: {reason}", hint="name a note by its path below the workspace's root, such as .memories/context.md")
+        raise PathRefused(
+            f"path refused: {reason}", hint="name a note by its path below the workspace's root, such as .memories/context.md"
+        )
     return NotePath(text)
 
 
