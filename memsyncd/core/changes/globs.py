@@ -1,0 +1,157 @@
+"""Does this path match one of these patterns? Whole paths below a root, all patterns in one compiled expression.
+
+`*`, `?` and `[a-z]` stay within one name, `**` as a whole part stands for any number of folders, a `/` at the end for
+everything beneath. Upper and lower case differ; composed and decomposed accents do not. Whether a hidden name may be a note
+at all is said by `notepath`, not here: a wildcard does match a leading dot, so that an exclusion reaches into `.memories`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+GLOB_LIMIT_CHARACTERS = 1024
+WILDCARDS = re.compile(r"[*?\[]")
+_NAME_PART = "[^/]"
+_BENEATH = "(?:/.*)?"
+
+
+@dataclass(frozen=True, slots=True)
+class Globs:
+    """Patterns that match together; none of them matches nothing. Made by `parse` or `parse_excludes`."""
+
+    patterns: tuple[str, ...]
+    _regex: re.Pattern[str] | None = field(repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, patterns: Iterable[str]) -> Globs:
+        """Patterns from the root on: `README.md` is the root's own. Raises ValueError with the reason of `find_glob_refusal`."""
+        kept = tuple(_tidy(pattern) for pattern in patterns)
+        return cls(kept, _compile(_translate(pattern) for pattern in kept))
+
+    @classmethod
+    def parse_excludes(cls, patterns: Iterable[str]) -> Globs:
+        """As people write what to leave out: a name without `/` counts at any depth, a folder takes with it what lies beneath.
+
+        Raises ValueError with the reason of `find_glob_refusal`.
+        """
+        kept = tuple(_tidy(pattern) for pattern in patterns)
+        return cls(kept, _compile(_translate(_float(pattern)) + _BENEATH for pattern in kept))
+
+    def matches(self, path: str) -> bool:
+        """True if one of the patterns matches this path, written from the root with `/` between parts."""
+        if self._regex is None:
+            return False
+        return self._regex.fullmatch(path if path.isascii() else unicodedata.normalize("NFC", path)) is not None
+
+
+NO_GLOBS = Globs((), None)
+
+
+def find_glob_refusal(pattern: str) -> str:
+    """Why this text is not a pattern below a root, or an empty string."""
+    if not pattern or "\0" in pattern:
+        return "it is empty or holds a NUL"
+    if len(pattern) > GLOB_LIMIT_CHARACTERS:
+        return f"it is over {GLOB_LIMIT_CHARACTERS} characters"
+    if pattern.startswith(("/", "~")):
+        return "it must be written from the workspace's root, not from / or ~"
+    if "{" in pattern:
+        return "braces are not understood: write one pattern for each"
+    parts = pattern.removeprefix("./").removesuffix("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return "it holds an empty part, `.` or `..`"
+    return ""
+
+
+def has_wildcard(text: str) -> bool:
+    """True if `*`, `?` or `[` stands in the text."""
+    return WILDCARDS.search(text) is not None
+
+
+def _tidy(pattern: str) -> str:
+    reason = find_glob_refusal(pattern)
+    if reason:
+        raise ValueError(f"pattern {pattern!r} refused: {reason}")
+    return unicodedata.normalize("NFC", pattern.removeprefix("./"))
+
+
+def _float(pattern: str) -> str:
+    name = pattern.removesuffix("/")
+    return name if "/" in name else f"**/{name}"
+
+
+def _compile(expressions: Iterable[str]) -> re.Pattern[str] | None:
+    joined = "|".join(expressions)
+    return re.compile(joined, re.DOTALL) if joined else None
+
+
+def _translate(pattern: str) -> str:
+    """One expression for a whole path. Blocks of parts stand between the `**`s."""
+    if pattern.endswith("/"):
+        pattern += "**"
+    blocks: list[list[str]] = [[]]
+    for part in pattern.split("/"):
+        if part == "**":
+            blocks.append([])
+        else:
+            blocks[-1].append(_translate_part(part))
+    if len(blocks) == 1:
+        return "/".join(blocks[0])
+    return _join_blocks(blocks)
+
+
+def _join_blocks(blocks: list[list[str]]) -> str:
+    first, *middle, last = blocks
+    head = "".join(f"{part}/" for part in first)
+    # Atomic: the leftmost place for a block leaves most room for the next `**`, so nothing is lost and nothing explodes.
+    body = "".join(f"(?>(?:{_NAME_PART}+/)*?{''.join(f'{part}/' for part in block)})" for block in middle if block)
+    tail = f"(?:{_NAME_PART}+/)*{'/'.join(last)}" if last else ".+"
+    return head + body + tail
+
+
+def _translate_part(part: str) -> str:
+    pieces = _split_at_stars(part)
+    if len(pieces) == 1:
+        return pieces[0]
+    first, *middle, last = pieces
+    if not (first or last or any(middle)):
+        return f"{_NAME_PART}+"
+    body = "".join(f"(?>{_NAME_PART}*?{piece})" for piece in middle if piece)
+    return f"{first}{body}{_NAME_PART}*{last}"
+
+
+def _split_at_stars(part: str) -> list[str]:
+    """The expressions between the stars of one name."""
+    pieces = [""]
+    at = 0
+    while at < len(part):
+        char = part[at]
+        close = part.find("]", at + 2 + (part[at + 1 : at + 2] in ("!", "^"))) if char == "[" else -1
+        if char == "*":
+            pieces.append("")
+        elif char == "?":
+            pieces[-1] += _NAME_PART
+        elif close > 0:
+            pieces[-1] += _translate_set(part[at + 1 : close])
+            at = close
+        else:
+            pieces[-1] += re.escape(char)
+        at += 1
+    return pieces
+
+
+def _translate_set(content: str) -> str:
+    """`[a-z]`, `[!a-z]`: one character of a name. A range that runs backwards holds nothing."""
+    is_negated = content[0] in "!^"
+    ranges = re.findall(r"(.)-(.)|(.)", content[1:] if is_negated else content, re.DOTALL)
+    inside = "".join(
+        re.escape(single) if single else f"{re.escape(low)}-{re.escape(high)}"
+        for low, high, single in ranges
+        if single or low <= high
+    )
+    if is_negated:
+        return f"[^/{inside}]"
+    return f"(?!/)[{inside}]" if inside else "(?!)"
