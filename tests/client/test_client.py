@@ -1,0 +1,299 @@
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memsyncd
+from memsyncd.client import Client, connect, find_sockets
+from memsyncd.errors import (
+    BadConfig,
+    BadRequest,
+    MemsyncdError,
+    NoDaemon,
+    NotFresh,
+    PathRefused,
+    WorkspaceNotFound,
+)
+
+Script = Callable[[socket.socket], None]
+Listen = Callable[[Script], str]
+
+
+@pytest.fixture
+def listen(tmp_path: Path) -> Iterator[Listen]:
+    """Listen on a real socket; each connection is handed to the script, then closed."""
+    path = str(tmp_path / "d.sock")
+    threads: list[threading.Thread] = []
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def start(script: Script) -> str:
+        server.bind(path)
+        server.listen()
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                script(connection)
+
+        threads.append(threading.Thread(target=serve))
+        threads[0].start()
+        return path
+
+    yield start
+    for thread in threads:
+        thread.join(10)
+    server.close()
+
+
+def read_request(connection: socket.socket) -> dict[str, Any]:
+    line = b""
+    while not line.endswith(b"\n"):
+        line += connection.recv(65536)
+    request: dict[str, Any] = json.loads(line)
+    return request
+
+
+def answer(connection: socket.socket, *messages: dict[str, Any]) -> None:
+    connection.sendall(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+
+
+def fail_with(**error: Any) -> Script:
+    def script(connection: socket.socket) -> None:
+        request = read_request(connection)
+        answer(connection, {"jsonrpc": "2.0", "id": request["id"], "error": error})
+
+    return script
+
+
+def test_a_call_sends_one_line_and_returns_the_result(listen: Listen) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def script(connection: socket.socket) -> None:
+        seen.append(read_request(connection))
+        answer(connection, {"jsonrpc": "2.0", "id": 1, "result": {"hits": []}})
+
+    with Client(listen(script), 5) as client:
+        assert client.call("search", query="späti\n", workspace=None) == {"hits": []}
+    assert seen == [{"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "späti\n"}}]
+
+
+def test_an_error_becomes_the_class_of_its_code_with_its_hint_and_data(listen: Listen) -> None:
+    data = {"code": "workspace_not_found", "hint": "add it", "near": ["notes"]}
+    with (
+        Client(listen(fail_with(code=-32001, message="no workspace here", data=data)), 5) as client,
+        pytest.raises(WorkspaceNotFound) as caught,
+    ):
+        client.call("status", workspace="x")
+    assert (caught.value.message, caught.value.hint, caught.value.data) == ("no workspace here", "add it", {"near": ["notes"]})
+
+
+def test_a_subclass_two_steps_down_is_found_by_its_code(listen: Listen) -> None:
+    with (
+        Client(listen(fail_with(code=-32005, message="m", data={"code": "path_refused"})), 5) as client,
+        pytest.raises(PathRefused),
+    ):
+        client.call("get", path="..")
+
+
+@pytest.mark.parametrize("code", [-32600, -32601, -32602])
+def test_a_protocol_error_is_a_bad_request(listen: Listen, code: int) -> None:
+    with Client(listen(fail_with(code=code, message="m")), 5) as client, pytest.raises(BadRequest):
+        client.call("serach")
+
+
+def test_an_unknown_error_is_internal(listen: Listen) -> None:
+    with Client(listen(fail_with(code=-32603, message="internal error")), 5) as client, pytest.raises(MemsyncdError) as caught:
+        client.call("ping")
+    assert caught.value.exit_status == 70
+
+
+def test_an_error_without_an_id_answers_the_call_that_waits(listen: Listen) -> None:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+        answer(connection, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "not a request"}})
+
+    with Client(listen(script), 5) as client, pytest.raises(BadRequest, match="not a request"):
+        client.call("ping")
+
+
+def test_a_refusal_sent_before_the_daemon_hangs_up_is_still_read(listen: Listen) -> None:
+    def script(connection: socket.socket) -> None:
+        error = {"code": -32006, "message": "64 clients are served already", "data": {"code": "busy"}}
+        answer(connection, {"jsonrpc": "2.0", "id": None, "error": error})
+
+    path = listen(script)
+    client = Client(path, 5)
+    time.sleep(0.1)
+    with client, pytest.raises(MemsyncdError, match="64 clients"):
+        client.call("ping")
+
+
+def test_a_daemon_that_hangs_up_is_no_daemon(listen: Listen) -> None:
+    def script(connection: socket.socket) -> None:
+        read_request(connection)
+
+    with Client(listen(script), 5) as client, pytest.raises(NoDaemon, match="closed"):
+        client.call("ping")
+
+
+def test_silence_is_not_fresh_within_the_time_given(listen: Listen) -> None:
+    release = threading.Event()
+
+    def script(connection: socket.socket) -> None:
+        release.wait(10)
+
+    with Client(listen(script), 0.05) as client:
+        began_s = time.monotonic()
+        with pytest.raises(NotFresh, match=r"0\.05 s"):
+            client.call("ping")
+        assert time.monotonic() - began_s < 5
+    release.set()
+
+
+def test_an_answer_that_came_too_late_is_not_taken_for_the_next_one(listen: Listen) -> None:
+    def script(connection: socket.socket) -> None:
+        first = read_request(connection)
+        second = read_request(connection)
+        answer(connection, {"id": first["id"], "result": {"n": 1}}, {"id": second["id"], "result": {"n": 2}})
+
+    with Client(listen(script), 5) as client:
+        client.send("sync")
+        assert client.call("status") == {"n": 2}
+
+
+def test_notifications_are_kept_while_an_answer_is_awaited(listen: Listen) -> None:
+    def script(connection: socket.socket) -> None:
+        request = read_request(connection)
+        answer(
+            connection,
+            {"method": "changed", "params": {"generation": 1}},
+            {"id": request["id"], "result": {"subscription": "s"}},
+            {"method": "changed", "params": {"generation": 2}},
+        )
+
+    with Client(listen(script), 5) as client:
+        assert client.call("subscribe") == {"subscription": "s"}
+        events = client.notifications(timeout_s=5)
+        assert [next(events), next(events)] == [("changed", {"generation": 1}), ("changed", {"generation": 2})]
+        with pytest.raises(NoDaemon):
+            next(events)
+
+
+@pytest.mark.parametrize("line", [b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"\xff\xfe\n", b"12\n"])
+def test_what_is_not_json_rpc_is_named_and_not_read_on(listen: Listen, line: bytes) -> None:
+    with Client(listen(lambda connection: connection.sendall(line)), 5) as client, pytest.raises(MemsyncdError, match="JSON-RPC"):
+        client.call("ping")
+
+
+def test_nobody_listening_is_no_daemon_and_the_hint_says_how_to_start(tmp_path: Path) -> None:
+    with pytest.raises(NoDaemon) as caught:
+        Client(str(tmp_path / "none.sock"))
+    assert "memsyncd start" in caught.value.hint
+
+
+def test_a_stale_socket_is_no_daemon(tmp_path: Path) -> None:
+    path = str(tmp_path / "stale.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as dead:
+        dead.bind(path)
+    with pytest.raises(NoDaemon):
+        Client(path)
+
+
+def test_a_path_too_long_for_a_socket_is_said_to_be_so(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="too long"):
+        Client(str(tmp_path / ("x" * 200)))
+
+
+def test_connect_tries_the_next_place_when_nobody_answers_at_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = tmp_path / "s"
+    run = state / "memsyncd" / "run"
+    run.mkdir(parents=True)
+    monkeypatch.chdir(run)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        server.bind("memsyncd.sock")
+        server.listen()
+        env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(state), "XDG_RUNTIME_DIR": str(tmp_path / "none")}
+        with connect(env=env, timeout_s=5) as client:
+            assert client.socket_path == str(run / "memsyncd.sock")
+
+
+def test_connect_names_the_first_place_when_nobody_answers_anywhere(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "r")}
+    with pytest.raises(NoDaemon, match=r"/r/memsyncd/memsyncd\.sock"):
+        connect(env=env)
+
+
+def write_config(home: Path, text: str) -> dict[str, str]:
+    folder = home / ".config" / "memsyncd"
+    folder.mkdir(parents=True)
+    (folder / "config.toml").write_text(text)
+    return {"HOME": str(home)}
+
+
+def test_the_socket_of_the_configuration_file_is_the_one(tmp_path: Path) -> None:
+    assert find_sockets(write_config(tmp_path, '[socket]\npath = "~/mine.sock"\n')) == (f"{tmp_path}/mine.sock",)
+
+
+def test_the_environment_wins_over_the_configuration_file(tmp_path: Path) -> None:
+    env = write_config(tmp_path, '[socket]\npath = "~/mine.sock"\n') | {"MEMSYNCD_SOCKET": "/x/env.sock"}
+    assert find_sockets(env) == ("/x/env.sock",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[sync]\nenabled = true\n", "[socket]\n", "[socket\n", "socket = 1\n", "[socket]\npath = 1\n", '[socket]\npath = ""\n'],
+)
+def test_a_configuration_that_names_no_socket_leaves_the_usual_ones(tmp_path: Path, text: str) -> None:
+    assert find_sockets(write_config(tmp_path, text))[0].endswith("/.local/state/memsyncd/run/memsyncd.sock")
+
+
+@settings(deadline=None, max_examples=60)
+@given(text=st.text(), cuts=st.lists(st.integers(1, 40), max_size=6))
+def test_an_answer_reads_the_same_however_it_is_split(text: str, cuts: list[int]) -> None:
+    data = json.dumps({"id": 1, "result": {"text": text}}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    ours, theirs = socket.socketpair()
+    client = Client.__new__(Client)
+    with ours, theirs, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("memsyncd.client._open_socket", lambda path: ours)
+        client.__init__("pair", 5)  # type: ignore[misc]
+        client.send("get")
+
+        def feed() -> None:
+            rest = data + b"\n"
+            for cut in cuts:
+                theirs.sendall(rest[:cut])
+                rest = rest[cut:]
+            theirs.sendall(rest)
+
+        feeder = threading.Thread(target=feed)
+        feeder.start()
+        assert client.wait(1, timeout_s=5) == {"text": text}
+        feeder.join()
+
+
+def find_modules_after(statement: str) -> set[str]:
+    """Top-level names of what a bare interpreter has loaded after the statement."""
+    package_home = str(Path(memsyncd.__file__).parents[1])
+    code = f"import sys; sys.path.insert(0, {package_home!r}); {statement}; print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in found.stdout.split()}
+
+
+def test_importing_the_client_loads_nothing_but_the_standard_library() -> None:
+    assert find_modules_after("import memsyncd.client") - sys.stdlib_module_names == {"memsyncd"}
+
+
+def test_importing_the_client_loads_nothing_slow() -> None:
+    slow = {"asyncio", "dataclasses", "inspect", "subprocess", "tomllib", "argparse", "logging"}
+    assert not find_modules_after("import memsyncd.client") & slow
