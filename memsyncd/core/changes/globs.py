@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from memsyncd.errors import BadRequest
+
 GLOB_LIMIT_CHARACTERS = 1024
 WILDCARDS = re.compile(r"[*?\[]")
 _NAME_PART = "[^/]"
@@ -27,7 +29,7 @@ class Globs:
 
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> Globs:
-        """Patterns from the root on: `README.md` is the root's own. Raises ValueError with the reason of `find_glob_refusal`."""
+        """Patterns from the root on: `README.md` is the root's own. Raises BadRequest with the reason of `find_glob_refusal`."""
         kept = tuple(_tidy(pattern) for pattern in patterns)
         return cls(kept, _compile(_translate(pattern) for pattern in kept))
 
@@ -35,7 +37,7 @@ class Globs:
     def parse_excludes(cls, patterns: Iterable[str]) -> Globs:
         """As people write what to leave out: a name without `/` counts at any depth, a folder takes with it what lies beneath.
 
-        Raises ValueError with the reason of `find_glob_refusal`.
+        Raises BadRequest with the reason of `find_glob_refusal`.
         """
         kept = tuple(_tidy(pattern) for pattern in patterns)
         return cls(kept, _compile(_translate(_float(pattern)) + _BENEATH for pattern in kept))
@@ -74,7 +76,7 @@ def has_wildcard(text: str) -> bool:
 def _tidy(pattern: str) -> str:
     reason = find_glob_refusal(pattern)
     if reason:
-        raise ValueError(f"pattern {pattern!r} refused: {reason}")
+        raise BadRequest(f"pattern {pattern!r} refused: {reason}", hint="write it from the root, as docs/**/*.md")
     return unicodedata.normalize("NFC", pattern.removeprefix("./"))
 
 

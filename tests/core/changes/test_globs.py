@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.globs import NO_GLOBS, Globs, find_glob_refusal
+from memsyncd.errors import BadRequest
 
 MATCHING = [
     ("README.md", "README.md"),
@@ -100,7 +101,7 @@ def test_composed_and_decomposed_accents_are_the_same_name() -> None:
 def test_a_pattern_that_cannot_lie_below_a_root_is_refused_with_its_reason(pattern: str) -> None:
     reason = find_glob_refusal(pattern)
     assert reason
-    with pytest.raises(ValueError, match=re.escape(reason)):
+    with pytest.raises(BadRequest, match=re.escape(reason)):
         Globs.parse([pattern])
 
 

@@ -1,0 +1,169 @@
+"""When are the events of a workspace worth a look at the disk? Told by times that come in; it never sleeps.
+
+A finished save (closed after writing, moved into place) in a quiet workspace is due at once. What follows is gathered until
+`quiet_s` without another, at the latest `max_wait_s` after its first. An unfinished one (modified and not yet closed, or
+vanished and maybe about to come back) waits for its own quiet and is not looked at with the others before. A folder's event
+asks for a full walk. What is done about it is left to those who ask: an event only says that a path is dirty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+# Beyond this many paths a walk of the whole workspace is the cheaper look, and memory stays bounded in a storm.
+PATHS_LIMIT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class DebouncePolicy:
+    """Raises ValueError if a time is negative."""
+
+    quiet_s: float = 0.1
+    max_wait_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        if min(self.quiet_s, self.max_wait_s) < 0:
+            raise ValueError(f"a time is negative: {self}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled(Generic[Key]):
+    """What to look at now: these paths, or with `is_wide` everything (the paths are then among it)."""
+
+    key: Key
+    paths: frozenset[str]
+    is_wide: bool
+
+
+class Debouncer(Generic[Key]):
+    """Gathers events by key. Not for several threads at once."""
+
+    def __init__(self, policy: DebouncePolicy) -> None:
+        self._policy = policy
+        self._pending: dict[Key, _Pending] = {}
+
+    def push(self, key: Key, path: str, now_s: float, *, is_finished: bool, is_folder: bool) -> None:
+        """Note that a path is dirty. A folder's event always waits for quiet: more follows it nearly always."""
+        pending = self._pending.setdefault(key, _Pending())
+        if is_folder:
+            pending.wide = _ring(pending.wide, now_s)
+            return
+        pending.note(path, now_s, is_finished=is_finished, quiet_s=self._policy.quiet_s)
+        if len(pending.unfinished) + len(pending.finished) > PATHS_LIMIT:
+            pending.widen()
+
+    def push_all(self, key: Key, now_s: float) -> None:
+        """Ask for a full walk at once, whatever goes on."""
+        pending = self._pending.setdefault(key, _Pending())
+        pending.wide = _ring(pending.wide, now_s)
+        pending.wide_due_s = _earlier(pending.wide_due_s, now_s)
+
+    def next_deadline_s(self) -> float | None:
+        """When `pop_settled` will have something; None while nothing is pending. May lie in the past."""
+        deadlines = (pending.deadline_s(self._policy) for pending in self._pending.values())
+        return min((deadline_s for deadline_s in deadlines if deadline_s is not None), default=None)
+
+    def pop_settled(self, now_s: float) -> list[Settled[Key]]:
+        """Take out what is due, at most one a key, keys in the order in which they were first heard of."""
+        settled = []
+        for key, pending in self._pending.items():
+            deadline_s = pending.deadline_s(self._policy)
+            if deadline_s is not None and deadline_s <= now_s:
+                paths, is_wide = pending.take(now_s, self._policy)
+                settled.append(Settled(key=key, paths=paths, is_wide=is_wide))
+        return settled
+
+    def drop(self, key: Key) -> None:
+        """Forget a key and all that is pending for it."""
+        self._pending.pop(key, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    first_s: float
+    last_s: float
+
+    def due_s(self, policy: DebouncePolicy) -> float:
+        return min(self.last_s + policy.quiet_s, self.first_s + policy.max_wait_s)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """One key's events. `finished_due_s` and `wide_due_s` are set while something is due without waiting for quiet."""
+
+    unfinished: dict[str, _Wait] = field(default_factory=dict)
+    finished: dict[str, _Wait] = field(default_factory=dict)
+    finished_due_s: float | None = None
+    wide: _Wait | None = None
+    wide_due_s: float | None = None
+    busy_until_s: float = float("-inf")
+
+    def note(self, path: str, now_s: float, *, is_finished: bool, quiet_s: float) -> None:
+        # A path keeps its first time when it changes sides, or saving again and again could outwait the cap.
+        wait = _ring(self.unfinished.pop(path, None) or self.finished.pop(path, None), now_s)
+        if is_finished:
+            if now_s >= self.busy_until_s:
+                self.finished_due_s = now_s
+            self.busy_until_s = now_s + quiet_s
+            self.finished[path] = wait
+        else:
+            self.unfinished[path] = wait
+            if not self.finished:
+                self.finished_due_s = None
+
+    def widen(self) -> None:
+        """Give up the single paths for a full walk, no later than they were due."""
+        self.wide = _join((*self.unfinished.values(), *self.finished.values(), *((self.wide,) if self.wide else ())))
+        if self.finished_due_s is not None:
+            self.wide_due_s = _earlier(self.wide_due_s, self.finished_due_s)
+        self.unfinished.clear()
+        self._clear_finished()
+
+    def deadline_s(self, policy: DebouncePolicy) -> float | None:
+        deadlines = [wait.due_s(policy) for wait in self.unfinished.values()]
+        if self.finished:
+            deadlines.append(_join(self.finished.values()).due_s(policy) if self.finished_due_s is None else self.finished_due_s)
+        wide_due_s = self._wide_due_s(policy)
+        if wide_due_s is not None:
+            deadlines.append(wide_due_s)
+        return min(deadlines, default=None)
+
+    def take(self, now_s: float, policy: DebouncePolicy) -> tuple[frozenset[str], bool]:
+        """All that is finished, due or not, comes along: it costs nothing to look at. What is unfinished only when due."""
+        due = [path for path, wait in self.unfinished.items() if wait.due_s(policy) <= now_s]
+        paths = frozenset((*due, *self.finished))
+        for path in due:
+            del self.unfinished[path]
+        self._clear_finished()
+        wide_due_s = self._wide_due_s(policy)
+        is_wide = wide_due_s is not None and wide_due_s <= now_s
+        if is_wide:
+            self.wide = self.wide_due_s = None
+        self.busy_until_s = max(self.busy_until_s, now_s + policy.quiet_s)
+        return paths, is_wide
+
+    def _clear_finished(self) -> None:
+        self.finished.clear()
+        self.finished_due_s = None
+
+    def _wide_due_s(self, policy: DebouncePolicy) -> float | None:
+        if self.wide is None:
+            return None
+        return self.wide.due_s(policy) if self.wide_due_s is None else self.wide_due_s
+
+
+def _ring(wait: _Wait | None, now_s: float) -> _Wait:
+    return _Wait(now_s, now_s) if wait is None else _Wait(wait.first_s, now_s)
+
+
+def _join(waits: Iterable[_Wait]) -> _Wait:
+    waits = tuple(waits)
+    return _Wait(min(wait.first_s for wait in waits), max(wait.last_s for wait in waits))
+
+
+def _earlier(time_s: float | None, other_s: float) -> float:
+    return other_s if time_s is None else min(time_s, other_s)

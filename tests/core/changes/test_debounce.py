@@ -1,0 +1,250 @@
+"""When are the events of a workspace worth a look at the disk?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.changes.debounce import PATHS_LIMIT, DebouncePolicy, Debouncer, Settled
+
+QUIET_S = 0.1
+CAP_S = 1.0
+WS = "ws"
+
+
+@pytest.fixture
+def debouncer() -> Debouncer[str]:
+    return Debouncer(DebouncePolicy(QUIET_S, CAP_S))
+
+
+def save(debouncer: Debouncer[str], path: str, now_s: float) -> None:
+    debouncer.push(WS, path, now_s, is_finished=True, is_folder=False)
+
+
+def modify(debouncer: Debouncer[str], path: str, now_s: float) -> None:
+    debouncer.push(WS, path, now_s, is_finished=False, is_folder=False)
+
+
+def touch_folder(debouncer: Debouncer[str], now_s: float) -> None:
+    debouncer.push(WS, "folder", now_s, is_finished=True, is_folder=True)
+
+
+def settled(*paths: str, is_wide: bool = False) -> list[Settled[str]]:
+    return [Settled(key=WS, paths=frozenset(paths), is_wide=is_wide)]
+
+
+def test_nothing_is_due_before_anything_is_pushed(debouncer: Debouncer[str]) -> None:
+    assert debouncer.next_deadline_s() is None
+    assert debouncer.pop_settled(1e9) == []
+
+
+def test_a_finished_save_in_a_quiet_workspace_is_due_at_once(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 5)
+    assert debouncer.next_deadline_s() == 5
+    assert debouncer.pop_settled(5) == settled("a")
+    assert debouncer.next_deadline_s() is None
+
+
+def test_a_save_in_place_is_due_when_it_is_closed(debouncer: Debouncer[str]) -> None:
+    modify(debouncer, "a", 5)
+    assert debouncer.pop_settled(5) == []
+    save(debouncer, "a", 5.001)
+    assert debouncer.pop_settled(5.001) == settled("a")
+    assert debouncer.next_deadline_s() is None
+
+
+def test_an_editor_that_renames_away_and_writes_anew_is_due_when_it_closes(debouncer: Debouncer[str]) -> None:
+    modify(debouncer, "MEMORY.md", 5)
+    modify(debouncer, "MEMORY.md", 5.001)
+    save(debouncer, "MEMORY.md", 5.002)
+    assert debouncer.pop_settled(5.002) == settled("MEMORY.md")
+
+
+def test_what_follows_a_save_is_gathered_until_quiet(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 0)
+    debouncer.pop_settled(0)
+    save(debouncer, "b", 0.05)
+    save(debouncer, "c", 0.12)
+    assert debouncer.next_deadline_s() == pytest.approx(0.22)
+    assert debouncer.pop_settled(0.2) == []
+    assert debouncer.pop_settled(0.22) == settled("b", "c")
+
+
+def test_the_workspace_is_quiet_again_after_the_pause(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 0)
+    debouncer.pop_settled(0)
+    save(debouncer, "a", 0.101)
+    assert debouncer.pop_settled(0.101) == settled("a")
+
+
+def test_saves_without_a_pause_are_due_at_the_cap(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 0)
+    debouncer.pop_settled(0)
+    for step in range(1, 30):
+        save(debouncer, "a", step * 0.05)
+    assert debouncer.next_deadline_s() == pytest.approx(0.05 + CAP_S)
+
+
+def test_a_file_appended_without_end_is_due_at_the_cap(debouncer: Debouncer[str]) -> None:
+    for step in range(30):
+        modify(debouncer, "a", step * 0.05)
+    assert debouncer.pop_settled(0.99) == []
+    assert debouncer.pop_settled(1.0) == settled("a")
+
+
+def test_an_unfinished_file_keeps_waiting_beside_a_finished_one(debouncer: Debouncer[str]) -> None:
+    modify(debouncer, "a", 0)
+    save(debouncer, "b", 0.01)
+    assert debouncer.pop_settled(0.01) == settled("b")
+    assert debouncer.next_deadline_s() == pytest.approx(QUIET_S)
+    assert debouncer.pop_settled(0.1) == settled("a")
+
+
+def test_a_file_written_again_before_it_was_taken_is_unfinished(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 0)
+    modify(debouncer, "a", 0.001)
+    assert debouncer.pop_settled(0.001) == []
+    assert debouncer.pop_settled(0.101) == settled("a")
+
+
+def test_a_folder_asks_for_a_full_walk_once_quiet(debouncer: Debouncer[str]) -> None:
+    touch_folder(debouncer, 0)
+    save(debouncer, "folder/a", 0.02)
+    assert debouncer.pop_settled(0.02) == settled("folder/a")
+    assert debouncer.pop_settled(0.1) == settled(is_wide=True)
+
+
+def test_a_rescan_is_due_at_once_in_the_middle_of_a_burst(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 0)
+    debouncer.pop_settled(0)
+    save(debouncer, "a", 0.01)
+    modify(debouncer, "b", 0.02)
+    debouncer.push_all(WS, 0.03)
+    assert debouncer.pop_settled(0.03) == settled("a", is_wide=True)
+    assert debouncer.pop_settled(0.13) == settled("b")
+
+
+def test_a_storm_of_paths_becomes_one_full_walk(debouncer: Debouncer[str]) -> None:
+    for number in range(PATHS_LIMIT + 1):
+        modify(debouncer, f"{number}", 0)
+    assert debouncer.pop_settled(0.05) == []
+    assert debouncer.pop_settled(0.1) == settled(is_wide=True)
+
+
+def test_a_storm_that_held_a_finished_save_is_walked_at_once(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 0)
+    for number in range(PATHS_LIMIT):
+        modify(debouncer, f"{number}", 0.001)
+    assert debouncer.pop_settled(0.001) == settled(is_wide=True)
+
+
+def test_as_many_paths_as_the_limit_stay_single(debouncer: Debouncer[str]) -> None:
+    for number in range(PATHS_LIMIT):
+        save(debouncer, f"{number}", 0)
+    assert debouncer.pop_settled(0) == settled(*(f"{number}" for number in range(PATHS_LIMIT)))
+
+
+def test_workspaces_do_not_wait_for_each_other(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 0)
+    debouncer.push("other", "b", 0, is_finished=False, is_folder=False)
+    assert [one.key for one in debouncer.pop_settled(0)] == [WS]
+    assert [one.key for one in debouncer.pop_settled(0.1)] == ["other"]
+
+
+def test_a_dropped_workspace_has_nothing_pending(debouncer: Debouncer[str]) -> None:
+    save(debouncer, "a", 0)
+    debouncer.drop(WS)
+    debouncer.drop("never heard of")
+    assert debouncer.next_deadline_s() is None
+    assert debouncer.pop_settled(1) == []
+
+
+def test_a_negative_time_is_no_policy() -> None:
+    with pytest.raises(ValueError, match="negative"):
+        DebouncePolicy(-0.1, 1)
+
+
+@dataclass(frozen=True)
+class Push:
+    after_s: float
+    key: str
+    path: str
+    what: str
+
+
+PUSHES = st.lists(
+    st.builds(
+        Push,
+        after_s=st.sampled_from([0.0, 0.001, 0.03, 0.1, 0.3]),
+        key=st.sampled_from("AB"),
+        path=st.one_of(st.sampled_from("abc"), st.integers(0, 200).map(str)),
+        what=st.sampled_from(["finished", "unfinished", "unfinished", "folder", "all"]),
+    ),
+    max_size=150,
+)
+
+
+def replay(pushes: list[Push], *, is_popped_promptly: bool) -> list[tuple[float, Settled[str]]]:
+    """Push all at their times, pop at every deadline in between (or only in the end), and return what came when."""
+    debouncer: Debouncer[str] = Debouncer(DebouncePolicy(QUIET_S, CAP_S))
+    now_s, came = 0.0, []
+
+    def pop_until(limit_s: float) -> None:
+        while (deadline_s := debouncer.next_deadline_s()) is not None and deadline_s <= limit_s:
+            at_s = max(deadline_s, now_s)
+            popped = debouncer.pop_settled(at_s)
+            assert popped, "a deadline has something to pop"
+            came.extend((at_s, one) for one in popped)
+
+    for push in pushes:
+        if is_popped_promptly:
+            pop_until(now_s + push.after_s)
+        now_s += push.after_s
+        if push.what == "all":
+            debouncer.push_all(push.key, now_s)
+        else:
+            debouncer.push(push.key, push.path, now_s, is_finished=push.what == "finished", is_folder=push.what == "folder")
+    pop_until(float("inf"))
+    assert debouncer.next_deadline_s() is None
+    return came
+
+
+def is_answer(one: Settled[str], push: Push) -> bool:
+    return one.key == push.key and (one.is_wide or (push.path in one.paths and push.what in ("finished", "unfinished")))
+
+
+@settings(deadline=None, max_examples=100)
+@given(PUSHES)
+def test_nothing_pushed_is_lost_or_waits_past_the_cap(pushes: list[Push]) -> None:
+    came = replay(pushes, is_popped_promptly=True)
+    now_s = 0.0
+    for push in pushes:
+        now_s += push.after_s
+        times = [at_s for at_s, one in came if at_s >= now_s and is_answer(one, push)]
+        assert times
+        assert min(times) <= now_s + CAP_S + 1e-9
+        if push.what == "all":
+            assert min(times) == now_s
+
+
+@settings(deadline=None, max_examples=100)
+@given(PUSHES)
+def test_nothing_is_lost_when_nobody_looks_for_a_while(pushes: list[Push]) -> None:
+    came = replay(pushes, is_popped_promptly=False)
+    assert all(any(is_answer(one, push) for _, one in came) for push in pushes)
+
+
+@settings(deadline=None, max_examples=50)
+@given(PUSHES)
+def test_the_same_events_settle_the_same_way(pushes: list[Push]) -> None:
+    assert replay(pushes, is_popped_promptly=True) == replay(pushes, is_popped_promptly=True)
+
+
+@settings(deadline=None, max_examples=100)
+@given(PUSHES)
+def test_one_workspace_is_looked_at_no_more_often_than_its_events_ask_for(pushes: list[Push]) -> None:
+    came = replay(pushes, is_popped_promptly=True)
+    assert len(came) <= len(pushes)
