@@ -1,0 +1,117 @@
+"""Into which pieces is a section cut for the index? Whole blocks are packed until a chunk is full; the next repeats its end.
+
+A block is cut, at line ends, only if it alone is more than twice too long. Lines are never cut: one that is longer than
+`PIECE_CHARS` makes several chunks of one and the same span, so that a search sees all of it. Where a section begins and ends is
+left to `sections`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+from memsyncd.core.digest import digest_text
+from memsyncd.core.markdown.blocks import BLANKS, Block
+from memsyncd.core.note import Chunk
+from memsyncd.core.span import span_from_map
+from memsyncd.core.tokens import QUARTERS_PER_TOKEN, count_quarters
+
+PIECE_CHARS = 65_536
+
+_CUT_BACK_CHARS = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPolicy:
+    """Chunks take at most `max_tokens` and repeat at most `overlap_tokens` of the one before.
+
+    The numbers were measured on questions about chats and about developer documents: small chunks with a generous overlap find
+    most for a given budget.
+    """
+
+    max_tokens: int = 100
+    overlap_tokens: int = 60
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.overlap_tokens < self.max_tokens:
+            raise ValueError(f"not a chunk policy: {self.overlap_tokens} of {self.max_tokens} tokens")
+
+
+class Unit(NamedTuple):
+    """Lines that are packed as one: a block, or a line of a block that is too long. 0-based, end exclusive."""
+
+    start: int
+    end: int
+
+
+class Packer:
+    """Packs the blocks of one note. Holds what a line costs, summed once, so that any run of lines costs one subtraction."""
+
+    __slots__ = ("_cost_before", "_lines", "_max", "_overlap")
+
+    def __init__(self, lines: Sequence[str], policy: ChunkPolicy, *, is_ascii: bool) -> None:
+        costs = map(len, lines) if is_ascii else map(count_quarters, lines)
+        self._cost_before = list(accumulate(costs, lambda total, cost: total + cost + 1, initial=0))
+        self._lines = lines
+        self._max = policy.max_tokens * QUARTERS_PER_TOKEN
+        self._overlap = policy.overlap_tokens * QUARTERS_PER_TOKEN
+
+    def pack(self, anchor: str, start: int, blocks: Sequence[Block]) -> Iterator[Chunk]:
+        """Chunks of the blocks in order. The first begins at line `start`, at or before its first block: the heading's line."""
+        units = self._cut(blocks)
+        for first, last in self._group(start, units):
+            yield from self._make_chunks(anchor, units[first].start if first else start, units[last].end)
+
+    def _cost(self, start: int, end: int) -> int:
+        """Quarters of a token that the lines take, joined by newlines."""
+        return self._cost_before[end] - self._cost_before[start] - 1
+
+    def _cut(self, blocks: Sequence[Block]) -> list[Unit]:
+        units: list[Unit] = []
+        for block in blocks:
+            if self._cost(block.start, block.end) <= 2 * self._max:
+                units.append(Unit(block.start, block.end))
+            else:
+                units.extend(Unit(at, at + 1) for at in range(block.start, block.end) if self._lines[at].strip(BLANKS))
+        return units
+
+    def _group(self, start: int, units: Sequence[Unit]) -> Iterator[tuple[int, int]]:
+        """First and last unit of each chunk."""
+        if not units:
+            return
+        first = 0
+        for at in range(1, len(units)):
+            if self._cost(units[first].start if first else start, units[at].end) > self._max:
+                yield first, at - 1
+                first = self._find_overlap(units, first, at)
+        yield first, len(units) - 1
+
+    def _find_overlap(self, units: Sequence[Unit], first: int, at: int) -> int:
+        """Where the chunk that must hold unit `at` begins, after one that began at `first`."""
+        for earlier in range(at - 1, first - 1, -1):
+            begin = units[earlier].start
+            if self._cost(begin, units[at - 1].end) > self._overlap or self._cost(begin, units[at].end) > self._max:
+                return earlier + 1
+        return max(first, 1)
+
+    def _make_chunks(self, anchor: str, start: int, end: int) -> Iterator[Chunk]:
+        text = "\n".join(self._lines[start:end])
+        span = span_from_map((start, end))
+        if len(text) <= PIECE_CHARS:
+            yield Chunk(anchor=anchor, span=span, text=text, digest=digest_text(text))
+            return
+        for piece in _cut_pieces(text):
+            yield Chunk(anchor=anchor, span=span, text=piece, digest=digest_text(piece))
+
+
+def _cut_pieces(text: str) -> Iterator[str]:
+    at = 0
+    while len(text) - at > PIECE_CHARS:
+        end = at + PIECE_CHARS
+        blank = text.rfind(" ", end - _CUT_BACK_CHARS, end)
+        end = blank + 1 if blank > 0 else end
+        yield text[at:end]
+        at = end
+    yield text[at:]

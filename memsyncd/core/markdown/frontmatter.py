@@ -1,0 +1,242 @@
+"""What does a note, or one section of it, say of itself? YAML between `---` lines at the very top, or in a `memory:` comment.
+
+Every value is read as the text that was written: a date stays that date, `no` stays `no`. Unknown keys are kept; a known key with
+a value that cannot be is a problem, and counts as not said. YAML that could grow (aliases) or nest deeply is not read at all;
+YAML that is broken is read line by line, `key: value`. Which lines are front matter is decided here; where sections begin is not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import yaml
+
+from memsyncd.core.note import EMPTY_META, Meta, Problem
+
+FRONT_MATTER_LIMIT_CHARS = 65_536
+SHOWN_CHARS = 40
+PRIORITIES = ("P0", "P1", "P2", "P3")
+LIFECYCLES = ("ephemeral", "session", "task", "project")
+STATUSES = ("active", "archived")
+
+_DEPTH_LIMIT = 16
+_COMMENT_LIMIT_LINES = 50
+_FENCE = re.compile(r"---[ \t]*")
+_END = re.compile(r"(?:---|\.\.\.)[ \t]*")
+_KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
+_COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
+_COMMENT_START = re.compile(r"[ \t]*<!--\s*memory:")
+_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+_KNOWN: Final = frozenset(field.name for field in fields(Meta)) - {"extra"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontMatter:
+    """`n_lines` lines at the top, both `---` included, belong to it; 0 if there is none."""
+
+    n_lines: int
+    meta: Meta
+    problems: tuple[Problem, ...]
+
+
+NO_FRONT_MATTER = FrontMatter(n_lines=0, meta=EMPTY_META, problems=())
+
+
+def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
+    """Cut the front matter off. A `---` with a blank line under it is a thematic break, as one that nothing closes."""
+    if len(lines) <= 1 or not _FENCE.fullmatch(lines[0]) or not lines[1].strip():
+        return NO_FRONT_MATTER
+    end = _find_end(lines)
+    if end:
+        meta, problems = parse_meta(path, "\n".join(lines[1:end]), 2)
+        return FrontMatter(n_lines=end + 1, meta=meta, problems=problems)
+    if not _KEY_VALUE.match(lines[1]):
+        return NO_FRONT_MATTER
+    open_ended = _problem(path, 1, "unclosed_front_matter", "front matter is never closed", "end it with a line `---`")
+    return FrontMatter(n_lines=0, meta=EMPTY_META, problems=(open_ended,))
+
+
+def find_section_meta(path: str, lines: Sequence[str], first: int, after: int) -> tuple[Meta, tuple[Problem, ...]]:
+    """What a `<!-- memory: {…} -->` says that is the first thing in the lines from `first` (0-based) to before `after`."""
+    for at in range(first, after):
+        if lines[at].strip():
+            break
+    else:
+        return EMPTY_META, ()
+    if not _COMMENT_START.match(lines[at]):
+        return EMPTY_META, ()
+    found = _COMMENT.match("\n".join(lines[at : min(after, at + _COMMENT_LIMIT_LINES)]))
+    if not found:
+        return EMPTY_META, (_problem(path, at + 1, "broken_yaml", "a memory comment is never closed", "end it with `-->`"),)
+    return parse_meta(path, found[1], at + 1)
+
+
+def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ...]]:
+    """Read YAML that begins at `line` of the note. Never raises: what cannot be read is a problem."""
+    problems: list[Problem] = []
+    pairs: list[tuple[str, yaml.Node | str, int]]
+    try:
+        pairs = list(_read_pairs(text))
+    except _RefusedError as refusal:
+        problems.append(_problem(path, line, "yaml_refused", f"YAML is not read: {refusal}", "keep metadata short and flat"))
+        pairs = []
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        at = line + _find_error_line(error)
+        problems.append(
+            _problem(path, at, "broken_yaml", "YAML cannot be parsed", "it was read line by line; quote values with `: `")
+        )
+        pairs = list(_read_plain_pairs(text))
+    return _Reading(path, line, problems).read(pairs), tuple(problems)
+
+
+class _RefusedError(Exception):
+    """YAML that might grow beyond what it is worth."""
+
+
+def _find_end(lines: Sequence[str]) -> int:
+    n_chars = 0
+    for at in range(1, len(lines)):
+        if _END.fullmatch(lines[at]):
+            return at
+        n_chars += len(lines[at])
+        if n_chars > FRONT_MATTER_LIMIT_CHARS:
+            break
+    return 0
+
+
+def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
+    _refuse_growth(text)
+    root = yaml.compose(text, Loader=_LOADER)
+    if root is None:
+        return
+    if not isinstance(root, yaml.MappingNode):
+        raise ValueError("not a mapping")
+    for key, value in root.value:
+        yield _render(key), value, key.start_mark.line
+
+
+def _refuse_growth(text: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        if isinstance(event, yaml.AliasEvent):
+            raise _RefusedError("it holds aliases")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEPTH_LIMIT:
+            raise _RefusedError("it nests too deeply")
+
+
+def _read_plain_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
+    for at, line in enumerate(text.split("\n")):
+        found = _KEY_VALUE.match(line)
+        if found:
+            yield found[1], (found[2] or "").strip().strip("\"'"), at
+
+
+def _find_error_line(error: Exception) -> int:
+    mark = getattr(error, "problem_mark", None)
+    return int(mark.line) if mark is not None else 0
+
+
+class _Reading:
+    """One mapping on its way to a Meta."""
+
+    def __init__(self, path: str, line: int, problems: list[Problem]) -> None:
+        self._path = path
+        self._line = line
+        self._problems = problems
+
+    def read(self, pairs: Sequence[tuple[str, yaml.Node | str, int]]) -> Meta:
+        known: dict[str, Any] = {}
+        extra: dict[str, str] = {}
+        seen: set[str] = set()
+        for key, value, at in pairs:
+            name = key.strip().lower()
+            if name in seen:
+                self._report(at, "duplicate_key", f"`{_shorten(key)}` stands twice", "the first one counts")
+            elif name in _KNOWN:
+                self._read_known(name, value, at, known)
+            elif name:
+                extra[key.strip()] = _render(value)
+            seen.add(name)
+        if not known and not extra:
+            return EMPTY_META
+        return Meta(**known, extra=tuple(extra.items()))
+
+    def _read_known(self, name: str, value: yaml.Node | str, at: int, known: dict[str, Any]) -> None:
+        if name == "tags":
+            known["tags"] = find_distinct_tags(_list_tags(value))
+            return
+        text = _render(value).strip()
+        if not text or text in ("null", "~"):
+            return
+        if not isinstance(value, str | yaml.ScalarNode):
+            self._report(at, "bad_value", f"`{name}` takes one value", "it counts as not said")
+        elif name == "importance":
+            self._read_importance(text, at, known)
+        elif name in _WORDS:
+            self._read_word(name, text, at, known)
+        else:
+            known[name] = text.lower() if name == "kind" else text
+
+    def _read_importance(self, text: str, at: int, known: dict[str, Any]) -> None:
+        try:
+            number = float(text)
+        except ValueError:
+            number = -1.0
+        if 0.0 <= number <= 1.0:
+            known["importance"] = number
+        else:
+            self._report(at, "bad_value", f"`importance` is not from 0 to 1: {_shorten(text)}", "it counts as not said")
+
+    def _read_word(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
+        words = _WORDS[name]
+        for word in words:
+            if word.lower() == text.lower():
+                known[name] = word
+                return
+        self._report(at, "bad_value", f"`{name}` is none of {', '.join(words)}: {_shorten(text)}", "it counts as not said")
+
+    def _report(self, at: int, code: str, problem: str, hint: str) -> None:
+        self._problems.append(_problem(self._path, self._line + at, code, problem, hint))
+
+
+_WORDS: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES, "status": STATUSES}
+
+
+def find_distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
+    """The tags without their `#`, each once whatever its case, as first written."""
+    distinct: dict[str, str] = {}
+    for tag in tags:
+        text = tag.strip().lstrip("#").strip()
+        if text:
+            distinct.setdefault(text.casefold(), text)
+    return tuple(distinct.values())
+
+
+def _list_tags(value: yaml.Node | str) -> list[str]:
+    if isinstance(value, yaml.SequenceNode):
+        return [_render(item) for item in value.value]
+    text = _render(value).strip("[]")
+    return text.split(",") if "," in text else text.split()
+
+
+def _render(value: yaml.Node | str) -> str:
+    if isinstance(value, yaml.SequenceNode):
+        return ", ".join(_render(item) for item in value.value)
+    if isinstance(value, yaml.MappingNode):
+        return "; ".join(f"{_render(key)}: {_render(item)}" for key, item in value.value)
+    return value if isinstance(value, str) else str(value.value)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
+
+
+def _problem(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
+    return Problem(path=path, line=line, code=code, problem=problem, hint=hint)

@@ -1,0 +1,139 @@
+"""Where does a note point, and which tags stand in its prose?
+
+`[[note]]`, `[[note#heading]]`, `[[note|shown]]`, relative markdown links to notes, and typed links: a list item that is a
+lower-case word and a link, `- resolved_by [[redis-timeouts]]`. Tags are `#words`, but no colours (`#fff`), numbers (`#12`), fragments of
+addresses or heading marks. Nothing counts inside code. To which note a link leads is left to those who know all notes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memsyncd.core.markdown.blocks import CODE, FENCE, HEADING, Block
+from memsyncd.core.notepath import NOTE_SUFFIXES
+
+TEXT_LIMIT_CHARS = 500
+
+_WIKI = r"\[\[(?P<wiki>[^\[\]\n]{1,500})\]\]"
+_RELATIVE = r"\]\([ \t]*(?:<(?P<angle>[^<>\n]{1,500})>|(?P<plain>[^\s()<>]{1,500}))"
+_LINK = re.compile(f"{_WIKI}|{_RELATIVE}")
+_TAG = re.compile(r"(?<![^\s(\[{,;])#([^\W\d_][\w/-]{0,99})")
+_COLOUR = re.compile(r"[0-9a-fA-F]{3}(?:[0-9a-fA-F]{3})?|(?=[a-fA-F]*[0-9])(?:[0-9a-fA-F]{4}){1,2}")
+_RELATION = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?([a-z][a-z0-9_]{0,63}):?[ \t]+\Z")
+_AFTER_TYPED = re.compile(r"[ \t]*(?:\([^)\n]*\)[ \t]*)?\Z")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
+_BACKTICKS = re.compile(r"`+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mention:
+    """A link or a tag on a line (1-based). A tag has only `tag`; a link within its own note has an empty `target`."""
+
+    line: int
+    target: str = ""
+    heading: str = ""
+    relation: str = ""
+    tag: str = ""
+
+
+def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Mention]:
+    """All links and tags in the blocks, in order of lines. `text` is the whole note, to see at once that there are none."""
+    if "[[" not in text and "](" not in text and not _TAG.search(text):
+        return []
+    mentions: list[Mention] = []
+    for block in blocks:
+        if block.kind not in (FENCE, CODE):
+            mentions.extend(_find_in_block(lines, block))
+    return mentions
+
+
+def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
+    fence = ""
+    for at in range(block.start, block.end):
+        line = lines[at]
+        if block.kind not in (HEADING,):
+            fence, is_code = _follow_fence(line, fence)
+            if is_code:
+                continue
+        if "[[" in line or "](" in line or "#" in line:
+            yield from _find_in_line(line, at + 1, is_heading=block.kind == HEADING)
+
+
+def _follow_fence(line: str, fence: str) -> tuple[str, bool]:
+    """The fence that is open after this line, which may lie in a list item or quote, and whether the line belongs to one."""
+    if "```" not in line and "~~~" not in line:
+        return fence, bool(fence)
+    mark = line.lstrip(" \t>-+*.)0123456789")
+    run = mark[: len(mark) - len(mark.lstrip(mark[0]))] if mark[:3] in ("```", "~~~") else ""
+    if not fence:
+        is_opening = bool(run) and not (run[0] == "`" and "`" in mark[len(run) :])
+        return (run, True) if is_opening else ("", False)
+    is_closing = run.startswith(fence) and not mark[len(run) :].strip()
+    return ("" if is_closing else fence), True
+
+
+def _find_in_line(line: str, number: int, *, is_heading: bool) -> Iterator[Mention]:
+    prose = _blank_out(line, _find_code_spans(line)) if "`" in line else line
+    links = list(_LINK.finditer(prose))
+    for found in links:
+        mention = _make_link(line, number, found)
+        if mention:
+            yield mention
+    if is_heading or "#" not in prose:
+        return
+    for found in _TAG.finditer(_blank_out(prose, [link.span() for link in links])):
+        tag = found[1].rstrip("-/")
+        if not _COLOUR.fullmatch(tag):
+            yield Mention(line=number, tag=tag)
+
+
+def _make_link(line: str, number: int, found: re.Match[str]) -> Mention | None:
+    wiki = found["wiki"]
+    if wiki is not None:
+        target, _, heading = wiki.split("|", 1)[0].strip().partition("#")
+        relation = _find_relation(line, found)
+        return (
+            Mention(line=number, target=target.strip(), heading=heading.strip(), relation=relation) if target or heading else None
+        )
+    written = (found["angle"] or found["plain"]).strip()
+    target, _, heading = written.partition("#")
+    if _SCHEME.match(target) or (target and not target.lower().endswith(NOTE_SUFFIXES)) or not written:
+        return None
+    return Mention(line=number, target=target, heading=heading) if target or heading else None
+
+
+def _find_relation(line: str, found: re.Match[str]) -> str:
+    before = _RELATION.match(line[: found.start()]) if found.start() <= TEXT_LIMIT_CHARS else None
+    return before[1] if before and _AFTER_TYPED.match(line[found.end() :]) else ""
+
+
+def _find_code_spans(line: str) -> list[tuple[int, int]]:
+    """Code spans: from a run of backticks to the next run of the same length."""
+    runs = [found.span() for found in _BACKTICKS.finditer(line)]
+    next_alike: list[int] = [0] * len(runs)
+    latest: dict[int, int] = {}
+    for at in range(len(runs) - 1, -1, -1):
+        length = runs[at][1] - runs[at][0]
+        next_alike[at] = latest.get(length, 0)
+        latest[length] = at
+    spans: list[tuple[int, int]] = []
+    at = 0
+    while at < len(runs):
+        closing = next_alike[at]
+        if closing:
+            spans.append((runs[at][0], runs[closing][1]))
+            at = closing
+        at += 1
+    return spans
+
+
+def _blank_out(line: str, spans: Sequence[tuple[int, int]]) -> str:
+    """The line with NULs, which no decoded note holds, in place of what the spans cover."""
+    parts: list[str] = []
+    done = 0
+    for start, end in spans:
+        parts += (line[done:start], "\0" * (end - start))
+        done = end
+    return "".join((*parts, line[done:]))

@@ -1,0 +1,109 @@
+"""Which sections does a note have, what is each called, and what does it say of itself?
+
+A section runs from its heading to the line before the next heading of any level: it does not hold its children's lines. Its
+anchor is the path and the slugs of the headings above it and its own; twins, in order of lines, get `-2`, `-3`, … What precedes the
+first heading, front matter included, is the section `path#`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from memsyncd.core.markdown.blocks import HEADING, Block
+
+HEADING_LIMIT_CHARS = 300
+SLUG_LIMIT_CHARS = 80
+
+_CLOSING_MARKS = re.compile(r"(?:^|[ \t])#+[ \t]*$")
+_INLINE = (
+    (re.compile(r"<!--.*?-->"), ""),
+    (re.compile(r"!?\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]"), r"\1"),
+    (re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"), r"\1"),
+    (re.compile(r"[*`~]+|(?<!\w)_+|_+(?!\w)"), ""),
+)
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+_NO_SLUG = re.compile(r"[^\w\- ]+")
+_BLANKS = re.compile(r"[\s-]+")
+
+
+class Part(NamedTuple):
+    """A section before its metadata is known. Lines 0-based, end exclusive; `body` is where its blocks begin among the note's.
+
+    `text_start` is the first line after the heading.
+    """
+
+    anchor: str
+    heading: tuple[str, ...]
+    level: int
+    start: int
+    end: int
+    text_start: int
+    blocks: Sequence[Block]
+
+
+def find_parts(path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_top: bool) -> list[Part]:
+    """Cut a note into sections. `has_top` says that something precedes the blocks, so that there is a `path#` at any rate."""
+    heads = [at for at, block in enumerate(blocks) if block.kind == HEADING]
+    first = heads[0] if heads else len(blocks)
+    parts: list[Part] = []
+    if has_top or first:
+        end = blocks[first].start if heads else len(lines)
+        parts.append(Part(f"{path}#", (), 0, 0, end, 0, blocks[:first]))
+    return [*parts, *_find_headed(path, lines, blocks, heads)]
+
+
+def find_heading_text(lines: Sequence[str], block: Block) -> str:
+    """The plain text of a heading, one line, without its marks."""
+    first = lines[block.start].strip()
+    if first.startswith("#") and block.end == block.start + 1:
+        text = _CLOSING_MARKS.sub("", first.lstrip("#")[: 2 * HEADING_LIMIT_CHARS])
+    else:
+        text = " ".join(line.strip() for line in lines[block.start : block.end - 1])
+    return _strip_inline(text[: 2 * HEADING_LIMIT_CHARS])[:HEADING_LIMIT_CHARS]
+
+
+def find_slug(text: str) -> str:
+    """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is left."""
+    slug = _BLANKS.sub("-", _NO_SLUG.sub("", text.lower())).strip("-")
+    return slug[:SLUG_LIMIT_CHARS].rstrip("-") or "section"
+
+
+def _strip_inline(text: str) -> str:
+    for pattern, by in _INLINE:
+        text = pattern.sub(by, text)
+    return " ".join(_ESCAPE.sub(r"\1", text).split())
+
+
+def _find_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]) -> Iterator[Part]:
+    names = _Names(path)
+    above: list[tuple[int, str, str]] = []
+    for at, after in zip(heads, [*heads[1:], len(blocks)], strict=True):
+        head = blocks[at]
+        while above and above[-1][0] >= head.level:
+            above.pop()
+        text = find_heading_text(lines, head)
+        anchor = names.name(above[-1][2] if above else "", text)
+        above.append((head.level, text, anchor))
+        end = blocks[after].start if after < len(blocks) else len(lines)
+        heading = tuple(text for _, text, _ in above)
+        yield Part(anchor, heading, head.level, head.start, end, head.end, blocks[at + 1 : after] or [head])
+
+
+class _Names:
+    """Hands out anchors, each once."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._taken: set[str] = set()
+        self._n_twins: dict[str, int] = {}
+
+    def name(self, parent: str, text: str) -> str:
+        wanted = f"{parent}/{find_slug(text)}" if parent else f"{self._path}#{find_slug(text)}"
+        anchor = wanted
+        while anchor in self._taken:
+            self._n_twins[wanted] = self._n_twins.get(wanted, 1) + 1
+            anchor = f"{wanted}-{self._n_twins[wanted]}"
+        self._taken.add(anchor)
+        return anchor
