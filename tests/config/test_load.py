@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from memsyncd.config import Config, SyncConfig, WorkspaceConfig, env_twin, find_changed_keys, find_keys, load_config
+from memsyncd.errors import BadConfig
+
+EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
+
+
+@pytest.fixture
+def config_path(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def refusal(path: Path, text: str, env: dict[str, str] | None = None) -> str:
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(BadConfig) as caught:
+        load_config(str(path), env or {})
+    assert caught.value.hint
+    return caught.value.message.replace(f"{path}:", "")
+
+
+def test_without_a_file_everything_has_its_default(config_path: Path) -> None:
+    loaded = load_config(str(config_path), {})
+    assert loaded.config == Config()
+    assert not loaded.is_file_found
+    assert set(loaded.origins.values()) == {"default"}
+
+
+def test_a_file_that_was_asked_for_must_be_there(config_path: Path) -> None:
+    with pytest.raises(BadConfig, match="no such file"):
+        load_config(str(config_path), {"MEMSYNCD_CONFIG": str(config_path)})
+
+
+def test_the_example_holds_every_key_with_its_default() -> None:
+    loaded = load_config(str(EXAMPLE), {})
+    assert loaded.config == Config()
+    assert {key for key, origin in loaded.origins.items() if origin != "default"} == {key for key, _ in find_keys()}
+
+
+def test_the_example_explains_every_key_of_a_workspace_with_its_default(config_path: Path) -> None:
+    commented = EXAMPLE.read_text().partition("#\n# [[workspace]]")[2]
+    config_path.write_text("[[workspace]]\n" + "\n".join(line.removeprefix("# ") for line in commented.splitlines()))
+    loaded = load_config(str(config_path), {"HOME": "/home/ann"})
+    assert loaded.config.workspace == (WorkspaceConfig(path="/home/ann/projects/shop"),)
+    assert {key.partition(".0.")[2] for key, origin in loaded.origins.items() if key.startswith("workspace")} == set(
+        WorkspaceConfig.__struct_fields__
+    )
+    assert "default" not in {origin for key, origin in loaded.origins.items() if key.startswith("workspace")}
+
+
+def test_environment_wins_over_file_and_file_over_default(config_path: Path) -> None:
+    config_path.write_text("[sync]\ndebounce_ms = 5\nmax_wait_ms = 50\n")
+    loaded = load_config(str(config_path), {"MEMSYNCD_SYNC_DEBOUNCE_MS": "7"})
+    assert (loaded.config.sync.debounce_ms, loaded.config.sync.max_wait_ms) == (7, 50)
+    assert loaded.config.sync.delete_grace_ms == 1500
+    assert loaded.origins["sync.debounce_ms"] == "env:MEMSYNCD_SYNC_DEBOUNCE_MS"
+    assert loaded.origins["sync.max_wait_ms"] == f"{config_path}:3"
+    assert loaded.origins["sync.delete_grace_ms"] == "default"
+
+
+@pytest.mark.parametrize(("key", "default"), list(find_keys()))
+def test_every_key_has_an_environment_twin(key: str, default: object, config_path: Path) -> None:
+    text = "/run/other.sock" if key == "socket.path" else str(default).lower()
+    loaded = load_config(str(config_path), {env_twin(key): text})
+    assert loaded.origins[key] == f"env:{env_twin(key)}"
+    section, _, name = key.partition(".")
+    assert getattr(getattr(loaded.config, section), name) == ("/run/other.sock" if key == "socket.path" else default)
+
+
+@pytest.mark.parametrize("word", ["0", "false", "False"])
+def test_a_switch_in_the_environment_takes_the_usual_words(word: str, config_path: Path) -> None:
+    assert not load_config(str(config_path), {"MEMSYNCD_SYNC_ENABLED": word}).config.sync.enabled
+
+
+def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: Path) -> None:
+    env = {"MEMSYNCD_SYNC_DEBOUCE_MS": "5", "MEMSYNCD_SOCKET": "/s", "MEMSYNCD_SOCKET_PATH": "/s", "MEMSYNCD_HOME": "x"}
+    (warning,) = load_config(str(config_path), env).warnings
+    assert warning.startswith("MEMSYNCD_SYNC_DEBOUCE_MS is ignored")
+    assert "did you mean `MEMSYNCD_SYNC_DEBOUNCE_MS`" in warning
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[sync]\ndebouce_ms = 5", "2: sync.debouce_ms: no such key; did you mean `debounce_ms`?"),
+        ("\n[sinc]", "2: sinc: no such section; did you mean `sync`?"),
+        ("[log]\nqqq = 1", "2: log.qqq: no such key; there are `level`, `format`"),
+        ("sync = 5", "1: sync: this is a section: write `[sync]` with its keys below"),
+        ("[sync]\ndebounce_ms = 1.5", "2: sync.debounce_ms: expected a whole number, got a number"),
+        ("[sync]\ndebounce_ms = true", "2: sync.debounce_ms: expected a whole number, got true or false"),
+        ("[sync]\nenabled = 1", "2: sync.enabled: expected true or false, got a whole number"),
+        ("[sync]\ndebounce_ms = -1", "2: sync.debounce_ms: expected a whole number >= 0"),
+        ("[sync]\nreconcile_s = nan", "2: sync.reconcile_s: expected a number >= 0.05"),
+        ("[search]\nmin_score = inf", "2: search.min_score: expected a number <= 1.0"),
+        ('[log]\nlevel = "loud"', '2: log.level: expected one of "debug", "info", "warning", "error"'),
+        ("[sync]\ndebounce_ms = 2000", "2: sync.debounce_ms: debounce_ms (2000) is more than max_wait_ms (1000)"),
+        ("[chunking]\nmax_tokens = 60", "2: chunking.max_tokens: overlap (60) is not less than max_tokens (60)"),
+        ('[socket]\npath = "run/s"', "2: socket.path: 'run/s' is not an absolute path: begin it with / or ~/"),
+        ("[workspace]\n", "1: workspace: write `[[workspace]]`, in double brackets, once for each folder"),
+        ('[[workspace]]\nname = "a"', '1: workspace.0: a workspace needs `path = "…"`, the folder'),
+        ('[[workspace]]\npath = "a"', "2: workspace.0.path: 'a' is not an absolute path: begin it with / or ~/"),
+        ('[[workspace]]\npath = "/a"\ninclude = "x"', "3: workspace.0.include: expected a list, got text"),
+        (
+            '[[workspace]]\npath = "/a"\n[[workspace]]\npath = "/a/"',
+            "4: workspace.1.path: '/a' is the path of another workspace above",
+        ),
+        ("[sync]\ndebounce_ms = 1\ndebounce_ms = 2\n", "3: not TOML: Cannot overwrite a value (at line 3, column 16)"),
+        ("[sync", "1: not TOML: Expected ']' at the end of a table declaration (at end of document)"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_line_and_remedy(text: str, message: str, config_path: Path) -> None:
+    assert refusal(config_path, text) == message
+
+
+def test_everything_that_is_wrong_is_said_at_once(config_path: Path) -> None:
+    text = "[sync]\ndebouce_ms = 1\n[log]\nlevel = 1\n"
+    wrongs = refusal(config_path, text, {"MEMSYNCD_SEARCH_MAX_RESULTS": "many"}).splitlines()
+    assert [wrong.partition(":")[0] for wrong in wrongs] == ["2", "MEMSYNCD_SEARCH_MAX_RESULTS='many'", "4"]
+
+
+def test_a_wrong_variable_is_named_and_not_the_file(config_path: Path) -> None:
+    message = refusal(config_path, "", {"MEMSYNCD_SYNC_MAX_WAIT_MS": "1"})
+    assert message == "MEMSYNCD_SYNC_MAX_WAIT_MS: sync.max_wait_ms: debounce_ms (100) is more than max_wait_ms (1)"
+
+
+def test_home_stands_for_the_home_folder(config_path: Path) -> None:
+    config_path.write_text('[socket]\npath = "~/s.sock"\n[[workspace]]\npath = "~"\nallow_links_to = ["~/notes/"]\n')
+    config = load_config(str(config_path), {"HOME": "/home/ann"}).config
+    assert config.socket.path == "/home/ann/s.sock"
+    assert (config.workspace[0].path, config.workspace[0].allow_links_to) == ("/home/ann", ("/home/ann/notes",))
+
+
+def test_a_file_that_is_not_utf8_is_refused_with_its_line(config_path: Path) -> None:
+    config_path.write_bytes(b"[sync]\n# \xff\n")
+    with pytest.raises(BadConfig, match=":2: not UTF-8"):
+        load_config(str(config_path), {})
+
+
+def test_a_byte_order_mark_and_windows_line_ends_are_fine(config_path: Path) -> None:
+    config_path.write_bytes(b"\xef\xbb\xbf[sync]\r\ndebounce_ms = 3\r\n")
+    loaded = load_config(str(config_path), {})
+    assert loaded.config.sync.debounce_ms == 3
+    assert loaded.origins["sync.debounce_ms"].endswith(":2")
+
+
+def test_a_fifo_does_not_hold_up_the_start(config_path: Path) -> None:
+    os.mkfifo(config_path)
+    with pytest.raises(BadConfig, match="not a regular file"):
+        load_config(str(config_path), {})
+
+
+def test_a_folder_or_a_huge_file_is_refused(config_path: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match=r"directory|regular"):
+        load_config(str(tmp_path), {})
+    config_path.write_text("#" * 300_000)
+    with pytest.raises(BadConfig, match="over 262144 bytes"):
+        load_config(str(config_path), {})
+
+
+def test_a_file_that_anybody_may_write_to_is_refused(config_path: Path) -> None:
+    config_path.write_text("")
+    config_path.chmod(0o666)
+    with pytest.raises(BadConfig, match="anybody may write"):
+        load_config(str(config_path), {})
+
+
+def test_dev_null_is_a_way_to_say_no_file() -> None:
+    assert load_config(os.devnull, {"MEMSYNCD_CONFIG": os.devnull}).config == Config()
+
+
+def test_changed_keys_are_named() -> None:
+    old = Config()
+    new = Config(sync=SyncConfig(debounce_ms=1), workspace=(WorkspaceConfig(path="/a"),))
+    assert find_changed_keys(old, old) == ()
+    assert find_changed_keys(old, new) == ("sync.debounce_ms", "workspace")
