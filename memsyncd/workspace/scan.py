@@ -1,0 +1,69 @@
+"""Which notes stand in a workspace now, and what could not be looked at? A stat-walk; no byte of a note is read.
+
+The rule: a folder or file that cannot be looked at is named as failed or held, and a root that is missing, unreadable or changes
+hands meanwhile is no empty root; so `core.changes.diff` deletes nothing for any of them. Which names are memory is left to
+`scope`, entries and links to `walk`, reading to `files`.
+"""
+
+from __future__ import annotations
+
+import os
+import stat as modes
+from collections.abc import Collection
+
+from memsyncd.core.changes.snapshot import RootState, Snapshot
+from memsyncd.workspace.scope import Scope
+from memsyncd.workspace.walk import Walk
+
+N_ATTEMPTS = 3
+
+
+def scan(scope: Scope, only: Collection[str] | None = None) -> Snapshot:
+    """Look at the whole workspace, or at the paths in `only` (relative to the root) and what lies beneath them.
+
+    Never raises for what stands on the disk. Where a link lies among `only` the whole workspace is scanned, since what one link
+    brings in depends on the others; the snapshot's `only` says what was scanned.
+    """
+    before = look_at_root(scope.root)
+    for _ in range(N_ATTEMPTS):
+        if before[0] != "present":
+            break
+        snapshot = _scan_once(scope, before[1], None if only is None else frozenset(only))
+        after = look_at_root(scope.root)
+        if after == before:
+            return snapshot
+        before = after
+    state: RootState = "unreadable" if before[0] == "present" else before[0]
+    return Snapshot(root_state=state, files={})
+
+
+def look_at_root(root: str) -> tuple[RootState, tuple[int, int] | None]:
+    """The root's state and, if it is present, its device and inode."""
+    try:
+        stat = os.lstat(root)
+        if modes.S_ISDIR(stat.st_mode):
+            os.stat(f"{root}/.")
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing", None
+    except OSError:
+        return "unreadable", None
+    return ("present", (stat.st_dev, stat.st_ino)) if modes.S_ISDIR(stat.st_mode) else ("missing", None)
+
+
+def _scan_once(scope: Scope, identity: tuple[int, int] | None, only: frozenset[str] | None) -> Snapshot:
+    walk = Walk(scope)
+    for path in ("",) if only is None else only:
+        walk.look_at(path)
+    if walk.links and only is not None:
+        return _scan_once(scope, identity, None)
+    walk.follow_links()
+    return Snapshot(
+        root_state="present",
+        root_identity=identity,
+        files=walk.files,
+        failed_folders=frozenset(walk.failed),
+        held_files=frozenset(walk.held),
+        problems=tuple(sorted(set(walk.problems), key=lambda problem: (problem.path, problem.code))),
+        link_folders=frozenset(walk.link_folders),
+        only=only,
+    )
