@@ -1,0 +1,167 @@
+"""What import-linter cannot say: purity of core and wire, one door for each library, sizes, names, logging by constants."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsyncd.logs import Event, Key
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "memsyncd"
+FILES = sorted(PACKAGE.rglob("*.py"))
+TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+
+DOORS = {
+    "apsw": "memsyncd/store/",
+    "markdown_it": "memsyncd/core/markdown/outline.py",
+    "sqlite3": "no file: the system's SQLite may lack what the index needs",
+    "structlog": "memsyncd/logs.py",
+    "watchdog": "memsyncd/watch/",
+    "xxhash": "memsyncd/core/digest.py",
+    "yaml": "memsyncd/core/markdown/frontmatter.py",
+}
+IMPURE = """
+    apsw asyncio ctypes fcntl glob io logging multiprocessing os pathlib pwd queue random secrets select selectors shutil signal
+    socket sqlite3 ssl structlog subprocess sys tempfile threading time urllib uuid watchdog
+"""
+IMPURE_METHODS = frozenset({"now", "today", "utcnow"})
+IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
+CLIENT_PATH = ("memsyncd.client", "memsyncd.dirs", "memsyncd.errors", "memsyncd.cli.main")
+FORBIDDEN_NAME_PARTS = frozenset({"util", "helper", "common", "misc", "base", "manager", "runner", "coordinator", "processor"})
+OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
+FILE_LIMIT_LINES = 300
+FUNCTION_LIMIT_LINES = 60
+LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
+
+
+def find_imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: a relative import"
+            yield str(node.module), node.lineno
+
+
+def find_named(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def without_type_checking(tree: ast.Module) -> ast.Module:
+    return ast.Module(body=[node for node in tree.body if not is_type_checking(node)], type_ignores=[])
+
+
+def test_a_library_has_one_door() -> None:
+    wrong = [
+        f"{name}:{line}: {module}, whose door is {DOORS[library]}"
+        for name, tree in TREES.items()
+        for module, line in find_imports(without_type_checking(tree))
+        if (library := module.partition(".")[0]) in DOORS and not name.startswith(DOORS[library])
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_core_and_wire_see_no_clock_disk_socket_database_log_or_chance() -> None:
+    pure = [name for name in TREES if name.startswith(("memsyncd/core/", "memsyncd/wire/"))]
+    wrong = [f"{name}:{line}: {what}" for name in pure for what, line in find_impurities(without_type_checking(TREES[name]))]
+    assert not wrong, "\n".join(wrong)
+
+
+def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    impure = set(IMPURE.split())
+    yield from ((module, line) for module, line in find_imports(tree) if module.partition(".")[0] in impure)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
+            yield f"{node.func.id}()", node.lineno
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_METHODS:
+            yield f".{node.func.attr}()", node.lineno
+        if isinstance(node, ast.Global):
+            yield f"global {', '.join(node.names)}", node.lineno
+
+
+def test_files_stay_short() -> None:
+    lengths = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in TREES}
+    assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FILE_LIMIT_LINES}
+
+
+def test_functions_stay_short() -> None:
+    lengths = {
+        f"{name}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for name, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FUNCTION_LIMIT_LINES}
+
+
+def test_names_come_from_the_field() -> None:
+    names = [(name, part) for name in TREES for part in Path(name).with_suffix("").parts]
+    names += [(f"{name}:{line}", named) for name, tree in TREES.items() for named, line in find_named(tree)]
+    assert not [(place, name) for place, name in names if FORBIDDEN_NAME_PARTS & split_name(name)]
+
+
+def split_name(name: str) -> set[str]:
+    """The words of a name in either case, singular."""
+    spaced = "".join(f"_{letter}" if letter.isupper() else letter for letter in name)
+    return {word.lower().removesuffix("s") for word in spaced.split("_")}
+
+
+def test_every_module_says_which_question_it_answers() -> None:
+    # A marker of a package may be empty.
+    modules = [name for name in TREES if not name.endswith(("__init__.py", "__main__.py"))]
+    assert not [name for name in modules if not ast.get_docstring(TREES[name])]
+
+
+def test_nothing_is_left_open() -> None:
+    assert not [(name, mark) for name in TREES for mark in OPEN_MARKS if mark in (ROOT / name).read_text(encoding="utf-8")]
+
+
+def test_events_are_logged_by_their_constants() -> None:
+    """No event's name and no key is made up on the spot, so none can hold a note's text or a query."""
+    wrong = [
+        f"{name}:{call.lineno}: {say_wrong(call)}" for name in TREES for call in find_log_calls(TREES[name]) if say_wrong(call)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def say_wrong(call: ast.Call) -> str:
+    event = call.args[0] if call.args else None
+    # A variable may hold an event that was chosen before; a text may not.
+    is_event = isinstance(event, ast.Name) or (isinstance(event, ast.Attribute) and event.attr in Event.__members__)
+    keys = set(Key)
+    unknown = [word.arg for word in call.keywords if word.arg is not None and word.arg not in keys]
+    return "" if is_event and not unknown else f"log a member of Event; unknown keys: {unknown}"
+
+
+def find_log_calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOG_METHODS:
+            owner = node.func.value
+            owner_name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+            if owner_name.lower().strip("_") == "log":
+                yield node
+
+
+@pytest.mark.parametrize("module", CLIENT_PATH)
+def test_the_client_path_loads_the_standard_library_alone(module: str) -> None:
+    # Isolated, so that no .pth file of the environment imports anything; the standard library knows its own names.
+    script = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules); import {module}\n"
+        "parts = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
+        "print(*sorted(parts - sys.stdlib_module_names - {'memsyncd'}))\n"
+        "print(*sorted({'asyncio', 'dataclasses', 'typing_extensions'} & set(sys.modules) - before))"
+    )
+    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout.split() == []
