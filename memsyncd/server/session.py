@@ -1,0 +1,53 @@
+"""What do handlers know of a client? Who it is, how to tell it something unasked, and when it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from memsyncd.wire.messages import encode_notification
+from memsyncd.wire.methods import Params
+
+
+class Session:
+    """One client. It lives as long as its connection; handlers may keep it as a key."""
+
+    __slots__ = ("_closers", "_tell", "client", "id", "is_listening", "is_open", "peer_pid")
+
+    def __init__(self, *, session_id: int, peer_pid: int, tell: Callable[[bytes], bool]) -> None:
+        self._tell = tell
+        self._closers: list[Callable[[], None]] = []
+        self.id = session_id
+        self.peer_pid = peer_pid
+        self.client = ""
+        """What the client calls itself, if it said."""
+        self.is_open = True
+        self.is_listening = False
+        """A handler sets this while notifications may come: then a client that asks nothing more is not closed."""
+
+    def notify(self, method: str, params: msgspec.Struct) -> bool:
+        """Send a notification. False if the client is gone, or is dropped by this because it leaves too much unread."""
+        return self.send_line(encode_notification(method, params))
+
+    def send_line(self, line: bytes) -> bool:
+        """As `notify`, with a line of `encode_notification` that was made once for many clients."""
+        return self.is_open and self._tell(line)
+
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Have this called once when the client is gone: now, if it is already."""
+        if self.is_open:
+            self._closers.append(callback)
+        else:
+            callback()
+
+    def take_closers(self) -> list[Callable[[], None]]:
+        """For the connection, once, when it is lost: what is to be called then, the latest first."""
+        self.is_open = False
+        closers, self._closers = self._closers, []
+        return closers[::-1]
+
+
+Outcome = msgspec.Struct | Awaitable[msgspec.Struct]
+Dispatch = Callable[[Session, str, Params], Outcome]
+"""Carries out one method for one client: gives its result, or something to await for it. Raises MemsyncdError to refuse."""

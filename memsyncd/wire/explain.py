@@ -1,0 +1,55 @@
+"""What should somebody be told whose parameters or method name are off? The rule broken, and the nearest name that exists."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+SHOWN_CHARS = 64
+"""Of a name that is not ours; the rest says nothing more."""
+
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*?)`(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<place>[^`]*)`)?")
+_WRONG = re.compile(r"(?P<rule>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
+
+
+def find_known_fields(params: type[msgspec.Struct]) -> dict[str, tuple[str, ...]]:
+    """The names a parameter object may hold, by the place of the object: `""` for the outermost, else the parameter's name."""
+    fields = msgspec.structs.fields(params)
+    known = {"": tuple(field.encode_name for field in fields)}
+    for field in fields:
+        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
+            known[field.encode_name] = tuple(inner.encode_name for inner in msgspec.structs.fields(field.type))
+    return known
+
+
+def explain_params(reason: str, known_fields: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
+    """A message and a hint for what msgspec found wrong with parameters."""
+    names = known_fields[""]
+    if match := _UNKNOWN.fullmatch(reason):
+        return explain_name(match["name"], known_fields.get(match["place"] or "", names), what="parameter")
+    if match := _MISSING.fullmatch(reason):
+        return f"parameter `{match['name']}` is missing", _list_names(names, what="parameter")
+    match = _WRONG.fullmatch(reason)
+    place, rule = (match["place"], match["rule"].replace("`", "")) if match else ("", reason)
+    if not place:
+        return "parameters are given by name, as an object", _list_names(names, what="parameter")
+    return f"parameter `{place}`: {rule[: 4 * SHOWN_CHARS]}", "rpc.discover describes every parameter"
+
+
+def explain_name(name: str, known: Iterable[str], *, what: str) -> tuple[str, str]:
+    """A message and a hint for a name that does not exist."""
+    known = tuple(known)
+    shown = name if len(name) <= SHOWN_CHARS else f"{name[:SHOWN_CHARS]}…"
+    near = difflib.get_close_matches(name[:SHOWN_CHARS].lower(), known, n=1, cutoff=0.6)
+    hint = f"did you mean `{near[0]}`?" if near else _list_names(known, what=what)
+    return f"no {what} named `{shown}`", hint
+
+
+def _list_names(names: tuple[str, ...], *, what: str) -> str:
+    if not names:
+        return f"it takes no {what}s"
+    return f"{what}s: {', '.join(names)}"
