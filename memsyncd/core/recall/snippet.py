@@ -1,0 +1,54 @@
+"""Which line does somebody see of a hit, and which words are lit in it?
+
+One window of the text around the densest matches, white space folded, matched words between `**` and `**`; the text's own `**`
+is left out, so that the marks mean matches only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+MARK = "**"
+WINDOW_CHARACTERS = 240
+_ELLIPSIS = "…"
+_SPACE = re.compile(r"\s+")
+
+
+def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int = WINDOW_CHARACTERS) -> str:
+    """Cut `text` to about `window` characters around `matches`, (start, end) pairs in characters, in order of start."""
+    start, end = _find_window(text, matches, window)
+    pieces, at = [], start
+    for first, after in matches:
+        if first < at or after > end:
+            continue
+        pieces += [_plain(text[at:first]), MARK, text[first:after], MARK]
+        at = after
+    pieces.append(_plain(text[at:end]))
+    body = _SPACE.sub(" ", "".join(pieces)).strip()
+    return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
+
+
+def _find_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:
+    if len(text) <= window:
+        return 0, len(text)
+    best, best_count = 0, -1
+    for first, _ in matches:
+        count = sum(first <= start and after <= first + window for start, after in matches)
+        if count > best_count:
+            best, best_count = first, count
+    start = _find_word_start(text, max(0, min(best - window // 5, len(text) - window)))
+    end = min(len(text), start + window)
+    space = text.rfind(" ", start, end) if end < len(text) else end
+    return start, space if space > start + window // 2 else end
+
+
+def _find_word_start(text: str, at: int) -> int:
+    if at == 0:
+        return 0
+    space = _SPACE.search(text, at, at + 30)
+    return space.end() if space else at
+
+
+def _plain(text: str) -> str:
+    return text.replace(MARK, "")

@@ -1,0 +1,137 @@
+"""How is a workspace's index opened, rebuilt, tidied and given up?
+
+Jobs for the lane. An index that will not do is rebuilt in a file beside it while the old one, if it opens, goes on answering, and
+swapped in by a rename. What a person deleted or replaced is rebuilt at once; damage that comes back while running, at most once in
+ten minutes; a full disk is waited for and never a reason to rebuild.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from memsyncd.engine.lane import Steps
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt
+from memsyncd.store.index import Index, IndexUnfit, remove_index
+from memsyncd.store.readers import Readers
+from memsyncd.store.records import Records
+from memsyncd.store.schema import find_fingerprint
+
+DAMAGE_REBUILD_INTERVAL_S = 600.0
+INDEX_FAULT = "index"
+RECORDS_FAULT = "records"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """What opening found: `is_new` if there was nothing, `rebuild_reason` if what was there will not do, `set_aside` a damaged file."""
+
+    is_new: bool = False
+    rebuild_reason: str = ""
+    set_aside: Path | None = None
+
+
+def fingerprint_of(policy: SyncPolicy) -> str:
+    return find_fingerprint(repr(policy.chunking))
+
+
+def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[Opened]:
+    """Open both databases. Records that cannot be opened are a fault; an index that cannot be is a reason to rebuild."""
+    set_aside = _open_records(workspace, clock)
+    yield
+    try:
+        workspace.index = Index(workspace.index_path, fingerprint_of(policy))
+    except (IndexUnfit, StoreCorrupt) as failure:
+        # Whatever the old file can still answer, it answers until the new one is swapped in.
+        workspace.old_readers = Readers(str(workspace.index_path))
+        return Opened(rebuild_reason=failure.message, set_aside=set_aside)
+    index = workspace.index
+    workspace.set_fault(INDEX_FAULT, "")
+    workspace.condition = replace(
+        workspace.condition, generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
+    )
+    return Opened(is_new=index.is_new, set_aside=set_aside)
+
+
+def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[SyncDone]:
+    """Index the whole disk into a new file beside the old one and swap it in. On failure the old one, if open, stays."""
+    aside = workspace.index_path.with_name("index.db.new")
+    remove_index(aside)
+    generation = max(workspace.condition.generation, workspace.index.generation if workspace.index else 0)
+    fresh = Index(aside, fingerprint_of(policy), generation=generation + 1)
+    workspace.condition = replace(workspace.condition, is_indexing=True)
+    try:
+        done = yield from sync_workspace(workspace, policy, clock, SyncRequest(is_full=True, index=fresh))
+        if done.root_state != "present":
+            raise NotFresh("the workspace's folder is missing: its index is kept", hint="bring the folder back, or remove the workspace")
+        while fresh.tidy():
+            yield
+    except BaseException:
+        fresh.close()
+        remove_index(aside)
+        raise
+    fresh.close()
+    workspace.close_index()
+    remove_index(workspace.index_path)
+    aside.rename(workspace.index_path)
+    remove_index(aside)
+    workspace.index = index = Index(workspace.index_path, fingerprint_of(policy))
+    workspace.changes.clear()
+    done.generation = index.generation
+    workspace.set_fault(INDEX_FAULT, "")
+    workspace.condition = replace(
+        workspace.condition,
+        generation=index.generation,
+        counts=index.counts,
+        index_bytes=index.size_bytes(),
+        n_rebuilds=workspace.condition.n_rebuilds + 1,
+    )
+    return done
+
+
+def tidy_workspace(workspace: Workspace) -> Steps[None]:
+    """Merge and empty the WAL in short steps, so that deleted text leaves the files."""
+    while workspace.index is not None and workspace.index.tidy():
+        yield
+    if workspace.index is not None:
+        workspace.condition = replace(workspace.condition, index_bytes=workspace.index.size_bytes())
+
+
+def close_workspace(workspace: Workspace) -> Steps[None]:
+    """Close both databases."""
+    workspace.close()
+    return
+    yield
+
+
+def find_index_trouble(workspace: Workspace) -> str:
+    """Why the open index must be rebuilt though nothing failed yet: its file was deleted or replaced. Empty if all is well."""
+    if workspace.index is not None and workspace.index.is_replaced():
+        return "index.db was deleted or replaced"
+    return ""
+
+
+def may_rebuild(workspace: Workspace, failure: MemsyncdError, now_s: float) -> bool:
+    """True if `failure` asks for a rebuild and damage has not been healed within the last ten minutes; notes that it will be."""
+    if not isinstance(failure, (StoreCorrupt, IndexUnfit)):
+        return False
+    last_s = workspace.rebuilt_after_damage_s
+    if last_s is not None and now_s - last_s < DAMAGE_REBUILD_INTERVAL_S:
+        return False
+    workspace.rebuilt_after_damage_s = now_s
+    return True
+
+
+def _open_records(workspace: Workspace, clock: Clock) -> Path | None:
+    try:
+        workspace.records = Records(
+            workspace.records_path, workspace=workspace.id, root=workspace.entry.root, now_s=clock.wall_s()
+        )
+    except MemsyncdError as failure:
+        workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}; {failure.hint}")
+        return None
+    workspace.set_fault(RECORDS_FAULT, "")
+    return workspace.records.set_aside

@@ -1,0 +1,43 @@
+"""What may be set about syncing and searching? Values that the daemon makes of the configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from memsyncd.core.markdown.chunks import ChunkPolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """Where time comes from. `now_s` never goes back, `wall_ns` is nanoseconds since 1970 and may."""
+
+    now_s: Callable[[], float]
+    wall_ns: Callable[[], int]
+
+    def wall_s(self) -> float:
+        return self.wall_ns() / 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncPolicy:
+    """How saved notes reach the index."""
+
+    is_enabled: bool = True
+    is_on_change: bool = True
+    quiet_s: float = 0.1
+    max_wait_s: float = 1.0
+    delete_grace_s: float = 1.5
+    reconcile_s: float = 30.0
+    max_file_bytes: int = 2 * 1024 * 1024
+    chunking: ChunkPolicy = field(default_factory=ChunkPolicy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchPolicy:
+    """What a search does that does not say otherwise."""
+
+    max_results: int = 10
+    passage_tokens: int = 400
+    min_score: float = 0.0
+    timeout_s: float = 1.0

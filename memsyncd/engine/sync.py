@@ -1,0 +1,206 @@
+"""How does the index come to say what the disk says?
+
+Scan, compare, read what may have changed, parse what did, write. One transaction a settle, 256 files a transaction when there are
+many. A step between `yield`s is short, so that other workspaces are served meanwhile. A failed listing deletes nothing, a missing
+root keeps everything, a vanished note stays for the grace.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, find_suspects, plan_changes, track_missing
+from memsyncd.core.changes.snapshot import Snapshot
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.note import Problem
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine.lane import Steps
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.store.index import Index
+from memsyncd.store.records import Move
+from memsyncd.store.updates import DropNote, PutNote, TouchNote, Update, Written
+from memsyncd.workspace.files import ReadFile, read_note_file
+from memsyncd.workspace.scan import scan
+
+BATCH_FILES = 256
+BATCH_BYTES = 8 * 1024 * 1024
+STEP_FILES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncRequest:
+    """What to look at: everything, or `only` these paths with what lies beneath. `is_full` reads every note again."""
+
+    only: frozenset[str] | None = None
+    is_full: bool = False
+    grace_s: float = 0.0
+    index: Index | None = None
+    """The index to write instead of the workspace's own: a rebuild beside it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncDone:
+    """What a sync found and did. Paths in `growing` moved while they were read and must be looked at again."""
+
+    started_at_s: float
+    duration_ms: float = 0.0
+    root_state: str = "present"
+    added: list[str] = field(default_factory=list)
+    modified: list[str] = field(default_factory=list)
+    moved: list[tuple[str, str]] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    n_unchanged: int = 0
+    n_touched: int = 0
+    waiting: tuple[str, ...] = ()
+    absent: frozenset[str] = frozenset()
+    """Notes still indexed that the scan did not find: within their grace."""
+    growing: tuple[str, ...] = ()
+    failed: list[Problem] = field(default_factory=list)
+    generation: int = 0
+    paths: list[str] = field(default_factory=list)
+    n_upserted: int = 0
+    n_deleted: int = 0
+    n_kept: int = 0
+    n_shifted: int = 0
+
+    @property
+    def changed(self) -> list[str]:
+        """Every path whose content, place or existence was found to differ."""
+        return [*self.added, *self.modified, *itertools.chain.from_iterable(self.moved), *self.removed]
+
+    def count(self, written: Written) -> None:
+        self.generation = written.generation
+        self.paths += written.paths
+        self.n_upserted += written.upserted
+        self.n_deleted += written.deleted
+        self.n_kept += written.kept
+        self.n_shifted += written.moved
+
+
+def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest) -> Steps[SyncDone]:
+    """Run one sync in steps. Raises the classes of `store.connections.naming_failures`; what was committed before stays."""
+    started_s, index = clock.now_s(), request.index or workspace.index
+    if index is None:
+        raise AssertionError("a sync needs an open index")
+    done = SyncDone(started_at_s=clock.wall_s(), generation=index.generation)
+    snapshot = scan(workspace.scope, only=request.only)
+    recorded = index.recorded(request.only)
+    suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
+    missing = track_missing(workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s())
+    done.n_unchanged, done.root_state = suspects.n_unchanged, snapshot.root_state
+    done.absent = frozenset(missing.since_s)
+    pending = len(suspects.to_read) + len(suspects.vanished)
+    _tell_pending(workspace, pending)
+    updates: list[Update] = []
+    for batch in _read_batches(workspace, suspects.to_read, clock, done):
+        # The batch before is written only now: what a settle changes last goes into the transaction with what it drops.
+        _write(workspace, index, updates, done)
+        changes = plan_changes(recorded, {file.path.text: file.record for file in batch}, missing, now_s=0.0, grace_s=float("inf"))
+        missing = _without(missing, {old for old, _ in changes.moved})
+        _record_moves(workspace, changes, batch, done)
+        for update in _find_updates(batch, changes, policy, done):
+            updates.append(update)
+            if len(updates) % STEP_FILES == 0:
+                _tell_pending(workspace, pending - len(updates))
+                yield
+        pending -= len(batch)
+    end = plan_changes(recorded, {}, missing, now_s=clock.now_s(), grace_s=request.grace_s)
+    updates += [DropNote(path) for path in end.gone]
+    done.removed, done.waiting = list(end.gone), end.waiting
+    _write(workspace, index, updates, done)
+    workspace.missing = _without(missing, set(end.gone))
+    _conclude(workspace, snapshot, done)
+    done.duration_ms = (clock.now_s() - started_s) * 1000
+    return done
+
+
+def _read_batches(workspace: Workspace, paths: Iterable[str], clock: Clock, done: SyncDone) -> Iterator[list[ReadFile]]:
+    """Read notes, at most BATCH_FILES or about BATCH_BYTES at a time."""
+    batch: list[ReadFile] = []
+    n_bytes, growing = 0, []
+    for path in paths:
+        outcome = read_note_file(workspace.scope, NotePath(path), now_ns=clock.wall_ns())
+        if not isinstance(outcome, ReadFile):
+            if outcome.problem is not None:
+                done.failed.append(outcome.problem)
+            continue
+        if outcome.is_growing:
+            growing.append(path)
+        batch.append(outcome)
+        n_bytes += len(outcome.data)
+        if len(batch) >= BATCH_FILES or n_bytes >= BATCH_BYTES:
+            yield batch
+            batch, n_bytes = [], 0
+    done.growing = tuple(growing)
+    if batch:
+        yield batch
+
+
+def _find_updates(batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy, done: SyncDone) -> Iterator[Update]:
+    by_path = {file.path.text: file for file in batch}
+    came_from = {new: old for old, new in changes.moved}
+    done.added += changes.added
+    done.modified += changes.modified
+    done.moved += changes.moved
+    done.n_touched += len(changes.touched)
+    for path in (*changes.added, *changes.modified, *came_from):
+        file = by_path[path]
+        note = parse_note(file.path, file.data, policy.chunking)
+        record = file.record
+        yield PutNote(note=note, stat=record.stat, read_at_ns=record.read_at_ns, moved_from=came_from.get(path))
+    for path in changes.touched:
+        record = by_path[path].record
+        yield TouchNote(path=path, stat=record.stat, read_at_ns=record.read_at_ns)
+
+
+def _write(workspace: Workspace, index: Index, updates: list[Update], done: SyncDone) -> None:
+    if not updates:
+        return
+    written = index.apply(updates)
+    updates.clear()
+    done.count(written)
+    if index is workspace.index:
+        workspace.remember(written)
+
+
+def _record_moves(workspace: Workspace, changes: ChangeSet, batch: list[ReadFile], done: SyncDone) -> None:
+    if not changes.moved or workspace.records is None:
+        return
+    digests: dict[str, Recorded] = {file.path.text: file.record for file in batch}
+    workspace.records.add_moves([
+        Move(old_path=old, new_path=new, digest=digests[new].digest, seen_at_s=done.started_at_s) for old, new in changes.moved
+    ])  # fmt: skip
+
+
+def _without(missing: Missing, paths: set[str]) -> Missing:
+    if not paths:
+        return missing
+    since_s = {path: first_s for path, first_s in missing.since_s.items() if path not in paths}
+    return replace(missing, since_s=since_s, sure=missing.sure - paths)
+
+
+def _tell_pending(workspace: Workspace, n_notes: int) -> None:
+    workspace.condition = replace(workspace.condition, pending=max(0, n_notes))
+
+
+def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
+    """Make the condition say what this sync saw; a scan of some paths speaks of these only."""
+    problems = (*snapshot.problems, *done.failed)
+    kept = [problem for problem in workspace.condition.scan_problems if not snapshot.is_asked(problem.path)]
+    # A scan names what it can see of a file, a read what it met: the same oddity is said once.
+    fresh = {(problem.path, problem.code): problem for problem in problems}
+    workspace.condition = replace(
+        workspace.condition,
+        pending=len(done.waiting) + len(done.growing),
+        synced_at_s=done.started_at_s if snapshot.only is None else workspace.condition.synced_at_s,
+        root_state=snapshot.root_state,
+        scan_problems=tuple(sorted((*kept, *fresh.values()), key=lambda problem: (problem.path, problem.code))),
+    )
+    if snapshot.only is None:
+        workspace.root_identity = snapshot.root_identity
+        workspace.link_folders = snapshot.link_folders
+    else:
+        workspace.link_folders |= snapshot.link_folders

@@ -1,0 +1,141 @@
+"""Which workspaces are there, and what is known of each at this moment?
+
+`Entry` is what somebody registered, `Workspace` what runs for it: its scope, its open databases, its condition. The writer's
+lane changes a workspace; everybody else reads `condition`, a value replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from memsyncd.core.changes.diff import NOTHING_MISSING, Missing
+from memsyncd.core.changes.snapshot import RootState
+from memsyncd.core.note import Problem
+from memsyncd.engine.policies import SyncPolicy
+from memsyncd.store.index import Index
+from memsyncd.store.readers import Readers
+from memsyncd.store.records import Records
+from memsyncd.store.updates import Counts, Written
+from memsyncd.workspace.scope import Scope, parse_scope
+
+REMEMBERED_CHANGES = 256
+"""Changes that a subscriber can ask for after the fact."""
+
+State = Literal["indexing", "ready", "degraded", "missing"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A registered workspace. `root` is a real path; `source` says whether the configuration or `workspace.add` named it."""
+
+    id: str
+    name: str
+    root: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    allow_links_to: tuple[str, ...] = ()
+    source: Literal["config", "added"] = "added"
+
+    def scope(self, policy: SyncPolicy) -> Scope:
+        """Raises ValueError, naming it, for a glob that cannot be."""
+        return parse_scope(
+            self.root,
+            include=self.include,
+            exclude=self.exclude,
+            max_file_bytes=policy.max_file_bytes,
+            allow_links_to=self.allow_links_to,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """What is known of a workspace. `faults` say in words, by a stable word, why it is not as it should be.
+
+    `pending` notes are known to differ from the index; `synced_at_s` is the wall clock when the last scan that succeeded began.
+    """
+
+    is_indexing: bool = True
+    pending: int = 0
+    synced_at_s: float | None = None
+    root_state: RootState = "present"
+    faults: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    counts: Counts = Counts()
+    index_bytes: int = 0
+    scan_problems: tuple[Problem, ...] = ()
+    n_failed_syncs: int = 0
+    n_missed_events: int = 0
+    n_rebuilds: int = 0
+
+    @property
+    def state(self) -> State:
+        if self.root_state == "missing":
+            return "missing"
+        if self.is_indexing:
+            return "indexing"
+        return "degraded" if self.faults or self.root_state != "present" else "ready"
+
+    def with_fault(self, word: str, text: str) -> Condition:
+        """The same with a fault said, or with it said no more if `text` is empty."""
+        if self.faults.get(word, "") == text:
+            return self
+        rest = {key: value for key, value in self.faults.items() if key != word}
+        return replace(self, faults={**rest, word: text} if text else rest)
+
+
+class Workspace:
+    """One workspace while the daemon runs. Only the lane's thread may touch `index`'s write side, `records` and `missing`."""
+
+    def __init__(self, entry: Entry, policy: SyncPolicy, *, index_path: Path, records_path: Path) -> None:
+        self.entry = entry
+        self.scope = entry.scope(policy)
+        self.index_path = index_path
+        self.records_path = records_path
+        self.condition = Condition()
+        self.index: Index | None = None
+        self.old_readers: Readers | None = None
+        self.records: Records | None = None
+        self.missing: Missing = NOTHING_MISSING
+        self.root_identity: tuple[int, int] | None = None
+        self.link_folders: frozenset[str] = frozenset()
+        self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
+        self.rebuilt_after_damage_s: float | None = None
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    def set_fault(self, word: str, text: str) -> None:
+        self.condition = self.condition.with_fault(word, text)
+
+    def remember(self, written: Written) -> None:
+        """Take over what a transaction did."""
+        index = self.index
+        if written.paths:
+            self.changes.append(written)
+        if index is not None:
+            self.condition = replace(self.condition, generation=index.generation, counts=index.counts)
+
+    @property
+    def readers(self) -> Readers | None:
+        """Who answers queries now: the index, or an old one that is being rebuilt; None before either is open."""
+        return self.index.readers if self.index is not None else self.old_readers
+
+    def close_index(self) -> None:
+        """Close the index and what stands in for it; on the lane's thread."""
+        if self.index is not None:
+            self.index.close()
+        if self.old_readers is not None:
+            self.old_readers.close()
+        self.index = self.old_readers = None
+
+    def close(self) -> None:
+        """Close everything; on the lane's thread."""
+        self.close_index()
+        if self.records is not None:
+            self.records.close()
+        self.records = None

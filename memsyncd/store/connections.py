@@ -1,0 +1,130 @@
+"""How is a SQLite file opened, and what do SQLite's failures mean?
+
+One writer and some read-only readers a file, all WAL, none trusting the file's own schema. SQLite's exceptions leave this room
+as the classes of `memsyncd.errors`: damage asks for a rebuild, a full disk only for patience.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import time
+from collections.abc import Iterator
+from enum import Enum
+
+import apsw
+
+from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
+
+SQLITE_NEEDED = (3, 51, 3)
+"""Older ones can corrupt a WAL database when two connections write and checkpoint at once."""
+BUSY_MS = 5000
+VALUE_LIMIT_BYTES = 16 * 1024 * 1024
+VM_STEPS_BETWEEN_LOOKS = 1000
+
+_CORRUPT = (apsw.CorruptError, apsw.NotADBError)
+_CORRUPT_WORDS = ("malformed", "no such table", "no such column", "vtable constructor failed")
+
+
+class Durability(Enum):
+    """What a power failure may take: the last commits of what can be rebuilt, nothing of what cannot."""
+
+    REBUILDABLE = "NORMAL"
+    LASTING = "FULL"
+
+
+def check_sqlite(version: str | None = None) -> str:
+    """Return SQLite's version, or raise StoreFailed if it is older than memsyncd can trust with a WAL database."""
+    version = version or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in version.split(".")[:3]) < SQLITE_NEEDED:
+        needed = ".".join(map(str, SQLITE_NEEDED))
+        raise StoreFailed(f"SQLite {version} is too old: {needed} or newer is needed", hint="run: pip install --upgrade apsw")
+    return version
+
+
+@contextlib.contextmanager
+def naming_failures() -> Iterator[None]:
+    """Turn what apsw raises inside into StoreCorrupt, StoreFull, NotFresh (interrupted) or StoreFailed."""
+    try:
+        yield
+    except apsw.Error as failure:
+        raise name_failure(failure) from failure
+
+
+def name_failure(failure: apsw.Error) -> StoreFailed | NotFresh:
+    """The class of `memsyncd.errors` that a failure of SQLite stands for."""
+    text = str(failure)
+    if isinstance(failure, apsw.InterruptError):
+        return NotFresh("the query took too long and was stopped", hint="use fewer or rarer words, or a longer timeout_ms")
+    if isinstance(failure, apsw.FullError) or "ENOSPC" in text or "No space" in text:
+        return StoreFull("the disk is full", hint="free some space; memsyncd goes on by itself")
+    if isinstance(failure, _CORRUPT) or any(word in text for word in _CORRUPT_WORDS):
+        return StoreCorrupt(f"the database is damaged: {text}", hint="memsyncd rebuilds it by itself")
+    return StoreFailed(f"SQLite failed: {type(failure).__name__}: {text}", hint="run: memsyncd status")
+
+
+def open_writer(path: str, durability: Durability) -> apsw.Connection:
+    """The one connection that may write `path`; makes the file if there is none. Raises the classes of `naming_failures`."""
+    with naming_failures():
+        connection = apsw.Connection(path)
+        _prepare(connection)
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", durability.value)
+        connection.pragma("secure_delete", True)
+        connection.pragma("foreign_keys", True)
+        connection.transaction_mode = "IMMEDIATE"
+    return connection
+
+
+def open_reader(path: str) -> apsw.Connection:
+    """A connection that cannot write. Raises the classes of `naming_failures`."""
+    with naming_failures():
+        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
+        _prepare(connection)
+        connection.pragma("query_only", True)
+    return connection
+
+
+def _prepare(connection: apsw.Connection) -> None:
+    # The timeout comes first: even the pragmas below can meet another connection's lock.
+    connection.set_busy_timeout(BUSY_MS)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+    connection.pragma("trusted_schema", False)
+    connection.pragma("cell_size_check", True)
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_LIMIT_BYTES)
+
+
+def is_moved(connection: apsw.Connection) -> bool:
+    """True if the connection's file is no longer what its path names: it was deleted or replaced."""
+    moved = bytearray(4)
+    buffer = (ctypes.c_char * 4).from_buffer(moved)
+    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(buffer))
+    return any(moved)
+
+
+@contextlib.contextmanager
+def deadline(connection: apsw.Connection, seconds: float) -> Iterator[None]:
+    """Stop whatever the connection runs inside after `seconds`; what was stopped raises NotFresh."""
+    end_s = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end_s, VM_STEPS_BETWEEN_LOOKS)
+    try:
+        with naming_failures():
+            yield
+    finally:
+        connection.set_progress_handler(None)
+
+
+@contextlib.contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """BEGIN IMMEDIATE … COMMIT, or ROLLBACK and the named failure. Not nested: FTS5 flushes at every savepoint."""
+    with naming_failures():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

@@ -1,0 +1,201 @@
+"""One workspace's index.db: who may write it, who may read it, and is it still sound?
+
+`Index` is the write side, for the writer's thread alone; `readers` may be used from any thread. Opening never repairs: it says
+why a file must be rebuilt (`IndexUnfit`), and `store.rebuild` does that beside the old file.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import assert_never
+
+import apsw
+
+from memsyncd.core.changes.diff import Recorded
+from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.errors import MemsyncdError, StoreCorrupt
+from memsyncd.store.connections import Durability, is_moved, naming_failures, open_writer, transaction
+from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note
+from memsyncd.store.readers import Readers
+from memsyncd.store.schema import create_schema, read_fingerprint
+from memsyncd.store.updates import Counts, DropNote, PutNote, TouchNote, Update, Written
+
+MERGE_PAGES = 500
+"""Pages of FTS5 that one step of tidying may write: some milliseconds, so that a save never waits long for it."""
+
+_RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
+_TOUCH = "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
+
+
+class IndexUnfit(MemsyncdError):
+    """The file is not an index that this program can go on with: rebuild it. `reason` is for people."""
+
+    code = "index_unfit"
+
+
+class Index:
+    """The write side of an open index.db. Every method raises the classes of `store.connections.naming_failures`."""
+
+    def __init__(self, path: Path, fingerprint: str, *, generation: int = 0) -> None:
+        """Open `path`, or make it with `generation` if there is nothing. Raises IndexUnfit if what is there will not do."""
+        self.path = path
+        self.fingerprint = fingerprint
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.is_new = not path.exists()
+        self._writer = open_writer(str(path), Durability.REBUILDABLE)
+        try:
+            self._check(generation)
+            self._ids = Ids.read(self._writer)
+        except BaseException:
+            self._writer.close()
+            raise
+        self.generation = int(self._writer.execute("SELECT value FROM meta WHERE key = 'generation'").get or 0)
+        self.counts = self._count()
+        self.readers = Readers(str(path))
+        self._has_deleted = True
+
+    def _check(self, generation: int) -> None:
+        try:
+            with naming_failures():
+                found = read_fingerprint(self._writer)
+                if found and self._writer.execute("PRAGMA quick_check(1)").get != "ok":
+                    raise IndexUnfit("index.db is damaged")
+        except StoreCorrupt as failure:
+            raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
+        if not found:
+            with transaction(self._writer):
+                create_schema(self._writer, self.fingerprint, generation=generation)
+            self.is_new = True
+        elif found != self.fingerprint:
+            raise IndexUnfit("index.db was made by another version or with other chunking")
+
+    def recorded(self, only: Iterable[str] | None = None) -> dict[str, Recorded]:
+        """What the index knows of files; with `only`, of these paths and of what lies beneath them."""
+        with naming_failures():
+            if only is None:
+                return dict(_recorded(row) for row in self._writer.execute(_RECORDED))
+            found: dict[str, Recorded] = {}
+            for path in only:
+                beneath = (path, f"{path}/", f"{path}0")
+                rows = self._writer.execute(f"{_RECORDED} WHERE path = ? OR (path >= ? AND path < ?)", beneath)
+                found.update(_recorded(row) for row in rows)
+            return found
+
+    def apply(self, updates: Sequence[Update]) -> Written:
+        """Write all of `updates` in one transaction. The generation grows if a note's content, place or existence changed."""
+        rows, paths = Rows(), []
+        tally = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
+        try:
+            with transaction(self._writer):
+                for update in updates:
+                    paths += self._apply_one(update, rows, tally)
+                rows.flush(self._writer)
+                if paths:
+                    self._writer.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(self.generation + 1),))
+        except BaseException:
+            self._ids = Ids.read(self._writer)
+            raise
+        if paths:
+            self.generation += 1
+            self.counts = self._count()
+        self._has_deleted = self._has_deleted or tally["deleted"] > 0
+        return Written(generation=self.generation, paths=tuple(dict.fromkeys(paths)), **tally)
+
+    def _apply_one(self, update: Update, rows: Rows, tally: dict[str, int]) -> list[str]:
+        match update:
+            case PutNote():
+                return self._put(update, rows, tally)
+            case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
+                self._writer.execute(_TOUCH, (*_stat_row(stat), read_at_ns, path))
+                return []
+            case DropNote(path=path):
+                file_id = self._file_id(path)
+                tally["deleted"] += drop_note(self._writer, file_id) if file_id else 0
+                return [path] if file_id else []
+            case _:
+                assert_never(update)
+
+    def _put(self, update: PutNote, rows: Rows, tally: dict[str, int]) -> list[str]:
+        note, old_path = update.note, update.moved_from
+        file_id = self._file_id(note.path)
+        if file_id is None and old_path is not None:
+            file_id = self._file_id(old_path)
+        if file_id is None:
+            tally["upserted"] += add_note(rows, self._ids, note, update.stat, update.read_at_ns)
+            return [note.path]
+        plan = change_note(self._writer, self._ids, file_id, note, update.stat, update.read_at_ns)
+        tally["upserted"] += len(plan.inserted)
+        tally["deleted"] += len(plan.deleted)
+        tally["kept"] += len(plan.kept)
+        tally["moved"] += len(plan.shifted)
+        return [note.path] if old_path is None else [note.path, old_path]
+
+    def _file_id(self, path: str) -> int | None:
+        found = self._writer.execute("SELECT id FROM files WHERE path = ?", (path,)).get
+        return None if found is None else int(found)
+
+    def _count(self) -> Counts:
+        row = self._writer.execute(
+            "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM sections), (SELECT count(*) FROM chunks),"
+            " (SELECT count(*) FROM problems)"
+        ).get
+        return Counts(files=row[0], sections=row[1], chunks=row[2], problems=row[3])
+
+    def tidy(self) -> bool:
+        """One short step of cleaning: merge FTS5, then empty the WAL. False once deleted text has left the files."""
+        with naming_failures():
+            if self._has_deleted:
+                before = self._writer.total_changes()
+                self._writer.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('merge', ?)", (-MERGE_PAGES,))
+                self._has_deleted = self._writer.total_changes() - before > 1
+                return True
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return False
+
+    def is_replaced(self) -> bool:
+        """True if the file on disk is no longer the one that is open."""
+        try:
+            return is_moved(self._writer) or not os.path.exists(f"{self.path}-wal")
+        except apsw.Error:
+            return True
+
+    def find_damage(self) -> str:
+        """What quick_check says, empty if all is well."""
+        with naming_failures():
+            answer = self._writer.execute("PRAGMA quick_check(1)").get
+        return "" if answer == "ok" else str(answer)
+
+    def size_bytes(self) -> int:
+        """Of the file and its WAL, as the disk has them now."""
+        return sum(_size(f"{self.path}{suffix}") for suffix in ("", "-wal"))
+
+    def close(self) -> None:
+        self.readers.close()
+        self._writer.close()
+
+
+def remove_index(path: Path) -> None:
+    """Delete an index's files, if they are there; nobody may have them open."""
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+
+
+def _recorded(row: Sequence[int | str]) -> tuple[str, Recorded]:
+    path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns = row
+    stat = FileStat(size_bytes=size, mtime_ns=mtime_ns, ctime_ns=ctime_ns, inode=inode, device=device)  # type: ignore[arg-type]
+    return str(path), Recorded(stat=stat, digest=str(digest), read_at_ns=read_at_ns)  # type: ignore[arg-type]
+
+
+def _stat_row(stat: FileStat) -> tuple[int, ...]:
+    return (stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode, stat.device)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+

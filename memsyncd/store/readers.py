@@ -1,0 +1,79 @@
+"""Who reads an index while it is written? Read-only connections, lent one to a caller at a time.
+
+Readers see the last committed transaction. Retiring the pool lets lent connections finish and closes each as it comes back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import apsw
+
+from memsyncd.store.connections import deadline, open_reader
+from memsyncd.store.schema import TOKENIZER
+
+KEPT_OPEN = 2
+"""Connections that stay open between queries; more are opened when needed and closed after."""
+
+
+class Reader:
+    """One read-only connection, for one thread at a time."""
+
+    def __init__(self, path: str) -> None:
+        self.connection = open_reader(path)
+        name, *arguments = TOKENIZER.split()
+        self._tokenize = self.connection.fts5_tokenizer(name, arguments)
+
+    def rows(self, statement: str, bindings: tuple[Any, ...] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """All rows at once: a cursor left half read would hold the WAL."""
+        return self.connection.execute(statement, bindings).fetchall()
+
+    def tokenize(self, text: str) -> list[tuple[int, int, str]]:
+        """(start, end, word) of each word as the index knows it; start and end in bytes of the text's UTF-8."""
+        data = text.encode("utf-8", "replace")
+        found = self._tokenize(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=True, include_colocated=False)
+        return [(start, end, word) for start, end, word in found]
+
+
+class Readers:
+    """Lends readers of one index. Safe to use from several threads."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._idle: list[Reader] = []
+        self._is_closed = False
+
+    @contextlib.contextmanager
+    def lend(self, seconds: float) -> Iterator[Reader]:
+        """A reader whose statements stop after `seconds` with NotFresh; other failures as in `naming_failures`."""
+        reader = self._take()
+        try:
+            with deadline(reader.connection, seconds):
+                yield reader
+        finally:
+            self._give_back(reader)
+
+    def _take(self) -> Reader:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return Reader(self._path)
+
+    def _give_back(self, reader: Reader) -> None:
+        with self._lock:
+            if not self._is_closed and len(self._idle) < KEPT_OPEN:
+                self._idle.append(reader)
+                return
+        reader.connection.close()
+
+    def close(self) -> None:
+        """Close what is idle now, and what is lent when it comes back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.connection.close()

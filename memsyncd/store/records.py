@@ -1,0 +1,117 @@
+"""records.db: what cannot be made again from the notes. Which version is it, and what may be written to it?
+
+Numbered migrations that keep everything; every commit is on the disk before it is answered. A file that is damaged is set aside
+under another name, never deleted; one made by a newer program is refused.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from memsyncd.errors import StoreCorrupt, StoreFailed
+from memsyncd.store.connections import Durability, name_failure, open_writer, transaction
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE workspace(
+      id TEXT PRIMARY KEY,
+      root TEXT NOT NULL,
+      created_at REAL NOT NULL
+    ) STRICT;
+    CREATE TABLE moves(
+      id INTEGER PRIMARY KEY,
+      old_path TEXT NOT NULL,
+      new_path TEXT NOT NULL,
+      digest TEXT NOT NULL,
+      seen_at REAL NOT NULL
+    ) STRICT;
+    CREATE INDEX moves_by_new_path ON moves(new_path);
+    """,
+)
+"""Script n leads from version n to n + 1; what stands here has run on people's machines and never changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A note that reappeared under another path with the same bytes: its history goes on there."""
+
+    old_path: str
+    new_path: str
+    digest: str
+    seen_at_s: float
+
+
+class Records:
+    """One workspace's records.db, for the writer's thread. Methods raise the classes of `store.connections.naming_failures`."""
+
+    def __init__(self, path: Path, *, workspace: str, root: str, now_s: float) -> None:
+        """Open or make the file and bring it to this version. `set_aside` then names a damaged one that was moved away."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = path
+        self.set_aside: Path | None = None
+        try:
+            self._writer = self._open(workspace, root, now_s)
+        except StoreCorrupt:
+            self.set_aside = _set_aside(path, now_s)
+            self._writer = self._open(workspace, root, now_s)
+
+    def _open(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
+        writer = open_writer(str(self.path), Durability.LASTING)
+        try:
+            if writer.execute("PRAGMA quick_check(1)").get != "ok":
+                raise StoreCorrupt("records.db is damaged")
+            _migrate(writer)
+            with transaction(writer):
+                row = (workspace, root, now_s)
+                writer.execute("INSERT INTO workspace VALUES(?,?,?) ON CONFLICT(id) DO UPDATE SET root = excluded.root", row)
+        except apsw.Error as failure:
+            writer.close()
+            raise name_failure(failure) from failure
+        except BaseException:
+            writer.close()
+            raise
+        return writer
+
+    def add_moves(self, moves: Sequence[Move]) -> None:
+        rows = [(move.old_path, move.new_path, move.digest, move.seen_at_s) for move in moves]
+        with transaction(self._writer):
+            self._writer.executemany("INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES(?,?,?,?)", rows)
+
+    def find_moves(self, new_path: str) -> list[Move]:
+        """Moves that ended at `new_path`, newest first."""
+        rows = self._writer.execute(
+            "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC", (new_path,)
+        ).fetchall()
+        return [Move(old_path=row[0], new_path=row[1], digest=row[2], seen_at_s=row[3]) for row in rows]
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _migrate(writer: apsw.Connection) -> None:
+    version = int(writer.pragma("user_version"))
+    if version > len(MIGRATIONS):
+        raise StoreFailed(
+            f"records.db has version {version}, newer than this program's {len(MIGRATIONS)}",
+            hint="run the newer memsyncd that made it: pip install --upgrade memsyncd",
+        )
+    for number in range(version, len(MIGRATIONS)):
+        with transaction(writer):
+            writer.execute(MIGRATIONS[number])
+            writer.pragma("user_version", number + 1)
+
+
+def _set_aside(path: Path, now_s: float) -> Path:
+    """Rename a damaged file and what belongs to it; the new name says when."""
+    aside = path.with_name(f"{path.name}.damaged-{int(now_s)}")
+    while aside.exists():
+        aside = aside.with_name(f"{aside.name}x")
+    for suffix in ("", "-wal", "-shm"):
+        if os.path.exists(f"{path}{suffix}"):
+            Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
+    return aside
