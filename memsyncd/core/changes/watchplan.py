@@ -1,0 +1,175 @@
+"""Which folders must be watched to hear of every change to a workspace's memory? As few as will do, never a whole source tree.
+
+The root itself without what lies beneath it, `.memories` with all beneath, and for each include the folder at which its fixed
+part ends. What is not there yet is awaited by watching the nearest folder that is. Globs that would need the whole tree are
+refused. Also which of the events heard there can matter; matching is `globs`', what a note's name is is `notepath`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from memsyncd.core.changes.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NOTE_SUFFIXES, is_note_name
+from memsyncd.errors import BadRequest
+
+INCLUDE_HINT = "begin with a folder's name and end as notes do: README.md, docs/*.md or docs/**/*.md"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Watch:
+    """One folder to listen to, by its real absolute path. A link's target folder rings for the workspace as a whole."""
+
+    folder: str
+    is_recursive: bool
+    is_link_target: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Include:
+    """One glob of more notes. All it can match lies in `folder` (empty: the root), deeper than it only if `is_deep`."""
+
+    pattern: str
+    folder: str
+    is_deep: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Includes:
+    """A workspace's include globs, and one expression for all of them."""
+
+    each: tuple[Include, ...]
+    globs: Globs
+
+    @classmethod
+    def parse(cls, patterns: Iterable[str]) -> Includes:
+        """Raises BadRequest naming the first pattern that cannot be watched cheaply, with the reason."""
+        each = tuple(parse_include(pattern) for pattern in patterns)
+        return cls(each, Globs.parse(include.pattern for include in each))
+
+
+NO_INCLUDES = Includes((), NO_GLOBS)
+
+
+def parse_include(pattern: str) -> Include:
+    """Turn one glob into an Include. Raises BadRequest with the reason of `find_include_refusal`."""
+    reason = find_include_refusal(pattern)
+    if reason:
+        raise BadRequest(f"include {pattern!r} refused: {reason}", hint=INCLUDE_HINT)
+    pattern = _tidy(pattern)
+    folder = find_fixed_prefix(pattern)
+    rest = pattern[len(folder) :].lstrip("/")
+    return Include(pattern=pattern, folder=folder, is_deep="/" in rest or rest == "**")
+
+
+def find_include_refusal(pattern: str) -> str:
+    """Why this glob cannot be an include, or an empty string."""
+    reason = find_glob_refusal(pattern)
+    if reason:
+        return reason
+    parts = _tidy(pattern).split("/")
+    if any(part.startswith(".") for part in parts):
+        return "it holds a hidden name"
+    if parts == ["**"] or (len(parts) > 1 and has_wildcard(parts[0])):
+        return "it would mean to watch the whole workspace"
+    if not _can_be_note(parts[-1]):
+        return "it can match no note: their names end in .md, .markdown or .txt; for a folder write folder/**"
+    return ""
+
+
+def find_fixed_prefix(pattern: str) -> str:
+    """The folder at which the pattern's fixed part ends: `docs` for `docs/**/*.md`, empty for `README.md`."""
+    fixed = []
+    for part in pattern.split("/")[:-1]:
+        if has_wildcard(part):
+            break
+        fixed.append(part)
+    return "/".join(fixed)
+
+
+def plan_watches(
+    root: str, includes: Includes, *, is_folder: Callable[[str], bool], link_folders: Iterable[str] = ()
+) -> frozenset[Watch]:
+    """The folders to watch now. `root` is a real absolute path.
+
+    `is_folder` says whether a real folder, not a link, stands at an absolute path at this moment; plan again when that changes.
+    `link_folders` are the absolute folders in which the targets of followed links lie.
+    """
+    if not is_folder(root):
+        return frozenset({Watch(_find_ancestor(root, is_folder), is_recursive=False)})
+    wanted = {root: False}
+    memory_folder = _join(root, MEMORY_FOLDER)
+    if is_folder(memory_folder):
+        wanted[memory_folder] = True
+    for include in includes.each:
+        for folder, is_recursive in _plan_include(root, include):
+            if not is_folder(folder):
+                break
+            wanted[folder] = wanted.get(folder, False) or is_recursive
+    own = {Watch(folder, is_recursive) for folder, is_recursive in wanted.items() if not _is_covered(folder, wanted)}
+    linked = {Watch(folder, is_recursive=False, is_link_target=True) for folder in link_folders if is_folder(folder)}
+    return frozenset(own | linked)
+
+
+def is_relevant(path: str, *, is_folder: bool, includes: Includes = NO_INCLUDES, excludes: Globs = NO_GLOBS) -> bool:
+    """True if an event on this path, written from the root (empty: the root itself), could matter to the workspace's memory."""
+    if path in ("", MEMORY_FILE, MEMORY_FOLDER):
+        return True
+    if excludes.matches(path):
+        return False
+    if path.startswith(MEMORY_FOLDER + "/"):
+        return _is_plain(path[len(MEMORY_FOLDER) + 1 :]) and (is_folder or is_note_name(_name(path)))
+    if not is_folder and _is_plain(path) and is_note_name(_name(path)) and includes.globs.matches(path):
+        return True
+    return any(_is_on_the_way(path, include, is_folder=is_folder) for include in includes.each)
+
+
+def _tidy(pattern: str) -> str:
+    pattern = pattern.removeprefix("./")
+    return pattern + "**" if pattern.endswith("/") else pattern
+
+
+def _can_be_note(part: str) -> bool:
+    """True if what stands behind the last wildcard of a name could end a note's name."""
+    tail = WILDCARDS.split(part)[-1].rpartition("]")[2]
+    if not has_wildcard(part):
+        return is_note_name(part)
+    return any(suffix.endswith(tail) or tail.endswith(suffix) for suffix in NOTE_SUFFIXES)
+
+
+def _plan_include(root: str, include: Include) -> Iterable[tuple[str, bool]]:
+    """Each folder on the way: one that is renamed is heard of only by the folder above it."""
+    parts = include.folder.split("/") if include.folder else []
+    for depth in range(1, len(parts) + 1):
+        yield _join(root, "/".join(parts[:depth])), include.is_deep and depth == len(parts)
+
+
+def _find_ancestor(folder: str, is_folder: Callable[[str], bool]) -> str:
+    while folder not in ("", "/") and not is_folder(folder):
+        folder = folder.rpartition("/")[0]
+    return folder or "/"
+
+
+def _is_covered(folder: str, wanted: dict[str, bool]) -> bool:
+    """True if a recursive watch above already hears it: two watches on one folder share one descriptor and ring twice."""
+    return any(is_recursive and folder.startswith(f"{above}/") for above, is_recursive in wanted.items())
+
+
+def _is_on_the_way(path: str, include: Include, *, is_folder: bool) -> bool:
+    if include.folder == path or include.folder.startswith(f"{path}/"):
+        return True
+    is_beneath = not include.folder or path.startswith(f"{include.folder}/")
+    return is_folder and include.is_deep and is_beneath and _is_plain(path)
+
+
+def _is_plain(path: str) -> bool:
+    return not path.startswith(".") and "/." not in path
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _join(folder: str, path: str) -> str:
+    return f"{folder.rstrip('/')}/{path}"

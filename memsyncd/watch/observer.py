@@ -1,0 +1,79 @@
+"""How does the operating system tell what changes? Through watchdog, with its silent failures made to ring.
+
+On Linux watchdog's inotify reader, emitter and watch group are subclassed where they fail without a word: a queue that overflows,
+a thread that dies, a watched folder that is moved, deleted or unmounted, a folder that cannot be watched. Each becomes a doubt,
+which means: scan, for events were or will be lost. Elsewhere watchdog's own choice is taken and named. Which folders are watched,
+and what a doubt leads to, is `supervisor`'s.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import warnings
+from collections.abc import Callable
+from errno import ENOENT, ENOTDIR
+
+from watchdog.events import (
+    DirAttribEvent,
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileAttribEvent,
+    FileClosedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileModifiedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+)
+from watchdog.observers.api import BaseObserver
+
+OnDoubt = Callable[[str], None]
+OnUnwatched = Callable[[str, int], None]
+
+# One list for every watch: two watches on a folder share a descriptor, and the later one's mask would replace the other's.
+# Reading is not in it, or our own reads would come back as events.
+EVENTS: list[type[FileSystemEvent]] = [
+    FileCreatedEvent,
+    FileModifiedEvent,
+    FileDeletedEvent,
+    FileMovedEvent,
+    FileClosedEvent,
+    FileAttribEvent,
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    DirAttribEvent,
+]
+
+# Nested new folders make it warn about callbacks that exist already; as an error the warning would kill the reader.
+warnings.filterwarnings("ignore", module=r"watchdog\..*")
+# What it would log is told as doubts, in our words.
+logging.getLogger("watchdog").setLevel(logging.CRITICAL)
+
+
+def open_observer(on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> BaseObserver:
+    """A started observer for this platform. Raises OSError when the system has no more to give (EMFILE).
+
+    `on_doubt(reason)` and `on_unwatched(folder, errno)` come on watchdog's threads and must only hand off.
+    """
+    if sys.platform == "linux":
+        from memsyncd.watch.inotify import LinuxObserver
+
+        observer: BaseObserver = LinuxObserver(on_doubt, on_unwatched)
+    elif sys.platform == "darwin":
+        from memsyncd.watch.fsevents import MacObserver
+
+        observer = MacObserver(on_doubt)
+    else:
+        from watchdog.observers import Observer
+
+        observer = Observer()
+    observer.start()
+    return observer
+
+
+def is_worth_telling(errno: int) -> bool:
+    """True unless the folder had merely gone again before it could be watched."""
+    return errno not in (ENOENT, ENOTDIR)

@@ -1,0 +1,158 @@
+"""Which workspaces are watched, where do their events go, and when does the watcher need help?
+
+One observer serves all workspaces. It keeps no clock and wakes nobody: whoever owns it calls `set_plan` and `check` when a doubt
+arrives and at each timed scan. Calls may take seconds (threads are joined) and belong on one thread that is not the event loop;
+only `health` answers at once, from anywhere. Which folders are wanted is `core.changes.watchplan`'s; scanning is others'.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+
+from watchdog.events import FileSystemEvent
+
+from memsyncd.core.changes.watchplan import Watch
+from memsyncd.watch.health import MissedRow, WatchHealth, describe_health
+from memsyncd.watch.observer import OnDoubt
+from memsyncd.watch.rings import Route, find_rings, place_ring
+from memsyncd.watch.schedule import Schedule, Spot, call_fault, is_within
+
+OnEvent = Callable[[str, str, bool, bool], None]
+
+BACKOFF_FIRST_S, BACKOFF_LAST_S = 1.0, 60.0
+NO_OBSERVER = "none"
+
+
+class Watcher:
+    """Watches for all workspaces.
+
+    `on_event(workspace_id, path, is_finished, is_folder)` has the path written from the root, empty for the workspace as a whole.
+    `on_doubt(reason)` says that events were or will be lost: call `set_plan` for every workspace, then `check`, then scan all.
+    Both come on watchdog's threads and must only hand off.
+    """
+
+    def __init__(self, on_event: OnEvent, on_doubt: OnDoubt) -> None:
+        self._on_event = on_event
+        self._on_doubt = on_doubt
+        self._lock = threading.RLock()
+        self._is_stopped = False
+        self._plans: dict[str, tuple[str, frozenset[Watch]]] = {}
+        self._routes: dict[Spot, tuple[Route, ...]] = {}
+        self._schedule = Schedule(self._hear, self._doubt)
+        self._missed: dict[str, MissedRow] = {}
+        self._heard: set[str] = set()
+        self._backoff_s = BACKOFF_FIRST_S
+        self._rebuilt_at_s = self._rebuild_from_s = float("-inf")
+
+    def set_plan(self, workspace_id: str, root: str, watches: Iterable[Watch]) -> bool:
+        """Watch these folders for a workspace, and no others. Folders that were replaced or went deaf are watched anew.
+
+        True if a folder is watched now that was not before: scan it. What changed between the planning and this call rang
+        nowhere, so plan once more after a True and call again if the plan differs.
+        """
+        with self._lock:
+            if self._is_stopped:
+                return False
+            self._plans[workspace_id] = (root, frozenset(watches))
+            self._missed.setdefault(workspace_id, MissedRow())
+            return self._follow_plans()
+
+    def drop(self, workspace_id: str) -> None:
+        """Watch nothing for a workspace any more."""
+        with self._lock:
+            self._plans.pop(workspace_id, None)
+            self._missed.pop(workspace_id, None)
+            self._follow_plans()
+            self._heard.discard(workspace_id)
+
+    def check(self, now_s: float) -> tuple[str, ...]:
+        """Why the watcher should be rebuilt; nothing if all is well. Now and then tries again what could not be watched."""
+        with self._lock:
+            trouble = self._schedule.find_trouble()
+            if trouble or self._is_stopped:
+                return trouble
+            self._schedule.retry(now_s)
+            return self._schedule.find_faults()
+
+    def rebuild(self, now_s: float) -> float | None:
+        """Put a new observer in place of the old, unless that was done a moment ago. Scan everything afterwards.
+
+        None once it is done, else the time from which it may be asked for again.
+        """
+        with self._lock:
+            if self._is_stopped:
+                return None
+            if now_s < self._rebuild_from_s:
+                return self._rebuild_from_s
+            is_first_for_long = now_s - self._rebuilt_at_s > 2 * BACKOFF_LAST_S
+            self._backoff_s = BACKOFF_FIRST_S if is_first_for_long else min(2 * self._backoff_s, BACKOFF_LAST_S)
+            self._rebuilt_at_s, self._rebuild_from_s = now_s, now_s + self._backoff_s
+            self._schedule.close()
+            self._follow_plans()
+            return None
+
+    def note_scan(self, workspace_id: str, *, has_missed: bool) -> bool:
+        """Count a timed scan: did it find a change that no event had announced? True if the watcher is worth a rebuild."""
+        has_heard = workspace_id in self._heard
+        self._heard.discard(workspace_id)
+        row = self._missed.get(workspace_id)
+        return row is not None and row.note(has_missed=has_missed, has_heard=has_heard)
+
+    def health(self, workspace_id: str) -> WatchHealth:
+        """Whether this workspace's events can be relied on. Waits for nothing."""
+        _, watches = self._plans.get(workspace_id, ("", frozenset()))
+        unwatched = dict(self._schedule.unwatched)
+        own = {path: code for path, code in unwatched.items() if any(is_within(path, watch.folder) for watch in watches)}
+        return describe_health(
+            observer=self.observer_name,
+            trouble=self._schedule.find_trouble(),
+            unwatched=own,
+            missed=self._missed.get(workspace_id, MissedRow()),
+        )
+
+    @property
+    def observer_name(self) -> str:
+        """The class that listens, such as LinuxObserver; "none" while nothing does."""
+        observer = self._schedule.observer
+        return NO_OBSERVER if observer is None else type(observer).__name__
+
+    def stop(self) -> None:
+        """End all threads, waiting for them a few seconds at most. Nothing can be watched afterwards."""
+        with self._lock:
+            self._is_stopped = True
+            self._plans.clear()
+            self._routes = {}
+            self._schedule.close()
+
+    def kill_reader(self) -> None:
+        """A fault for tests, where inotify is read: the reading thread ends as if on an error of its own."""
+        call_fault(self._schedule.observer, "kill_reader")
+
+    def fake_overflow(self) -> None:
+        """A fault for tests, where inotify is read: as if the kernel's queue had overflowed."""
+        call_fault(self._schedule.observer, "fake_overflow")
+
+    def _follow_plans(self) -> bool:
+        routes: dict[Spot, tuple[Route, ...]] = {}
+        for workspace_id, (root, watches) in self._plans.items():
+            for watch in watches:
+                spot = Spot(watch.folder, watch.is_recursive)
+                route = Route(workspace_id=workspace_id, root=root, is_link_target=watch.is_link_target)
+                routes[spot] = (*routes.get(spot, ()), route)
+        self._routes = routes
+        return self._schedule.follow(routes)
+
+    # On watchdog's threads, without the lock: a thread that holds it may be waiting for them to end.
+
+    def _hear(self, spot: Spot, event: FileSystemEvent) -> None:
+        for ring in find_rings(event):
+            for route in self._routes.get(spot, ()):
+                placed = place_ring(ring, route)
+                if placed is not None:
+                    self._heard.add(route.workspace_id)
+                    self._on_event(route.workspace_id, placed.path, placed.is_finished, placed.is_folder)
+
+    def _doubt(self, reason: str) -> None:
+        if not self._is_stopped:
+            self._on_doubt(reason)
