@@ -45,6 +45,13 @@ class Method(msgspec.Struct, frozen=True):
     summary: str
 
 
+class Notification(msgspec.Struct, frozen=True):
+    """One row of the table of what the daemon says unasked."""
+
+    params: type[msgspec.Struct]
+    summary: str
+
+
 METHODS: dict[str, Method] = {
     "ping": Method(NoParams, Pong, "Say who answers."),
     "rpc.discover": Method(NoParams, Discovery, "Describe these methods as an OpenRPC document."),
@@ -61,6 +68,6 @@ METHODS: dict[str, Method] = {
     "unsubscribe": Method(UnsubscribeParams, Unsubscribed, "Be told no more."),
 }
 
-NOTIFICATIONS: dict[str, Method] = {
-    "changed": Method(NoParams, Changed, "An index has changed."),
+NOTIFICATIONS: dict[str, Notification] = {
+    "changed": Notification(Changed, "An index has changed; sent to those who have subscribed."),
 }

@@ -1,0 +1,94 @@
+"""What does each method of the socket take? One struct each; unknown fields are refused.
+
+Lines are 1-based and inclusive.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
+Line = Annotated[int, msgspec.Meta(ge=1)]
+TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=600_000)]
+Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+
+
+class Params(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Parameters of one method."""
+
+
+class NoParams(Params, frozen=True, kw_only=True):
+    pass
+
+
+class WorkspaceParams(Params, frozen=True, kw_only=True):
+    workspace: str | None = None
+
+
+class AddParams(Params, frozen=True, kw_only=True):
+    path: str
+    name: str | None = None
+    include: list[str] = []
+    exclude: list[str] = []
+
+
+class RemoveParams(Params, frozen=True, kw_only=True):
+    workspace: str
+
+
+class SyncParams(Params, frozen=True, kw_only=True):
+    workspace: str | None = None
+    full: bool = False
+    """Read and hash every note again, whatever its size and times say."""
+    rebuild: bool = False
+    """Drop the derived tables and build them anew; the old index answers meanwhile."""
+    timeout_ms: TimeoutMs | None = None
+
+
+class Filters(Params, frozen=True, kw_only=True):
+    """Each list means any of; different keys mean all of. `path` takes a path, a folder or a glob."""
+
+    kind: list[str] = []
+    tag: list[str] = []
+    path: list[str] = []
+
+
+class SearchParams(Params, frozen=True, kw_only=True):
+    query: str
+    workspace: str | None = None
+    limit: Limit | None = None
+    filters: Filters = Filters()
+    min_score: Score | None = None
+    wait: Literal["none", "disk"] = "none"
+    min_generation: int | None = None
+    timeout_ms: TimeoutMs | None = None
+    explain: bool = False
+
+
+class GetParams(Params, frozen=True, kw_only=True):
+    anchor: str | None = None
+    path: str | None = None
+    start_line: Line | None = None
+    end_line: Line | None = None
+    workspace: str | None = None
+
+
+class ListParams(Params, frozen=True, kw_only=True):
+    workspace: str | None = None
+    path: str | None = None
+    kind: str | None = None
+    tag: str | None = None
+
+
+class SubscribeParams(Params, frozen=True, kw_only=True):
+    workspace: str | None = None
+    paths: list[str] = []
+    """Globs; empty for all."""
+    since: int | None = None
+    """Send what changed after this generation first (needs `workspace`)."""
+
+
+class UnsubscribeParams(Params, frozen=True, kw_only=True):
+    subscription: str

@@ -1,0 +1,224 @@
+"""What does each method of the socket give? One struct each, and one for each part.
+
+Times are seconds since 1970 (`_at`) or durations with their unit in the name; lines are 1-based and inclusive.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one method, or a part of one."""
+
+
+class Pong(Result, frozen=True, kw_only=True):
+    name: str
+    version: str
+    protocol: int
+    pid: int
+
+
+class WorkspaceStatus(Result, frozen=True, kw_only=True):
+    id: str
+    name: str
+    root: str
+    state: Literal["indexing", "ready", "degraded", "missing"]
+    reasons: list[str]
+    """Why the state is not `ready`, in words a person can act on."""
+    watcher: str
+    """`inotify`, `fsevents`, … while events arrive; `timed` when only timed scans see changes; `off` when switched off."""
+    generation: int
+    files: int
+    sections: int
+    chunks: int
+    pending: int
+    """Notes known to differ from the index and not yet indexed; during a first index, those still to be read."""
+    last_sync_at: float | None
+    problems: int
+    index_bytes: int
+    missed_events: int
+    failed_syncs: int
+
+
+class Status(Result, frozen=True, kw_only=True):
+    version: str
+    protocol: int
+    pid: int
+    uptime_s: float
+    rss_bytes: int
+    clients: int
+    requests: int
+    failed_requests: int
+    socket: str
+    config: str
+    sqlite: str
+    workspaces: list[WorkspaceStatus]
+
+
+class WorkspaceInfo(Result, frozen=True, kw_only=True):
+    id: str
+    name: str
+    root: str
+    include: list[str]
+    exclude: list[str]
+    source: Literal["config", "added"]
+    has_memory: bool
+
+
+class Workspaces(Result, frozen=True, kw_only=True):
+    workspaces: list[WorkspaceInfo]
+
+
+class Failed(Result, frozen=True, kw_only=True):
+    path: str
+    problem: str
+
+
+class ChunkCounts(Result, frozen=True, kw_only=True):
+    upserted: int
+    deleted: int
+    kept: int
+    moved: int
+
+
+class SyncReport(Result, frozen=True, kw_only=True):
+    workspace: str
+    generation: int
+    added: int
+    modified: int
+    moved: int
+    removed: int
+    unchanged: int
+    failed: list[Failed]
+    chunks: ChunkCounts
+    duration_ms: float
+
+
+class Hit(Result, frozen=True, kw_only=True):
+    workspace: str
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    snippet: str
+    """Plain text of one line, matched words between `**` and `**`."""
+    score: float
+    kind: str | None
+    tags: list[str]
+    importance: float | None
+    digest: str
+    """Of the file as indexed."""
+    matched: list[str]
+    explain: dict[str, float] | None = None
+
+
+class Freshness(Result, frozen=True, kw_only=True):
+    generation: int
+    pending: int
+    synced_at: float | None
+    state: str
+
+
+class SearchResult(Result, frozen=True, kw_only=True):
+    hits: list[Hit]
+    relaxed: bool
+    """True if no hit holds every word."""
+    why_empty: str | None
+    freshness: Freshness
+    took_ms: float
+
+
+class Got(Result, frozen=True, kw_only=True):
+    workspace: str
+    anchor: str | None
+    path: str
+    start_line: int
+    end_line: int
+    text: str
+    digest: str
+    heading: list[str]
+    kind: str | None
+    tags: list[str]
+    importance: float | None
+    n_lines: int
+    """Of the whole note."""
+
+
+class SectionInfo(Result, frozen=True, kw_only=True):
+    anchor: str
+    heading: list[str]
+    level: int
+    start_line: int
+    end_line: int
+    kind: str | None
+    tags: list[str]
+    importance: float | None
+    status: str | None
+
+
+class NoteInfo(Result, frozen=True, kw_only=True):
+    path: str
+    title: str
+    digest: str
+    size_bytes: int
+    modified_at: float
+    n_lines: int
+    kind: str | None
+    tags: list[str]
+    sections: list[SectionInfo]
+
+
+class Listing(Result, frozen=True, kw_only=True):
+    workspace: str
+    notes: list[NoteInfo]
+    freshness: Freshness
+
+
+class ProblemInfo(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    line: int
+    code: str
+    problem: str
+    hint: str
+
+
+class Problems(Result, frozen=True, kw_only=True):
+    problems: list[ProblemInfo]
+
+
+class Subscribed(Result, frozen=True, kw_only=True):
+    subscription: str
+    generations: dict[str, int]
+
+
+class Unsubscribed(Result, frozen=True, kw_only=True):
+    subscription: str
+
+
+class Changed(Result, frozen=True, kw_only=True):
+    """The parameters of the notification `changed`."""
+
+    subscription: str
+    workspace: str
+    generation: int
+    paths: list[str]
+    chunks: int
+    """How many chunks were written or deleted."""
+    complete: bool = True
+    """False if older changes were forgotten: list or search again."""
+
+
+class Discovery(Result, frozen=True, kw_only=True):
+    """The OpenRPC document, as plain data."""
+
+    openrpc: str
+    info: dict[str, str]
+    methods: list[dict[str, object]]
+    components: dict[str, object]
+    notifications: list[dict[str, object]] = msgspec.field(name="x-notifications")
+    """OpenRPC has no word for them."""
