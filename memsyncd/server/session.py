@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from memsyncd.wire.messages import encode_notification
-from memsyncd.wire.methods import Params
+from memsyncd.wire.params import Params
 
 
 class Session:

@@ -13,6 +13,7 @@ from memsyncd.wire.results import Discovery
 
 OPENRPC_VERSION = "1.3.2"
 
+_REFERENCE = "#/components/schemas/{name}"
 _DESCRIPTION = "One JSON value a line over a Unix socket, as JSON-RPC 2.0; parameters by name."
 
 
@@ -21,17 +22,23 @@ def describe_methods(version: str) -> Discovery:
     """The document for this version of memsyncd. Made once; treat it as frozen."""
     structs = [part for method in METHODS.values() for part in (method.params, method.result)]
     structs += [notification.params for notification in NOTIFICATIONS.values()]
-    _, schemas = msgspec.json.schema_components(structs, ref_template="#/components/schemas/{name}")
+    _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE, schema_hook=_describe_anything)
     return Discovery(
         openrpc=OPENRPC_VERSION,
         info={"title": "memsyncd", "version": version, "description": _DESCRIPTION},
         methods=[_describe_method(name, method, schemas) for name, method in METHODS.items()],
-        components={"schemas": schemas, "errors": {code: error for code, error in sorted(_describe_errors().items())}},
+        components={"schemas": schemas, "errors": dict(sorted(_describe_errors().items()))},
         notifications=[
             {"name": name, "summary": notification.summary, "params": _list_params(notification.params, schemas)}
             for name, notification in NOTIFICATIONS.items()
         ],
     )
+
+
+def _describe_anything(kind: type) -> dict[str, Any]:
+    """The schema of `object`, the only type here that msgspec has none for: it may be anything."""
+    del kind
+    return {}
 
 
 def _describe_method(name: str, method: Method, schemas: dict[str, Any]) -> dict[str, object]:
@@ -40,7 +47,7 @@ def _describe_method(name: str, method: Method, schemas: dict[str, Any]) -> dict
         "summary": method.summary,
         "paramStructure": "by-name",
         "params": _list_params(method.params, schemas),
-        "result": {"name": method.result.__name__, "schema": {"$ref": f"#/components/schemas/{method.result.__name__}"}},
+        "result": {"name": method.result.__name__, "schema": {"$ref": _REFERENCE.format(name=method.result.__name__)}},
     }
 
 

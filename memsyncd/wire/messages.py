@@ -16,7 +16,8 @@ from msgspec import UNSET, UnsetType
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
 from memsyncd.wire.explain import explain_name, explain_params, find_known_fields
-from memsyncd.wire.methods import METHODS, Method, Params
+from memsyncd.wire.methods import METHODS, Method
+from memsyncd.wire.params import Params
 
 MAX_BATCH = 100
 """Requests in one batch; more is refused as a whole."""
