@@ -5,7 +5,7 @@ Times are seconds since 1970 (`_at`) or durations with their unit in the name; l
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -218,7 +218,7 @@ class Discovery(Result, frozen=True, kw_only=True):
 
     openrpc: str
     info: dict[str, str]
-    methods: list[dict[str, object]]
-    components: dict[str, object]
-    notifications: list[dict[str, object]] = msgspec.field(name="x-notifications")
+    methods: list[dict[str, Any]]
+    components: dict[str, Any]
+    notifications: list[dict[str, Any]] = msgspec.field(name="x-notifications")
     """OpenRPC has no word for them."""
