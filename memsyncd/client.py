@@ -32,6 +32,12 @@ READ_BYTES = 65536
 START_HINT = "start it with `memsyncd start`"
 
 
+class NoAnswer(NotFresh):
+    """The time to wait is up on this side; the daemon may still answer, and can be waited for again."""
+
+    code = "no_answer"
+
+
 def connect(*, env: Mapping[str, str] | None = None, timeout_s: float | None = TIMEOUT_S) -> Client:
     """Connect to the user's daemon, wherever it listens. Raises NoDaemon if none answers, BadConfig if a path is off."""
     paths = find_sockets(os.environ if env is None else env)
@@ -86,7 +92,7 @@ class Client:
     def call(self, method: str, **params: object) -> dict[str, Any]:
         """Ask and wait for the answer. Parameters that are None are left out.
 
-        Raises what the daemon says went wrong, NotFresh if it does not answer in time, NoDaemon if it goes away.
+        Raises what the daemon says went wrong, NoAnswer if it does not answer in time, NoDaemon if it goes away.
         """
         return self.wait(self.send(method, **params), timeout_s=self.timeout_s)
 
@@ -106,7 +112,7 @@ class Client:
         return self._last_id
 
     def wait(self, request_id: int, *, timeout_s: float | None) -> dict[str, Any]:
-        """The answer to this request. Raises NotFresh when the time is up; then it can be waited for again."""
+        """The answer to this request. Raises NoAnswer when the time is up; then it can be waited for again."""
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             message = self._read_message(deadline_s, timeout_s)
@@ -120,7 +126,7 @@ class Client:
     def notifications(self, *, timeout_s: float | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
         """What the daemon says unasked, as (method, parameters), for ever.
 
-        Raises NotFresh if it is silent for `timeout_s`, NoDaemon when it goes away.
+        Raises NoAnswer if it is silent for `timeout_s`, NoDaemon when it goes away.
         """
         while True:
             deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -198,8 +204,8 @@ def _find_connect_error(error: OSError, path: str) -> MemsyncdError:
     return NoDaemon(f"no daemon answers on {path}", hint=START_HINT)
 
 
-def _timed_out(timeout_s: float | None) -> NotFresh:
-    return NotFresh(
+def _timed_out(timeout_s: float | None) -> NoAnswer:
+    return NoAnswer(
         f"the daemon did not answer within {timeout_s:g} s", hint="see what it does with `memsyncd status`, or allow more time"
     )
 

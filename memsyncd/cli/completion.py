@@ -1,0 +1,193 @@
+"""`memsyncd completion`: which words may come next? A script for the shell, made from the very parsers that read the words.
+
+The script knows all commands and options by itself; only for the name of a workspace does it ask the daemon.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, NamedTuple
+
+from memsyncd.cli.parsing import make_parser
+from memsyncd.cli.table import ENTRIES, Command, load_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memsyncd.cli.console import Console
+
+NAMES = "memsyncd list --names 2>/dev/null"
+_FOLDER_METAVARS = ("PATH", "FILE", "ANCHOR|PATH[:A[-B]]")
+
+
+class Option(NamedTuple):
+    """One option: `flags` such as -n and --limit, `metavar` empty if it takes no value."""
+
+    flags: tuple[str, ...]
+    metavar: str
+    help: str
+
+
+class Words(NamedTuple):
+    """What may follow a command: options, words from a closed list, and whether names of files or workspaces may."""
+
+    options: tuple[Option, ...]
+    choices: tuple[str, ...]
+    takes_file: bool
+    takes_workspace: bool
+
+
+def find_words(name: str) -> Words:
+    """What may follow the command `name`."""
+    parser = make_parser(name, ENTRIES[name].summary, load_command(name))
+    actions = parser._actions  # noqa: SLF001  argparse has no other way to ask
+    positionals = [action for action in actions if not action.option_strings]
+    metavars = [str(action.metavar) for action in positionals]
+    return Words(
+        options=tuple(_find_option(action) for action in actions if action.option_strings),
+        choices=tuple(str(choice) for action in positionals for choice in action.choices or ()),
+        takes_file=any(metavar in _FOLDER_METAVARS for metavar in metavars),
+        takes_workspace="WS" in metavars,
+    )
+
+
+def _find_option(action: argparse.Action) -> Option:
+    metavar = "" if action.nargs == 0 else str(action.metavar)
+    return Option(tuple(action.option_strings), metavar, str(action.help))
+
+
+def render_bash() -> str:
+    lines = [
+        "# bash completion for memsyncd: source it, or put it into ~/.local/share/bash-completion/completions/memsyncd",
+        "_memsyncd() {",
+        '    local word="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" words= choices= files= workspaces=',
+        "    COMPREPLY=()",
+        "    local IFS=$' \\t\\n'",
+        "    if (( COMP_CWORD == 1 )); then",
+        f'        COMPREPLY=($(compgen -W "{" ".join(ENTRIES)} help --help --version" -- "$word"))',
+        "        return",
+        "    fi",
+        '    case "${COMP_WORDS[1]}" in',
+        *_render_bash_cases(),
+        "    esac",
+        '    if [[ "$previous" == -w || "$previous" == --workspace || ( -n "$workspaces" && "$word" != -* ) ]]; then',
+        "        IFS=$'\\n'",
+        f'        COMPREPLY=($(compgen -W "$({NAMES})" -- "$word"))',
+        '    elif [[ -n "$choices" && "$word" != -* ]] && (( COMP_CWORD == 2 )); then',
+        '        COMPREPLY=($(compgen -W "$choices" -- "$word"))',
+        '    elif [[ "$word" == -* || -z "$files" ]]; then',
+        '        COMPREPLY=($(compgen -W "$words" -- "$word"))',
+        "    fi",
+        "}",
+        "complete -o bashdefault -o default -F _memsyncd memsyncd",
+    ]
+    return "\n".join(lines)
+
+
+def _render_bash_cases() -> Iterator[str]:
+    for name in ENTRIES:
+        words = find_words(name)
+        flags = " ".join(flag for option in words.options for flag in option.flags)
+        choices = f' choices="{" ".join(words.choices)}"' if words.choices else ""
+        marks = " files=1" * words.takes_file + " workspaces=1" * words.takes_workspace
+        yield f'        {name}) words="{flags}"{choices}{marks} ;;'
+
+
+def render_zsh() -> str:
+    lines = [
+        "#compdef memsyncd",
+        "# zsh completion for memsyncd: put it into a folder of $fpath as _memsyncd",
+        "_memsyncd_workspaces() {",
+        "    local -a names",
+        f'    names=("${{(@f)$({NAMES})}}")',
+        "    compadd -a names",
+        "}",
+        "_memsyncd() {",
+        "    local -a commands",
+        "    commands=(",
+        *(f"        {_quote_zsh(f'{name}:{entry.summary}')}" for name, entry in ENTRIES.items()),
+        "    )",
+        "    if (( CURRENT == 2 )); then",
+        "        _describe command commands",
+        "        return",
+        "    fi",
+        "    shift words",
+        "    (( CURRENT-- ))",
+        "    case $words[1] in",
+        *(f"        {name}) _arguments {' '.join(_render_zsh_words(find_words(name)))} ;;" for name in ENTRIES),
+        "    esac",
+        "}",
+        'if [[ "$funcstack[1]" == _memsyncd ]]; then _memsyncd "$@"; else compdef _memsyncd memsyncd; fi',
+    ]
+    return "\n".join(lines)
+
+
+def _render_zsh_words(words: Words) -> Iterator[str]:
+    for option in words.options:
+        action = ":workspace:_memsyncd_workspaces" if option.metavar == "WS" else f":{option.metavar}: " if option.metavar else ""
+        told = option.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+        for flag in option.flags:
+            yield _quote_zsh(f"*{flag}[{told}]{action}")
+    if words.choices:
+        yield _quote_zsh(f"1:action:({' '.join(words.choices)})")
+    if words.takes_file:
+        yield "'*:file:_files'"
+    if words.takes_workspace:
+        yield "'1:workspace:_memsyncd_workspaces'"
+
+
+def _quote_zsh(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def render_fish() -> str:
+    lines = ["# fish completion for memsyncd: put it into ~/.config/fish/completions/memsyncd.fish", "complete -c memsyncd -f"]
+    for name, entry in ENTRIES.items():
+        lines.append(f"complete -c memsyncd -n __fish_use_subcommand -a {name} -d {_quote_fish(entry.summary)}")
+        lines += [
+            f"complete -c memsyncd -n '__fish_seen_subcommand_from {name}' {rest}"
+            for rest in _render_fish_words(find_words(name))
+        ]
+    return "\n".join(lines)
+
+
+def _render_fish_words(words: Words) -> Iterator[str]:
+    for option in words.options:
+        flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
+        value = f" -x -a {_quote_fish(f'({NAMES})')}" if option.metavar == "WS" else " -x" if option.metavar else ""
+        yield f"{flags}{value} -d {_quote_fish(option.help)}"
+    if words.choices:
+        yield f"-a {_quote_fish(' '.join(words.choices))}"
+    if words.takes_file:
+        yield "-F"
+    if words.takes_workspace:
+        yield f"-a {_quote_fish(f'({NAMES})')}"
+
+
+def _quote_fish(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+SHELLS = {"bash": render_bash, "zsh": render_zsh, "fish": render_fish}
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=tuple(SHELLS), help="the shell to complete for")
+
+
+def _act(args: argparse.Namespace, console: Console) -> int:
+    console.terminal.print(SHELLS[args.shell]())
+    return 0
+
+
+COMMANDS = {
+    "completion": Command(
+        _declare,
+        _act,
+        (
+            'eval "$(memsyncd completion bash)"',
+            "memsyncd completion zsh > ~/.zfunc/_memsyncd",
+            "memsyncd completion fish > ~/.config/fish/completions/memsyncd.fish",
+        ),
+    )
+}

@@ -1,0 +1,126 @@
+"""`memsyncd run`, `start`, `stop` and `restart`: be the daemon, or see to one in the background."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import memsyncd
+from memsyncd.cli.background import LOG_LINES_SHOWN, Spawned, spawn_daemon, wait_until_gone
+from memsyncd.cli.init import find_folder
+from memsyncd.cli.progress import show_until_indexed
+from memsyncd.cli.table import Command
+from memsyncd.cli.terminal import clean_line
+from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
+
+if TYPE_CHECKING:
+    import argparse
+
+    from memsyncd.cli.console import Console
+
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 10.0
+FAILED_TO_START = 3
+
+
+def _declare_run(parser: argparse.ArgumentParser) -> None:
+    _declare_paths(parser)
+    parser.add_argument(
+        "--init", action="store_true", help="make a MEMORY.md and .memories/ in PATHs that have neither, without asking"
+    )
+
+
+def _declare_paths(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("paths", nargs="*", default=[], metavar="PATH", help="folders to add first")
+
+
+def _declare_nothing(parser: argparse.ArgumentParser) -> None:
+    """The command takes no arguments."""
+
+
+def _run(args: argparse.Namespace, console: Console) -> int:
+    from memsyncd.daemon import run
+
+    is_terminal = console.terminal.is_talk_shown
+    offer_init = is_terminal and sys.stdin.isatty() and not args.init
+    paths = [find_folder(path) for path in args.paths]
+    return run(paths=paths, offer_init=offer_init, init=args.init, env=console.env, terminal=is_terminal)
+
+
+def _start(args: argparse.Namespace, console: Console) -> int:
+    paths = [find_folder(path) for path in args.paths]
+    try:
+        pid = console.ask("ping")["pid"]
+    except NoDaemon:
+        return _start_anew(paths, console)
+    for path in paths:
+        console.ask("workspace.add", path=path)
+    console.terminal.say(f"memsyncd runs already (pid {pid})")
+    show_until_indexed(console)
+    return 0
+
+
+def _start_anew(paths: list[str], console: Console) -> int:
+    spawned = spawn_daemon(paths, console.env)
+    try:
+        answer = spawned.wait_for_answer(console, START_TIMEOUT_S)
+    except NoDaemon:
+        return _say_failure(spawned, console)
+    terminal = console.terminal
+    terminal.say(f"memsyncd {memsyncd.__version__} runs in the background (pid {answer['pid']})")
+    if terminal.is_talk_shown:
+        terminal.say(terminal.err_paint("dim", f"its log: {clean_line(spawned.log_file)}"))
+    show_until_indexed(console)
+    return 0
+
+
+def _say_failure(spawned: Spawned, console: Console) -> int:
+    terminal = console.terminal
+    status = spawned.process.poll()
+    what = "did not answer in time" if status is None else "stopped at once"
+    terminal.say(
+        f"{terminal.err_paint('bold red', 'memsyncd:')} the daemon {what}; the end of its log, {clean_line(spawned.log_file)}:"
+    )
+    for line in spawned.read_log()[-LOG_LINES_SHOWN:]:
+        terminal.say(f"  {clean_line(line)}")
+    terminal.say(f"  {terminal.err_paint('cyan', '→')} `memsyncd run` shows all of it in the foreground")
+    return status if status is not None and status > 0 else FAILED_TO_START
+
+
+def _stop(_args: argparse.Namespace, console: Console) -> int:
+    pid = stop_daemon(console)
+    console.terminal.say(f"memsyncd has stopped (pid {pid})" if pid else "no daemon runs; nothing to stop")
+    return 0
+
+
+def _restart(_args: argparse.Namespace, console: Console) -> int:
+    stop_daemon(console)
+    return _start_anew([], console)
+
+
+def stop_daemon(console: Console) -> int | None:
+    """End the daemon in order and wait until it is gone. Returns its pid, None if none runs.
+
+    Raises NotFresh if it takes longer than STOP_TIMEOUT_S.
+    """
+    try:
+        pid = int(console.ask("ping")["pid"])
+    except NoDaemon:
+        return None
+    console.close()
+    if pid <= 1:
+        raise MemsyncdError(f"what answers says that its pid is {pid}", hint="stop it where it was started")
+    if not wait_until_gone(pid, STOP_TIMEOUT_S):
+        raise NotFresh(
+            f"the daemon (pid {pid}) did not stop within {STOP_TIMEOUT_S:g} s",
+            hint=f"wait a little longer, or end it with `kill -KILL {pid}`: its index heals itself",
+        )
+    return pid
+
+
+COMMANDS = {
+    "run": Command(_declare_run, _run, ("memsyncd run", "memsyncd run ~/notes .")),
+    "start": Command(_declare_paths, _start, ("memsyncd start", "memsyncd start ~/notes")),
+    "stop": Command(_declare_nothing, _stop),
+    "restart": Command(_declare_nothing, _restart),
+}

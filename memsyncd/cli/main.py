@@ -1,0 +1,126 @@
+"""What happens when somebody calls `memsyncd`? The command's module is imported, its words are read, it is done.
+
+Exit: 0 ok, 1 nothing found, 2 usage, 3 no daemon, 4 no such workspace or note, 5 not fresh in time, 6 conflict or refused,
+70 internal, 78 bad configuration, 130 interrupted. Every error is told in a line, and the next says what to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+import memsyncd
+from memsyncd.cli.console import Console
+from memsyncd.cli.parsing import find_nearest, make_parser, parse_arguments
+from memsyncd.cli.table import ENTRIES, GROUPS, load_command
+from memsyncd.cli.terminal import Terminal, clean_line
+from memsyncd.errors import BadRequest, MemsyncdError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+EXIT_PIPE_CLOSED = 141
+"""What a shell shows for a program that a closed pipe ended."""
+
+INTRO = "memsyncd keeps markdown memories indexed while you write them, and answers searches."
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do one command and return its exit status. `words` are those after the program's name."""
+    terminal = Terminal(_forgive(sys.stdout), _forgive(sys.stderr), os.environ)
+    console = Console(terminal, os.environ)
+    try:
+        status = _act(sys.argv[1:] if words is None else words, console)
+        terminal.out.flush()
+    except BrokenPipeError:
+        _leave_quietly()
+        return EXIT_PIPE_CLOSED
+    except KeyboardInterrupt:
+        terminal.clear()
+        return EXIT_INTERRUPTED
+    except MemsyncdError as error:
+        _say_error(terminal, error.message, error.hint)
+        return error.exit_status
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
+    except Exception as error:  # noqa: BLE001  the last door: a person gets a sentence, never a traceback unasked
+        return _say_internal(terminal, error)
+    finally:
+        console.close()
+    return status
+
+
+def _act(words: Sequence[str], console: Console) -> int:
+    name, rest = (words[0], words[1:]) if words else ("help", [])
+    if name in ("-h", "--help", "help"):
+        return _help(rest, console)
+    if name in ("-V", "--version", "version"):
+        console.terminal.print(f"memsyncd {memsyncd.__version__}")
+        return 0
+    if name not in ENTRIES:
+        raise _unknown_command(name)
+    command = load_command(name)
+    args = parse_arguments(make_parser(name, ENTRIES[name].summary, command), rest)
+    return command.act(args, console)
+
+
+def _help(words: Sequence[str], console: Console) -> int:
+    if words and words[0] in ENTRIES:
+        return _act([words[0], "--help"], console)
+    console.terminal.print(_render_overview(console.terminal))
+    return 0
+
+
+def _render_overview(terminal: Terminal) -> str:
+    paint = terminal.paint
+    lines = [INTRO, "", f"{paint('bold', 'usage:')} memsyncd COMMAND …"]
+    for group, entries in GROUPS.items():
+        lines += ["", paint("bold", group)]
+        lines += [f"  {paint('cyan', name)}{' ' * (12 - len(name))}{entry.summary}" for name, entry in entries.items()]
+    return "\n".join([*lines, "", "`memsyncd COMMAND --help` tells more about one."])
+
+
+def _unknown_command(name: str) -> BadRequest:
+    near = find_nearest(name, ENTRIES)
+    kind = "option" if name.startswith("-") else "command"
+    hint = f"did you mean `memsyncd {near}`?" if near else "see `memsyncd --help`"
+    return BadRequest(f"no such {kind}: {name}", hint=hint)
+
+
+def _say_error(terminal: Terminal, message: str, hint: str) -> None:
+    paint = terminal.err_paint
+    # Whoever reads stderr may be gone as well; the exit status still tells.
+    with contextlib.suppress(OSError):
+        first, *more = message.splitlines() or [""]
+        terminal.say(f"{paint('bold red', 'memsyncd:')} {clean_line(first)}")
+        for line in more:
+            terminal.say(f"  {clean_line(line)}")
+        if hint:
+            terminal.say(f"  {paint('cyan', '→')} {clean_line(hint)}")
+
+
+def _say_internal(terminal: Terminal, error: Exception) -> int:
+    if os.environ.get("MEMSYNCD_TRACEBACK"):
+        raise error
+    message = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    hint = "" if isinstance(error, OSError) else "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
+    _say_error(terminal, message, hint)
+    return EXIT_INTERNAL
+
+
+def _forgive(stream: TextIO) -> TextIO:
+    # A locale without `…` or `→` must not stop an answer.
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+    return stream
+
+
+def _leave_quietly() -> None:
+    # Python flushes stdout once more at exit and would complain of the closed pipe then.
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,66 @@
+"""Which note is meant, and how is its place shown? Paths are typed and read from the current folder, asked for by workspace."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Target(NamedTuple):
+    """What `get` was asked for. `path` is from the current folder, from the root, or absolute; lines are None for all."""
+
+    path: str
+    heading: str | None
+    start_line: int | None
+    end_line: int | None
+
+
+def parse_target(text: str) -> Target:
+    """Read `PATH`, `PATH:A`, `PATH:A-B` or `PATH#heading/sub-heading`. A file that is called `a:1` stays out of reach."""
+    path, hash_sign, heading = text.partition("#")
+    if hash_sign:
+        return Target(path, heading, None, None)
+    path, _, lines = text.rpartition(":")
+    first, dash, last = lines.partition("-")
+    if path and first.isdecimal() and (last.isdecimal() or not dash):
+        return Target(path, None, int(first), int(last or first))
+    return Target(text, None, None, None)
+
+
+def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
+    """The root that the path lies beneath and the path from there; None and the path as it is if it names no file here.
+
+    The nearest root wins. A relative path that names nothing in the current folder is left to mean one from the root.
+    """
+    full = os.path.join(cwd, os.path.expanduser(path))
+    if not os.path.isabs(full) or not (os.path.isabs(path) or path.startswith("~") or os.path.lexists(full)):
+        return None, path
+    folder, name = os.path.split(os.path.normpath(full))
+    real = os.path.join(os.path.realpath(folder), name)
+    owners = [root for root in roots if real.startswith(root.rstrip("/") + "/")]
+    if not owners:
+        return None, path
+    root = max(owners, key=len)
+    return root, real[len(root.rstrip("/")) + 1 :]
+
+
+def find_roots(workspaces: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Id to root, from an answer to `workspace.list`."""
+    return {str(info["id"]): str(info["root"]) for info in workspaces}
+
+
+def show_path(path: str, root: str, cwd: str) -> str:
+    """The path as a person here would type it: from the current folder if that lies in the workspace, else in full."""
+    if not root:
+        return path
+    full = os.path.join(root, path)
+    is_inside = cwd == root or cwd.startswith(root.rstrip("/") + "/")
+    return os.path.relpath(full, cwd) if is_inside else full
+
+
+def show_span(path: str, start_line: int, end_line: int) -> str:
+    """`path:12` or `path:12-18`."""
+    return f"{path}:{start_line}" if start_line == end_line else f"{path}:{start_line}-{end_line}"

@@ -1,0 +1,141 @@
+"""`memsyncd status` and `problems`: how is the daemon, and what is odd? This is what people paste into a bug report."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import memsyncd
+from memsyncd.cli.figures import render_age, render_count, render_duration, render_size
+from memsyncd.cli.parsing import add_json, add_workspace
+from memsyncd.cli.places import find_roots, show_path
+from memsyncd.cli.table import Command
+from memsyncd.cli.terminal import clean_values
+
+if TYPE_CHECKING:
+    import argparse
+
+    from memsyncd.cli.console import Console
+    from memsyncd.cli.terminal import Paint
+
+STATE_STYLES = {"ready": "green", "indexing": "cyan", "degraded": "yellow", "missing": "red"}
+
+
+def _declare(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-w", "--workspace", metavar="WS", help="only this workspace")
+    add_json(parser)
+
+
+def _status(args: argparse.Namespace, console: Console) -> int:
+    named = None if args.workspace is None else console.name_workspace(args.workspace)
+    answer = console.ask("status", workspace=named)
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+        return 0
+    terminal.print(render_status(clean_values(answer), terminal.paint, now_s=time.time()))
+    if answer["version"] != memsyncd.__version__:
+        note = f"the daemon is {answer['version']}, this program {memsyncd.__version__}: `memsyncd restart` brings them together"
+        terminal.say(terminal.err_paint("yellow", note))
+    if not answer["workspaces"]:
+        terminal.say("no workspace yet; add a folder with `memsyncd add PATH`")
+    return 0
+
+
+def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
+    """The daemon, then each of its workspaces."""
+    facts = [
+        paint("bold", f"memsyncd {status['version']}"),
+        f"pid {status['pid']}",
+        f"up {render_duration(status['uptime_s'])}",
+        render_size(status["rss_bytes"]),
+        render_count(status["clients"], "client"),
+        _render_requests(status),
+    ]
+    python = ".".join(map(str, sys.version_info[:3]))
+    system = os.uname()
+    lines = [
+        " · ".join(facts),
+        f"  socket  {status['socket']}",
+        f"  config  {status['config']}",
+        f"  runs on SQLite {status['sqlite']}, Python {python}, {system.sysname} {system.release}, protocol {status['protocol']}",
+    ]
+    for workspace in status["workspaces"]:
+        lines += ["", *_render_workspace(workspace, paint, now_s)]
+    return "\n".join(lines)
+
+
+def _render_requests(status: dict[str, Any]) -> str:
+    failed = f" ({status['failed_requests']:,} failed)" if status["failed_requests"] else ""
+    return render_count(status["requests"], "request") + failed
+
+
+def _render_workspace(workspace: dict[str, Any], paint: Paint, now_s: float) -> list[str]:
+    style = STATE_STYLES.get(workspace["state"], "yellow")
+    title = f"{paint(style, '●')} {paint('bold', workspace['name'])}  {paint(style, workspace['state'])}"
+    watching = {"off": "not watching", "timed": "timed scans"}.get(workspace["watcher"], f"watching by {workspace['watcher']}")
+    counts = [
+        render_count(workspace["files"], "note"),
+        render_count(workspace["sections"], "section"),
+        render_count(workspace["chunks"], "chunk"),
+        render_size(workspace["index_bytes"]),
+    ]
+    synced = [
+        f"synced {render_age(workspace['last_sync_at'], now_s)}",
+        f"generation {workspace['generation']}",
+        watching,
+        *_render_odd_counts(workspace, paint),
+    ]
+    reasons = [f"  {paint(style, '!')} {reason}" for reason in workspace["reasons"]]
+    return [
+        title,
+        f"  {workspace['root']}  {paint('dim', workspace['id'])}",
+        f"  {' · '.join(counts)}",
+        f"  {' · '.join(synced)}",
+        *reasons,
+    ]
+
+
+def _render_odd_counts(workspace: dict[str, Any], paint: Paint) -> list[str]:
+    odd = {"pending": "pending", "problems": "problem", "missed_events": "missed event", "failed_syncs": "failed sync"}
+    texts = [
+        render_count(workspace[key], what, {"pending": "pending"}.get(what, "")) for key, what in odd.items() if workspace[key]
+    ]
+    return [paint("yellow", text) for text in texts]
+
+
+def _declare_problems(parser: argparse.ArgumentParser) -> None:
+    add_workspace(parser, what="only this workspace; by default all")
+    add_json(parser)
+
+
+def _problems(args: argparse.Namespace, console: Console) -> int:
+    named = None if args.workspace is None else console.name_workspace(args.workspace)
+    answer = console.ask("problems", workspace=named)
+    if args.json:
+        console.terminal.print_json(answer)
+        return 0
+    roots = find_roots(clean_values(console.ask("workspace.list"))["workspaces"])
+    for problem in clean_values(answer)["problems"]:
+        console.terminal.print(_render_problem(problem, roots.get(problem["workspace"], ""), console))
+    if not answer["problems"]:
+        console.terminal.say("no problems")
+    return 0
+
+
+def _render_problem(problem: dict[str, Any], root: str, console: Console) -> str:
+    paint = console.terminal.paint
+    place = show_path(problem["path"], root, console.cwd) if problem["path"] else root
+    if problem["line"]:
+        place += f":{problem['line']}"
+    linked = paint.link(paint("bold blue", place), os.path.join(root, problem["path"]), problem["line"] or 1)
+    hint = f"\n  {paint('cyan', '→')} {problem['hint']}" if problem["hint"] else ""
+    return f"{linked}  {problem['problem']}{hint}"
+
+
+COMMANDS = {
+    "status": Command(_declare, _status, ("memsyncd status", "memsyncd status -w notes --json")),
+    "problems": Command(_declare_problems, _problems, ("memsyncd problems", "memsyncd problems -w .")),
+}

@@ -1,0 +1,64 @@
+"""Which commands are there, and where does each live? Only the module of the command that is called is imported."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+    from memsyncd.cli.console import Console
+
+
+class Entry(NamedTuple):
+    """One row: the module with a `COMMANDS` that holds the command, and what it is for."""
+
+    module: str
+    summary: str
+
+
+class Command(NamedTuple):
+    """How a command is read and done. `declare` adds its arguments to a parser; `act` returns the exit status."""
+
+    declare: Callable[[argparse.ArgumentParser], None]
+    act: Callable[[argparse.Namespace, Console], int]
+    examples: tuple[str, ...] = ()
+
+
+GROUPS: dict[str, dict[str, Entry]] = {
+    "Find": {
+        "search": Entry("search", "find passages by words and phrases"),
+        "get": Entry("get", "print a section, a note or some of its lines"),
+        "list": Entry("workspaces", "list workspaces, or notes with --notes"),
+        "watch": Entry("watch", "print changes as they are indexed, one a line"),
+    },
+    "Set up": {
+        "init": Entry("init", "make a MEMORY.md and .memories/ to begin with"),
+        "add": Entry("workspaces", "watch and index a folder"),
+        "remove": Entry("workspaces", "stop watching a folder and drop its index; notes stay"),
+        "config": Entry("config", "show or check the configuration, or say where it lies"),
+        "completion": Entry("completion", "print a completion script for bash, zsh or fish"),
+    },
+    "Run": {
+        "run": Entry("lifecycle", "be the daemon, in the foreground"),
+        "start": Entry("lifecycle", "start the daemon in the background"),
+        "stop": Entry("lifecycle", "stop the daemon"),
+        "restart": Entry("lifecycle", "stop the daemon and start it again"),
+    },
+    "Look after": {
+        "status": Entry("status", "say how the daemon and its workspaces are"),
+        "problems": Entry("status", "list what is odd about notes and folders"),
+        "sync": Entry("sync", "make the index say what the disk says, now"),
+        "reindex": Entry("sync", "drop the index and build it anew; searches go on meanwhile"),
+    },
+}
+ENTRIES: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}
+
+
+def load_command(name: str) -> Command:
+    """Import the command's module. Raises KeyError for a name that is no command."""
+    from importlib import import_module
+
+    commands: dict[str, Command] = import_module(f"memsyncd.cli.{ENTRIES[name].module}").COMMANDS
+    return commands[name]

@@ -1,0 +1,163 @@
+"""`memsyncd add`, `remove` and `list`: which folders are indexed, and which notes are in them?"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from memsyncd.cli.figures import render_count, render_table
+from memsyncd.cli.init import find_folder
+from memsyncd.cli.parsing import add_json, add_workspace
+from memsyncd.cli.places import find_roots, show_path, show_span
+from memsyncd.cli.progress import show_until_indexed
+from memsyncd.cli.render import render_freshness, render_tags
+from memsyncd.cli.table import Command
+from memsyncd.cli.terminal import clean_line, clean_values
+
+if TYPE_CHECKING:
+    import argparse
+
+    from memsyncd.cli.console import Console
+    from memsyncd.cli.terminal import Paint
+
+NOTHING_FOUND = 1
+
+
+def _declare_add(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="the folder")
+    parser.add_argument("--name", metavar="N", help="what to call it; by default the folder's name")
+    parser.add_argument(
+        "--include", action="append", default=[], metavar="G", help="index these too, such as 'docs/**/*.md'; may be repeated"
+    )
+    parser.add_argument("--exclude", action="append", default=[], metavar="G", help="leave these out; may be repeated")
+    add_json(parser)
+
+
+def _add(args: argparse.Namespace, console: Console) -> int:
+    answer = console.ask(
+        "workspace.add",
+        path=find_folder(args.path),
+        name=args.name,
+        include=args.include or None,
+        exclude=args.exclude or None,
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+        return 0
+    show_until_indexed(console)
+    _print_workspaces(answer, console)
+    if not all(info["has_memory"] for info in answer["workspaces"]):
+        console.terminal.say(
+            f"nothing to index there yet: `memsyncd init {clean_line(args.path)}` makes a MEMORY.md to begin with"
+        )
+    return 0
+
+
+def _declare_remove(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("workspace", metavar="WS", help="a name, an id or the folder")
+    add_json(parser)
+
+
+def _remove(args: argparse.Namespace, console: Console) -> int:
+    answer = console.ask("workspace.remove", workspace=console.name_workspace(args.workspace))
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        console.terminal.say(f"{clean_line(args.workspace)} is watched no more; its notes are untouched")
+    return 0
+
+
+def _declare_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--names", action="store_true", help="print the workspaces' names and nothing else")
+    parser.add_argument("--notes", action="store_true", help="list the notes of a workspace")
+    parser.add_argument("--sections", action="store_true", help="list notes with their sections")
+    parser.add_argument("--path", metavar="P", help="only this note, folder or glob")
+    parser.add_argument("--kind", metavar="K", help="only this kind, such as decision")
+    parser.add_argument("--tag", metavar="T", help="only with this tag")
+    add_workspace(parser)
+    add_json(parser)
+
+
+def _list(args: argparse.Namespace, console: Console) -> int:
+    # A filter or a workspace makes sense of notes alone, so it asks for them.
+    if args.notes or args.sections or args.path or args.kind or args.tag or args.workspace:
+        return _list_notes(args, console)
+    answer = console.ask("workspace.list")
+    if args.json:
+        console.terminal.print_json(answer)
+    elif args.names:
+        for info in clean_values(answer)["workspaces"]:
+            console.terminal.print(info["name"])
+    elif answer["workspaces"]:
+        _print_workspaces(answer, console)
+    else:
+        console.terminal.say("no workspace yet; add a folder with `memsyncd add PATH`")
+    return 0
+
+
+def _list_notes(args: argparse.Namespace, console: Console) -> int:
+    answer = console.ask_about(args.workspace, "list", path=args.path, kind=args.kind, tag=args.tag)
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(answer)
+    else:
+        roots = find_roots(clean_values(console.ask("workspace.list"))["workspaces"])
+        for line in _render_notes(clean_values(answer), roots, console, has_sections=args.sections):
+            terminal.print(line)
+        _say_rest(answer, console)
+    return 0 if answer["notes"] else NOTHING_FOUND
+
+
+def _say_rest(answer: dict[str, Any], console: Console) -> None:
+    if not answer["notes"]:
+        console.terminal.say("no notes")
+    freshness = render_freshness(answer["freshness"])
+    if freshness:
+        console.terminal.say(console.terminal.err_paint("yellow", freshness))
+
+
+def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
+    paint = console.terminal.paint
+    rows = [_render_workspace(info) for info in clean_values(answer)["workspaces"]]
+    for name, *rest in render_table(rows):
+        console.terminal.print(paint("bold", name) + "".join(rest))
+
+
+def _render_workspace(info: dict[str, Any]) -> list[str]:
+    globs = [*info["include"], *("!" + glob for glob in info["exclude"])]
+    return [info["name"], info["root"], info["id"] + "".join("  " + glob for glob in globs)]
+
+
+def _render_notes(answer: dict[str, Any], roots: dict[str, str], console: Console, *, has_sections: bool) -> list[str]:
+    root = roots.get(answer["workspace"], "")
+    paint = console.terminal.paint
+    rows = [_render_note(note, root, console.cwd) for note in answer["notes"]]
+    lines: list[str] = []
+    for note, (path, *rest) in zip(answer["notes"], render_table(rows), strict=True):
+        lines.append(paint.link(paint("bold blue", path), os.path.join(root, note["path"]), 1) + "".join(rest))
+        if has_sections:
+            lines += [_render_section(section, paint) for section in note["sections"]]
+    return [line.rstrip() for line in lines]
+
+
+def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:
+    marks = "  ".join(filter(None, [note["kind"] or "", render_tags(note["tags"])]))
+    return [show_path(note["path"], root, cwd), note["title"], render_count(note["n_lines"], "line"), marks]
+
+
+def _render_section(section: dict[str, Any], paint: Paint) -> str:
+    lines = show_span("", section["start_line"], section["end_line"])
+    title = section["heading"][-1] if section["heading"] else "(before the first heading)"
+    marks = "  ".join(filter(None, [section["kind"] or "", render_tags(section["tags"]), section["status"] or ""]))
+    return f"{paint('dim', f'{lines:>12}')}  {'  ' * max(section['level'] - 1, 0)}{title}  {paint('cyan', marks)}"
+
+
+COMMANDS = {
+    "add": Command(
+        _declare_add, _add, ("memsyncd add .", "memsyncd add ~/work/api --include 'docs/**/*.md' --include CLAUDE.md")
+    ),
+    "remove": Command(_declare_remove, _remove, ("memsyncd remove notes", "memsyncd remove ~/notes")),
+    "list": Command(
+        _declare_list, _list, ("memsyncd list", "memsyncd list --notes --kind decision", "memsyncd list -w notes --sections")
+    ),
+}
