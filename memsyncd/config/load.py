@@ -16,11 +16,13 @@ from msgspec import Struct
 
 from memsyncd.config.keys import ENV_PREFIX, SECTIONS, Config, WorkspaceConfig, env_twin, find_keys
 from memsyncd.config.text import read_config_text
+from memsyncd.core.changes.globs import find_glob_refusal
+from memsyncd.core.changes.watchplan import find_include_refusal
 from memsyncd.dirs import CONFIG_VARIABLE, SOCKET_VARIABLES, expand_home
 from memsyncd.errors import BadConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from memsyncd.config.text import ConfigText
 
@@ -143,10 +145,17 @@ class _Reading:
             self._refuse(prefix, 'a workspace needs `path = "…"`, the folder')
         if isinstance(path := values.get("path"), str):
             values["path"] = self._read_absolute(f"{prefix}.path", path)
+        for name, find_refusal in (("include", find_include_refusal), ("exclude", find_glob_refusal)):
+            self._check_globs(f"{prefix}.{name}", values.get(name, ()), find_refusal)
         links = values.get("allow_links_to", ())
         if isinstance(links, tuple):
             values["allow_links_to"] = tuple(self._read_absolute(f"{prefix}.allow_links_to", link) for link in links)
         return values
+
+    def _check_globs(self, key: str, patterns: object, find_refusal: Callable[[str], str]) -> None:
+        for pattern in patterns if isinstance(patterns, tuple) else ():
+            if refusal := find_refusal(pattern):
+                self._refuse(key, f"{pattern!r}: {refusal}")
 
     def _read_absolute(self, key: str, path: str) -> str:
         expanded = expand_home(path, self._env.get("HOME", ""))

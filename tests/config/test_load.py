@@ -106,6 +106,14 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
         ('[[workspace]]\npath = "a"', "2: workspace.0.path: 'a' is not an absolute path: begin it with / or ~/"),
         ('[[workspace]]\npath = "/a"\ninclude = "x"', "3: workspace.0.include: expected a list, got text"),
         (
+            '[[workspace]]\npath = "/a"\ninclude = ["**/*.md"]',
+            "3: workspace.0.include: '**/*.md': it would mean to watch the whole workspace",
+        ),
+        (
+            '[[workspace]]\npath = "/a"\nexclude = ["a/../b"]',
+            "3: workspace.0.exclude: 'a/../b': it holds an empty part, `.` or `..`",
+        ),
+        (
             '[[workspace]]\npath = "/a"\n[[workspace]]\npath = "/a/"',
             "4: workspace.1.path: '/a' is the path of another workspace above",
         ),

@@ -11,12 +11,13 @@ from memsyncd.config import Config, Loaded, SearchConfig, SocketConfig, SyncConf
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 folders = words.map(lambda text: "/" + text.strip("/") + "x")
+globs = st.text(st.characters(codec="utf-8", exclude_characters="\0/{")).map(lambda text: f"docs/n{text}.md")
 workspaces = st.builds(
     WorkspaceConfig,
     path=folders,
     name=st.just(""),
-    include=st.lists(words).map(tuple),
-    exclude=st.lists(words).map(tuple),
+    include=st.lists(globs).map(tuple),
+    exclude=st.lists(globs).map(tuple),
     allow_links_to=st.lists(folders).map(tuple),
 )
 configs = st.builds(
