@@ -1,0 +1,143 @@
+"""Do the documents say what there is? Every method, command, key and event; two commands to begin with."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import memsyncd
+from memsyncd.cli.table import ENTRIES
+from memsyncd.config import Config, WorkspaceConfig, find_keys
+from memsyncd.logs import Event
+from memsyncd.wire.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "memsyncd" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+EVERYTHING = README + ARCHITECTURE
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+SERVICE = ROOT / "systemd" / "memsyncd.service"
+
+
+def find_documented_keys() -> dict[str, str]:
+    table = README.partition("## Configuration")[2].partition("\n## ")[0]
+    return dict(re.findall(r"^\| `(\w+\.\w+)` \|\s*`?([^|`]*?)`? \|", table, flags=re.MULTILINE))
+
+
+def test_every_method_of_the_socket_is_documented() -> None:
+    assert not [name for name in METHODS if f"`{name}`" not in README]
+
+
+def test_every_command_is_documented() -> None:
+    assert not [name for name in ENTRIES if f"`memsyncd {name}" not in README]
+
+
+def test_no_command_is_documented_that_is_not_there() -> None:
+    assert set(re.findall(r"`memsyncd ([a-z]+)", EVERYTHING)) <= set(ENTRIES)
+
+
+def test_every_key_of_the_configuration_is_documented_and_no_other() -> None:
+    keys = {key for key, _ in find_keys()} | {f"workspace.{name}" for name in WorkspaceConfig.__struct_fields__}
+    assert set(find_documented_keys()) == keys
+
+
+@pytest.mark.parametrize(("key", "default"), list(find_keys()))
+def test_the_documented_default_is_the_default(key: str, default: object) -> None:
+    assert tomllib.loads(f"value = {find_documented_keys()[key]}")["value"] == default
+
+
+def test_every_event_of_the_log_is_documented_and_no_other() -> None:
+    table = ARCHITECTURE.partition("## What the log may say")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == set(Event)
+
+
+def test_every_room_stands_in_the_map() -> None:
+    rooms = {path.name + "/" if path.is_dir() else path.name for path in (ROOT / "memsyncd").iterdir()}
+    unsaid = {"__init__.py", "__main__.py", "__pycache__/", "py.typed", "ARCHITECTURE.md"}
+    assert not [room for room in rooms - unsaid if f"| `{room}` |" not in ARCHITECTURE]
+
+
+def test_the_files_that_the_map_names_are_there() -> None:
+    named = re.findall(r"`((?:core|store|server|engine|watch|wire|workspace)/[\w/]+\.py)`", ARCHITECTURE)
+    assert named
+    assert not [name for name in named if not (ROOT / "memsyncd" / name).is_file()]
+
+
+def test_the_first_screen_has_exactly_two_commands() -> None:
+    first_screen = README.partition("\n## ")[0]
+    blocks = re.findall(r"^```sh\n(.*?)\n```$", first_screen, flags=re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    assert all("\n" not in block for block in blocks)
+    run, test = blocks
+    assert "memsyncd run" in run
+    assert "pytest" in test
+    assert README.count("```sh\n") == 2
+
+
+@pytest.mark.parametrize("name", ["README.md", "memsyncd/ARCHITECTURE.md", "CHANGELOG.md"])
+def test_links_between_files_lead_somewhere(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
+    assert not [link for link in links if not (ROOT / name).parent.joinpath(link).exists()]
+
+
+def test_the_layers_of_the_map_are_those_that_are_checked() -> None:
+    contracts = {contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
+    drawn = re.search(r"^ +layers: +(.+)$", ARCHITECTURE, flags=re.MULTILINE)
+    assert drawn is not None
+    checked = [{name.strip(" ()") for name in re.split(r"[|:]", layer)} for layer in contracts["layers"]["layers"]]
+    order = [name for layer in re.split(" > ", drawn[1]) for name in layer.split(" | ")]
+    ranks = {name: rank for rank, layer in enumerate(checked) for name in layer}
+    assert set(order) == set(ranks) - {"__main__"}
+    assert [ranks[name] for name in order] == sorted(ranks[name] for name in order)
+
+
+def test_the_version_has_one_source() -> None:
+    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", memsyncd.__version__)
+
+
+def test_the_console_script_leads_to_a_function() -> None:
+    from memsyncd.cli.main import main
+
+    assert PROJECT["project"]["scripts"] == {"memsyncd": "memsyncd.cli.main:main"}
+    assert callable(main)
+
+
+def test_the_example_names_every_section() -> None:
+    example = (ROOT / "config.example.toml").read_text(encoding="utf-8")
+    assert not [name for name in Config.__struct_fields__ if f"[{name}]" not in example]
+
+
+def test_the_launchd_agent_runs_the_daemon_and_restarts_it_only_after_a_failure() -> None:
+    agent = plistlib.loads((ROOT / "launchd" / "org.memsyncd.agent.plist").read_bytes())
+    assert agent["Label"] == "org.memsyncd.agent"
+    assert 'exec "$HOME/.local/bin/memsyncd" run' in agent["ProgramArguments"][-1]
+    assert agent["KeepAlive"] == {"SuccessfulExit": False}
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
+    unit = tmp_path / "memsyncd.service"
+    unit.write_text(SERVICE.read_text().replace("%h/.local/bin/memsyncd", sys.executable))
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    command = ["systemd-analyze", "--user", "verify", str(unit)]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_unit_does_not_restart_what_would_fail_again() -> None:
+    from memsyncd.errors import AlreadyRunning, BadConfig
+
+    given_up = re.search(r"^RestartPreventExitStatus=(.+)$", SERVICE.read_text(), flags=re.MULTILINE)
+    assert given_up is not None
+    assert {AlreadyRunning.exit_status, BadConfig.exit_status} == set(map(int, given_up[1].split()))
