@@ -80,10 +80,10 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
     pairs: list[tuple[str, yaml.Node | str, int]]
     try:
         pairs = list(_read_pairs(text))
-    except _RefusedError as refusal:
+    except _Refused as refusal:
         problems.append(_problem(path, line, "yaml_refused", f"YAML is not read: {refusal}", "keep metadata short and flat"))
         pairs = []
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, _NoMapping, ValueError, RecursionError) as error:
         at = line + _find_error_line(error)
         problems.append(
             _problem(path, at, "broken_yaml", "YAML cannot be parsed", "it was read line by line; quote values with `: `")
@@ -92,7 +92,11 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
     return _Reading(path, line, problems).read(pairs), tuple(problems)
 
 
-class _RefusedError(Exception):
+class _NoMapping(Exception):
+    """YAML that says something, but no keys."""
+
+
+class _Refused(Exception):
     """YAML that might grow beyond what it is worth."""
 
 
@@ -113,7 +117,7 @@ def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
     if root is None:
         return
     if not isinstance(root, yaml.MappingNode):
-        raise ValueError("not a mapping")
+        raise _NoMapping
     for key, value in root.value:
         yield _render(key), value, key.start_mark.line
 
@@ -122,13 +126,13 @@ def _refuse_growth(text: str) -> None:
     depth = 0
     for event in yaml.parse(text, Loader=_LOADER):
         if isinstance(event, yaml.AliasEvent):
-            raise _RefusedError("it holds aliases")
+            raise _Refused("it holds aliases")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > _DEPTH_LIMIT:
-            raise _RefusedError("it nests too deeply")
+            raise _Refused("it nests too deeply")
 
 
 def _read_plain_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:

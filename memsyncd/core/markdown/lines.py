@@ -1,6 +1,6 @@
-"""Which lines does a note have? Bytes become text and lines; what is odd about them becomes problems.
+r"""Which lines does a note have? Bytes become text and lines; what is odd about them becomes problems.
 
-Lines end at `\\n`, `\\r\\n` or `\\r` and nowhere else, as markdown-it counts them: `str.splitlines` would also end one at U+2028,
+Lines end at `\n`, `\r\n` or `\r` and nowhere else, as markdown-it counts them: `str.splitlines` would also end one at U+2028,
 U+0085 and form feeds, and every place named after that would be wrong. Reading what the lines mean is left to the others.
 """
 
@@ -19,7 +19,7 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """A note's text with `\\n` for every line end, its lines without their ends, and what was odd."""
+    r"""A note's text with `\n` for every line end, its lines without their ends, and what was odd."""
 
     text: str
     lines: list[str]

@@ -1,8 +1,8 @@
 """Where does a note point, and which tags stand in its prose?
 
 `[[note]]`, `[[note#heading]]`, `[[note|shown]]`, relative markdown links to notes, and typed links: a list item that is a
-lower-case word and a link, `- resolved_by [[redis-timeouts]]`. Tags are `#words`, but no colours (`#fff`), numbers (`#12`), fragments of
-addresses or heading marks. Nothing counts inside code. To which note a link leads is left to those who know all notes.
+lower-case word and a link, `- resolved_by [[redis-timeouts]]`. Tags are `#words`, but no colours (`#fff`), numbers (`#12`),
+fragments of addresses or heading marks. Nothing counts inside code. To which note a link leads is left to those who know all.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
     fence = ""
     for at in range(block.start, block.end):
         line = lines[at]
-        if block.kind not in (HEADING,):
+        if block.kind != HEADING:
             fence, is_code = _follow_fence(line, fence)
             if is_code:
                 continue

@@ -1,8 +1,8 @@
-"""Which sections does a note have, what is each called, and what does it say of itself?
+"""Which sections does a note have, what is each called, and which blocks are in it?
 
 A section runs from its heading to the line before the next heading of any level: it does not hold its children's lines. Its
-anchor is the path and the slugs of the headings above it and its own; twins, in order of lines, get `-2`, `-3`, … What precedes the
-first heading, front matter included, is the section `path#`.
+anchor is the path and the slugs of the headings above it and its own; twins, in order of lines, get `-2`, `-3`, … What
+precedes the first heading, front matter included, is the section `path#`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _strip_inline(text: str) -> str:
 def _find_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]) -> Iterator[Part]:
     names = _Names(path)
     above: list[tuple[int, str, str]] = []
-    for at, after in zip(heads, [*heads[1:], len(blocks)], strict=True):
+    for at, after in zip(heads, [*heads[1:], len(blocks)], strict=False):
         head = blocks[at]
         while above and above[-1][0] >= head.level:
             above.pop()

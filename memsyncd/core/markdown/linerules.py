@@ -1,0 +1,165 @@
+"""What can one line of markdown be, by CommonMark's block rules as markdown-it applies them?
+
+Judges single lines for `scanner`, which knows what stands around them. Only spaces and tabs are blank here, and indents are
+counted in columns, tabs going to multiples of four.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from memsyncd.core.markdown.blocks import BLANKS
+
+WILD: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
+"""First characters of lines that may be more than the text of a paragraph."""
+
+TRIMMED: Final = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+"""What markdown-it cuts off the ends of a table's row and cells."""
+
+MISSING_CELLS_LIMIT: Final = 0x10000
+"""A table whose rows lack more cells than this ends there: markdown-it's guard against tiny texts with huge tables."""
+
+_INDENTED_CODE = re.compile(r" {4}| {0,3}\t")
+_HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_RULE = re.compile(r" {0,3}([-_*])[ \t]*(?:\1[ \t]*){2,}$")
+_QUOTE = re.compile(r" {0,3}> ?")
+_QUOTED = re.compile(r"[ \t]*> ?")
+_MARKER = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:[ \t]|$)")
+_INTERRUPTING_MARKER = re.compile(r" {0,3}(?:[-+*]|0{0,8}1[.)])[ \t]+[^ \t]")
+_ITEM = re.compile(r" {0,3}(?:([-+*])|[0-9]{1,9}([.)])) {1,4}(?=[^ \t])")
+_HTML = re.compile(r" {0,3}<[/!?A-Za-z]")
+_DELIMITER = re.compile(r" {0,3}(?:[|:]|-(?![ \t]))[-|: \t]+$")
+_DELIMITER_CELL = re.compile(r":?-+:?")
+_BARE_PIPE = re.compile(r"(?<!\\)\|")
+_REFERENCE = re.compile(r" {0,3}\[[^\[\]\\]*[A-Za-z0-9][^\[\]\\]*\]:[ \t]+(?:https?://)?[A-Za-z0-9_./?#=~+,;!-]+[ \t]*$")
+_TITLE_STARTS = ('"', "'", "(")
+_DEEP = re.compile(r"(?:[ >*+\-0-9.)]{4}|[ >*+\-0-9.)]{0,3}\t){20}")
+
+
+class Item(NamedTuple):
+    """A list item's first line. `kind` tells lists apart, `indent` is the column at which its content begins."""
+
+    kind: str
+    indent: int
+    content: str
+
+
+def is_tame(text: str) -> bool:
+    """True if a line is surely nothing but a paragraph's text, and no table's head."""
+    return bool(text) and text[0] not in WILD and "|" not in text
+
+
+def is_indented_code(line: str) -> bool:
+    """True if the line is indented by four columns or more, be it blank or not."""
+    return _INDENTED_CODE.match(line) is not None
+
+
+def find_indent(line: str) -> int:
+    """Columns before the first character that is not blank."""
+    blank = line[: len(line) - len(line.lstrip(BLANKS))]
+    return len(blank.expandtabs(4)) if "\t" in blank else len(blank)
+
+
+def find_heading_level(line: str) -> int:
+    """1-6 for an ATX heading, else 0."""
+    found = _HEADING.match(line)
+    return len(found[1]) if found else 0
+
+
+def find_underline_level(line: str) -> int:
+    """1 or 2 for a line that makes a heading of the paragraph above it, else 0."""
+    if not _UNDERLINE.match(line):
+        return 0
+    return 1 if "=" in line else 2
+
+
+def find_fence_mark(line: str) -> str:
+    """The run of backticks or tildes that opens a fence, empty if the line opens none."""
+    found = _FENCE.match(line)
+    return found[1] if found else ""
+
+
+def is_closing_fence(line: str, mark: str) -> bool:
+    """True if the line closes a fence that `mark` opened."""
+    text = line.strip(BLANKS)
+    return text.startswith(mark) and not text.strip(mark[0]) and not is_indented_code(line)
+
+
+def is_rule(line: str) -> bool:
+    return _RULE.match(line) is not None
+
+
+def is_marker(line: str) -> bool:
+    """True if a list item could begin here, empty ones included."""
+    return _MARKER.match(line) is not None
+
+
+def parse_item(line: str) -> Item | None:
+    """A list item in its plain form: text after one to four spaces, no depth to speak of."""
+    found = _ITEM.match(line)
+    if not found or is_deep(line):
+        return None
+    return Item(found[1] or found[2], found.end(), line[found.end() :])
+
+
+def is_deep(line: str) -> bool:
+    """True if the line might nest lists and quotes so deeply that a parser gives up on it."""
+    return _DEEP.match(line) is not None
+
+
+def find_quoted(line: str) -> str | None:
+    """What follows the `>` and one space, None if the line is not in a quote by itself; within a quote any indent will do."""
+    found = _QUOTED.match(line)
+    return line[found.end() :] if found else None
+
+
+def may_be_html(line: str) -> bool:
+    return _HTML.match(line) is not None
+
+
+def is_terminator(line: str) -> bool:
+    """True if the line, not indented as code, ends quotes, tables and items, html set aside."""
+    return bool(_MARKER.match(line) or _QUOTE.match(line) or _HEADING.match(line) or _FENCE.match(line) or _RULE.match(line))
+
+
+def is_interrupting(line: str) -> bool:
+    """True if the line ends a paragraph above it, html and tables set aside."""
+    return bool(
+        _INTERRUPTING_MARKER.match(line) or _QUOTE.match(line) or _HEADING.match(line) or _FENCE.match(line) or _RULE.match(line)
+    )
+
+
+def is_reference(line: str, below: str) -> bool:
+    """True if the line is surely a link reference definition of one line."""
+    return _REFERENCE.match(line) is not None and not below.lstrip(BLANKS).startswith(_TITLE_STARTS)
+
+
+def is_delimiter(line: str) -> bool:
+    """True if the line could be the one under a table's head."""
+    return _DELIMITER.match(line) is not None
+
+
+def is_table(head: str, below: str) -> bool:
+    """True if these two lines begin a table."""
+    if "|" not in head or not is_delimiter(below) or is_indented_code(head):
+        return False
+    cells = [cell.strip(TRIMMED) for cell in below.lstrip(BLANKS).split("|")]
+    if "" in cells[1:-1]:
+        return False
+    filled = [cell for cell in cells if cell]
+    return all(_DELIMITER_CELL.fullmatch(cell) for cell in filled) and 0 < count_cells(head) == len(filled)
+
+
+def count_cells(row: str) -> int:
+    """The cells of a table's row; those that only the outermost pipes make do not count."""
+    cells = _BARE_PIPE.split(row.strip(TRIMMED))
+    if cells and not cells[0]:
+        cells.pop(0)
+    if cells and not cells[-1]:
+        cells.pop()
+    return len(cells)

@@ -1,0 +1,311 @@
+"""Which blocks does a markdown text have, found by hand where that is certain, many times faster than by a parser?
+
+The rule for every line here is: be exactly right or say that it is awkward. Awkward regions (html, lazy lines after nested
+blocks, multi-line reference definitions) are handed to a parser that is passed in, and only those of its blocks are taken that
+end before the region does, as they cannot depend on what follows. That both ways agree is proved by an oracle test; single
+lines are judged by `linerules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from memsyncd.core.markdown import linerules as rules
+from memsyncd.core.markdown.blocks import BLANKS, CODE, FENCE, HEADING, HTML, ITEM, PARAGRAPH, QUOTE, RULE, TABLE, Block
+
+RegionParser = Callable[[Sequence[str], int, int], list[Block]]
+"""Takes lines, the first of a region (0-based) and the one after it; gives the region's blocks as the whole text would have them
+if it ended there."""
+
+AWKWARD: Final = -1
+
+_REGION_LINES = 8
+_REGION_GROWTH = 4
+
+
+def scan_blocks(lines: Sequence[str], first: int, parse_region: RegionParser) -> list[Block]:
+    """The blocks of the lines from `first` on, in order; reference definitions are left out."""
+    return _Scan(lines, parse_region).run(first)
+
+
+class _Scan:
+    """One pass over one text. Each `_scan_…` takes the line where a block begins, appends it, and gives the line to go on from,
+    or `AWKWARD`.
+    """
+
+    __slots__ = ("_blocks", "_lines", "_n", "_parse_region", "_starts")
+
+    def __init__(self, lines: Sequence[str], parse_region: RegionParser) -> None:
+        self._lines = lines
+        self._n = len(lines)
+        self._parse_region = parse_region
+        self._blocks: list[Block] = []
+        self._starts: dict[str, Callable[[int], int]] = {
+            "#": self._scan_heading,
+            ">": self._scan_quote,
+            "`": self._scan_fence,
+            "~": self._scan_fence,
+            "<": self._scan_html,
+            "[": self._scan_reference,
+            "-": self._scan_rule_or_list,
+            "*": self._scan_rule_or_list,
+            "_": self._scan_rule_or_list,
+            "+": self._scan_rule_or_list,
+            **dict.fromkeys("0123456789", self._scan_rule_or_list),
+        }
+
+    def run(self, first: int) -> list[Block]:
+        lines, n, wild = self._lines, self._n, rules.WILD
+        at = first
+        while at < n:
+            line = lines[at]
+            if not line:
+                at += 1
+                continue
+            after = self._scan_paragraph(at) if line[0] not in wild else self._scan_wild(at, line)
+            at = after if after > at else self._hand_over(at)
+        return self._blocks
+
+    # --- paragraphs, and what may turn out to be one ------------------------------------------------------------------
+
+    def _scan_wild(self, at: int, line: str) -> int:
+        text = line.lstrip(BLANKS)
+        if not text:
+            return at + 1
+        if rules.is_indented_code(line):
+            return self._scan_code(at)
+        if "|" in text and at + 1 < self._n and rules.is_table(line, self._lines[at + 1]):
+            return self._scan_table(at)
+        scan = self._starts.get(text[0])
+        return scan(at) if scan else self._scan_paragraph(at)
+
+    def _scan_paragraph(self, at: int) -> int:
+        lines, n, wild = self._lines, self._n, rules.WILD
+        end = at + 1
+        while end < n:
+            line = lines[end]
+            if not line:
+                break
+            if line[0] in wild:
+                after = self._judge(at, end, line)
+                if after:
+                    return after
+                if not self._goes_on(line):
+                    break
+            end += 1
+        self._blocks.append(Block(at, end, PARAGRAPH))
+        return end
+
+    def _judge(self, at: int, end: int, line: str) -> int:
+        """Where to go on if this line makes something else than a paragraph of the lines before it; 0 if not."""
+        if rules.is_delimiter(line):
+            if rules.is_table(self._lines[end - 1], line):
+                if end - 1 > at:
+                    self._blocks.append(Block(at, end - 1, PARAGRAPH))
+                return self._scan_table(end - 1)
+        elif rules.may_be_html(line):
+            return AWKWARD
+        level = rules.find_underline_level(line)
+        if level:
+            self._blocks.append(Block(at, end + 1, HEADING, level))
+            return end + 1
+        return 0
+
+    @staticmethod
+    def _goes_on(line: str) -> bool:
+        """True if the line, which is no underline, goes on with a paragraph."""
+        if not line.strip(BLANKS):
+            return False
+        return rules.is_indented_code(line) or not rules.is_interrupting(line)
+
+    def _scan_reference(self, at: int) -> int:
+        line = self._lines[at]
+        if rules.is_reference(line, self._lines[at + 1] if at + 1 < self._n else ""):
+            return at + 1
+        end = at
+        while end < self._n and self._lines[end].strip(BLANKS):
+            line = self._lines[end]
+            if "]:" in line:
+                return AWKWARD
+            if end > at and rules.is_terminator(line):
+                break
+            end += 1
+        return self._scan_paragraph(at)
+
+    # --- leaves -------------------------------------------------------------------------------------------------------
+
+    def _scan_heading(self, at: int) -> int:
+        level = rules.find_heading_level(self._lines[at])
+        if not level:
+            return self._scan_paragraph(at)
+        self._blocks.append(Block(at, at + 1, HEADING, level))
+        return at + 1
+
+    def _scan_code(self, at: int) -> int:
+        end = after = at + 1
+        while after < self._n:
+            line = self._lines[after]
+            after += 1
+            if rules.is_indented_code(line) and line.strip(BLANKS):
+                end = after
+            elif line.strip(BLANKS):
+                break
+        self._blocks.append(Block(at, end, CODE))
+        return end
+
+    def _scan_fence(self, at: int) -> int:
+        mark = rules.find_fence_mark(self._lines[at])
+        if not mark:
+            return self._scan_paragraph(at)
+        end = at + 1
+        while end < self._n:
+            line = self._lines[end]
+            end += 1
+            if mark in line and rules.is_closing_fence(line, mark):
+                break
+        self._blocks.append(Block(at, end, FENCE))
+        return end
+
+    def _scan_html(self, at: int) -> int:
+        """Comments by hand, as metadata is written in them; other html is awkward."""
+        if not self._lines[at].lstrip(BLANKS).startswith("<!--"):
+            return AWKWARD if rules.may_be_html(self._lines[at]) else self._scan_paragraph(at)
+        end = at + 1
+        while end <= self._n and "-->" not in self._lines[end - 1]:
+            end += 1
+        self._blocks.append(Block(at, min(end, self._n), HTML))
+        return min(end, self._n)
+
+    def _scan_table(self, at: int) -> int:
+        n_columns = rules.count_cells(self._lines[at])
+        end, n_missing = at + 2, 0
+        while end < self._n:
+            line = self._lines[end]
+            if not line.startswith("|"):
+                if rules.may_be_html(line):
+                    return AWKWARD
+                if not line.strip(rules.TRIMMED) or rules.is_indented_code(line) or rules.is_terminator(line):
+                    break
+            n_missing += n_columns - rules.count_cells(line)
+            if n_missing > rules.MISSING_CELLS_LIMIT:
+                break
+            end += 1
+        self._blocks.append(Block(at, end, TABLE))
+        return end
+
+    # --- containers ---------------------------------------------------------------------------------------------------
+
+    def _scan_quote(self, at: int) -> int:
+        """Lines with `>`; a plain line may follow only if all before it are one plain paragraph."""
+        end, is_plain, is_empty = at, True, False
+        while end < self._n:
+            line = self._lines[end]
+            content = rules.find_quoted(line)
+            if content is not None:
+                is_plain = is_plain and rules.is_tame(content)
+                is_empty = not content.strip(BLANKS)
+            elif is_empty or not line.strip(BLANKS) or (not rules.is_indented_code(line) and rules.is_terminator(line)):
+                break
+            elif not (is_plain and rules.is_tame(line)):
+                return AWKWARD
+            end += 1
+        self._blocks.append(Block(at, end, QUOTE))
+        return end
+
+    def _scan_rule_or_list(self, at: int) -> int:
+        line = self._lines[at]
+        if rules.is_rule(line):
+            self._blocks.append(Block(at, at + 1, RULE))
+            return at + 1
+        if not rules.is_marker(line):
+            return self._scan_paragraph(at)
+        return self._scan_list(at)
+
+    def _scan_list(self, at: int) -> int:
+        kind = ""
+        while at < self._n:
+            line = self._lines[at]
+            if kind and (rules.is_rule(line) or not rules.is_marker(line)):
+                return at
+            item = rules.parse_item(line)
+            if item is None:
+                return self._leave_list(at)
+            if kind not in ("", item.kind):
+                return at
+            kind = item.kind
+            end = self._find_item_end(at, item)
+            if end == AWKWARD:
+                return self._leave_list(at)
+            self._blocks.append(Block(at, end, ITEM))
+            at = end
+        return at
+
+    def _find_item_end(self, at: int, item: rules.Item) -> int:
+        """The line after an item and the blank lines that follow it."""
+        is_plain, was_blank = rules.is_tame(item.content), False
+        end = at + 1
+        while end < self._n:
+            line = self._lines[end]
+            text = line.lstrip(BLANKS)
+            if not text:
+                is_plain, was_blank = False, True
+            elif rules.find_indent(line) >= item.indent:
+                if rules.is_deep(line):
+                    return AWKWARD
+                is_plain, was_blank = is_plain and rules.is_tame(text), False
+            elif rules.is_indented_code(line):
+                return AWKWARD
+            elif was_blank or rules.is_terminator(line):
+                return end
+            elif not (is_plain and rules.is_tame(text)):
+                return AWKWARD
+            end += 1
+        return end
+
+    # --- regions for the parser ---------------------------------------------------------------------------------------
+
+    def _leave_list(self, at: int) -> int:
+        """Keep the items found; the one at `at` is awkward. What begins anew there must not be taken for a table's head."""
+        while self._blocks and self._is_before_delimiter(at):
+            last = self._blocks[-1]
+            if last.kind != ITEM or last.end != at:
+                break
+            at = self._blocks.pop().start
+        return self._hand_over(at)
+
+    def _is_before_delimiter(self, at: int) -> bool:
+        return at + 1 < self._n and rules.is_delimiter(self._lines[at + 1])
+
+    def _hand_over(self, at: int) -> int:
+        """Let the parser say what begins at this line, in a region as small as will do."""
+        while self._blocks and self._blocks[-1].start >= at:
+            self._blocks.pop()
+        n_lines = _REGION_LINES
+        while True:
+            after = self._find_cut(at + n_lines)
+            found = self._parse_region(self._lines, at, after)
+            if after < self._n:
+                found = self._keep_certain(found, after)
+            if found or after >= self._n:
+                self._blocks.extend(found)
+                return found[-1].end if after < self._n else self._n
+            n_lines *= _REGION_GROWTH
+
+    def _keep_certain(self, found: list[Block], after: int) -> list[Block]:
+        """Those blocks that end before the region does, up to one behind which the scan can go on."""
+        while found and self._is_uncertain(found[-1], after):
+            found.pop()
+        return found
+
+    def _is_uncertain(self, block: Block, after: int) -> bool:
+        """Indented code looks beyond blank lines for more of it; an item must not be cut off before what looks like a table."""
+        if block.end >= after or block.kind == CODE:
+            return True
+        return block.kind == ITEM and self._is_before_delimiter(block.end)
+
+    def _find_cut(self, at: int) -> int:
+        """The first line from `at` on before which a text can be cut: under a blank line, or a list item at the margin."""
+        while at < self._n and self._lines[at - 1].strip(BLANKS) and not rules.is_marker(self._lines[at]):
+            at += 1
+        return min(at, self._n)
