@@ -15,7 +15,7 @@ from typing import Literal
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.note import Problem
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.notepath import NotePath, is_note_name
 from memsyncd.workspace.confine import NotRegularError, find_target, open_beneath
 from memsyncd.workspace.oddities import odd
 from memsyncd.workspace.scope import Scope
@@ -25,7 +25,7 @@ N_ATTEMPTS = 3
 LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)
 ABSENT_ERRORS = (errno.ENOENT, errno.ENOTDIR)
 
-UnreadReason = Literal["vanished", "too_large", "link_outside", "not_a_file", "evicted", "unreadable_file"]
+UnreadReason = Literal["vanished", "not_a_note", "too_large", "link_outside", "not_a_file", "evicted", "unreadable_file"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class ReadFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unread:
-    """A note that cannot be read now. It is `vanished` (no problem: a scan will tell), or odd as its problem says."""
+    """A note that cannot be read now: `vanished`, `not_a_note` of this scope (both no problem), or odd as its problem says."""
 
     path: NotePath
     reason: UnreadReason
@@ -49,6 +49,8 @@ class Unread:
 
 def read_note_file(scope: Scope, path: NotePath, *, now_ns: int) -> ReadFile | Unread:
     """Read one note. `now_ns` is the wall clock at any moment before the call; the record says that it was read then."""
+    if not (is_note_name(path.name) and scope.is_wanted(path.text)):
+        return Unread(path=path, reason="not_a_note", problem=None)
     try:
         fd = _open_note(scope, path)
     except OSError as error:

@@ -21,6 +21,7 @@ ODDITIES: dict[str, tuple[str, str]] = {
         "allow the target's folder with allow_links_to in your own configuration, or copy the note",
     ),
     "not_a_file": ("it is not a regular file, so it is not indexed", "remove or rename it"),
+    "not_a_folder": ("it is not a folder, so there are no notes beneath it", "make it a folder"),
     "sync_conflict": (
         "it is a copy that a sync tool made of two versions; both are indexed",
         "merge the two and delete the copy",

@@ -12,7 +12,7 @@ import os
 import re
 import stat as modes
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from memsyncd.core.changes.snapshot import FileStat
@@ -21,10 +21,12 @@ from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_
 from memsyncd.workspace.confine import Target, find_target
 from memsyncd.workspace.oddities import odd
 from memsyncd.workspace.scope import ANY_DEPTH, IncludePlace, Scope, is_memory
-from memsyncd.workspace.stats import file_stat, is_dataless
+from memsyncd.workspace.stats import CAN_BE_DATALESS, file_stat, is_dataless
 
 CONFLICT_COPY = re.compile(r"\.sync-conflict-\d|[( _-]conflicted copy|_conflict-\d", re.IGNORECASE)
 """Syncthing; Dropbox and Nextcloud; ownCloud."""
+
+LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +98,22 @@ class Walk:
             self._walk(_Folder(path=path, place=place, depth=depth))
         elif modes.S_ISLNK(stat.st_mode):
             self.links.append(path)
+        elif path == MEMORY_FOLDER:
+            self.problems.append(odd(path, "not_a_folder"))
         elif self.scope.is_note(path):
+            self._take_regular(path, stat)
+
+    def _take_regular(self, path: str, stat: os.stat_result) -> None:
+        """Take in what the scope would have as a note, if it is a file."""
+        if modes.S_ISREG(stat.st_mode):
             self._take(path, stat)
+        else:
+            self.problems.append(odd(path, "not_a_file"))
 
     def _walk(self, top: _Folder) -> None:
+        if top.path == MEMORY_FILE:
+            self.problems.append(odd(top.path, "not_a_file"))
+            return
         waiting = [top]
         while waiting:
             folder = waiting.pop()
@@ -108,16 +122,25 @@ class Walk:
 
     def _list(self, folder: _Folder, waiting: list[_Folder]) -> None:
         try:
-            with os.scandir(folder.place) as found:
-                entries = list(found)
+            fd = os.open(folder.place, LIST_FLAGS)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             self._fail(folder.path, error)
             return
+        try:
+            with os.scandir(fd) as found:
+                self._take_entries(folder, found, waiting)
+        except OSError as error:
+            self._fail(folder.path, error)
+        finally:
+            os.close(fd)
+
+    def _take_entries(self, folder: _Folder, entries: Iterable[os.DirEntry[str]], waiting: list[_Folder]) -> None:
         if folder.is_linked:
             self.link_folders.add(folder.place)
         is_wanted = self._choose_filter(folder)
+        files, max_plain_bytes = self.files, -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
         prefix = f"{folder.path}/" if folder.path else ""
         for entry in entries:
             path = prefix + entry.name
@@ -127,7 +150,11 @@ class Walk:
                 elif not entry.is_file(follow_symlinks=False):
                     self._take_strange(folder, path, entry, waiting)
                 elif is_wanted is None or is_wanted(path):
-                    self._take(path, entry.stat(follow_symlinks=False))
+                    stat = entry.stat(follow_symlinks=False)
+                    if stat.st_size <= max_plain_bytes and path.isascii() and "conflict" not in path:
+                        files[path] = file_stat(stat)  # as nearly every file does, without a call: this line is what a scan costs
+                    else:
+                        self._take(path, stat)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -177,23 +204,25 @@ class Walk:
             self._hold(f"{folder.path}/{name[1 : -len('.icloud')]}", "evicted")
 
     def _take(self, path: str, stat: os.stat_result) -> None:
-        """Take in a file of whose path the scope approves."""
-        if not path.isascii():
-            if not _is_utf8(path):
-                self.problems.append(odd(path, "bad_name"))
-                return
-            if _has_twin(f"{self.scope.root}/{path}", stat.st_ino):
-                self.problems.append(odd(path, "twin_names"))
-        if not modes.S_ISREG(stat.st_mode):
-            self.problems.append(odd(path, "not_a_file"))
-        elif stat.st_size > self.scope.max_file_bytes:
+        """Take in a regular file of whose path the scope approves."""
+        if not path.isascii() and not self._is_named_well(path, stat):
+            return
+        if stat.st_size > self.scope.max_file_bytes:
             self.problems.append(odd(path, "too_large", why=f"{stat.st_size} bytes"))
-        elif is_dataless(stat):
+        elif CAN_BE_DATALESS and is_dataless(stat):
             self._hold(path, "evicted")
         else:
             self.files[path] = file_stat(stat)
             if "conflict" in path and CONFLICT_COPY.search(path):
                 self.problems.append(odd(path, "sync_conflict"))
+
+    def _is_named_well(self, path: str, stat: os.stat_result) -> bool:
+        if not _is_utf8(path):
+            self.problems.append(odd(path, "bad_name"))
+            return False
+        if _has_twin(f"{self.scope.root}/{path}", stat.st_ino):
+            self.problems.append(odd(path, "twin_names"))
+        return True
 
     def _follow(self, path: str) -> None:
         place = f"{self.scope.root}/{path}"
@@ -217,7 +246,7 @@ class Walk:
         if not modes.S_ISDIR(stat.st_mode):
             if self.scope.is_note(path) and self._is_first(real):
                 self.link_folders.add(os.path.dirname(real))
-                self._take(path, stat)
+                self._take_regular(path, stat)
             return
         above = os.path.realpath(os.path.dirname(f"{self.scope.root}/{path}"))
         if f"{above}/".startswith(f"{real}/"):

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.changes.diff import (
+    GRAIN_NS,
+    NOTHING_MISSING,
+    ChangeSet,
+    Missing,
+    Recorded,
+    find_suspects,
+    is_racy,
+    plan_changes,
+    track_missing,
+)
+from memsyncd.core.changes.snapshot import FileStat, Snapshot
+
+LATE_NS = 10 * GRAIN_NS
+
+
+def stat_of(*, size: int = 1, at_ns: int = 0, inode: int = 1) -> FileStat:
+    return FileStat(size, at_ns, at_ns, inode, 1)
+
+
+def record_of(digest: str = "d", *, stat: FileStat | None = None, read_at_ns: int = LATE_NS) -> Recorded:
+    return Recorded(stat=stat or stat_of(), digest=digest, read_at_ns=read_at_ns)
+
+
+def seen(files: Mapping[str, FileStat], **rest: object) -> Snapshot:
+    return Snapshot(root_state="present", files=files, **rest)  # type: ignore[arg-type]
+
+
+def test_a_note_whose_stat_is_as_recorded_is_not_read_again() -> None:
+    suspects = find_suspects({"a.md": record_of()}, seen({"a.md": stat_of()}))
+    assert (suspects.to_read, suspects.vanished, suspects.n_unchanged) == ((), (), 1)
+
+
+@pytest.mark.parametrize("field", ["size_bytes", "mtime_ns", "ctime_ns", "inode"])
+@pytest.mark.parametrize("step", [-1, 1])
+def test_a_difference_either_way_in_one_field_makes_a_note_suspect(field: str, step: int) -> None:
+    stat = FileStat(10, 10, 10, 10, 1)
+    other = stat._replace(**{field: getattr(stat, field) + step})
+    assert find_suspects({"a.md": record_of(stat=stat)}, seen({"a.md": other})).to_read == ("a.md",)
+
+
+def test_a_note_read_within_the_grain_of_its_times_is_read_again() -> None:
+    stat = stat_of(at_ns=LATE_NS)
+    soon, late = record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS), record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1)
+    assert find_suspects({"a.md": soon}, seen({"a.md": stat})).to_read == ("a.md",)
+    assert find_suspects({"a.md": late}, seen({"a.md": stat})).to_read == ()
+
+
+def test_a_time_set_far_into_the_future_does_not_make_a_note_suspect_for_ever() -> None:
+    assert not is_racy(record_of(stat=FileStat(1, 10**18, 0, 1, 1), read_at_ns=LATE_NS))
+
+
+def test_a_full_round_reads_every_note() -> None:
+    assert find_suspects({"a.md": record_of()}, seen({"a.md": stat_of()}), is_full=True).to_read == ("a.md",)
+
+
+def test_a_note_that_is_not_seen_has_vanished() -> None:
+    assert find_suspects({"b.md": record_of(), "a.md": record_of()}, seen({})).vanished == ("a.md", "b.md")
+
+
+def test_nothing_vanishes_with_a_root_that_is_missing_or_unreadable() -> None:
+    recorded = {"a.md": record_of()}
+    assert find_suspects(recorded, Snapshot(root_state="missing", files={})).vanished == ()
+    assert find_suspects(recorded, Snapshot(root_state="unreadable", files={})).vanished == ()
+
+
+def test_nothing_vanishes_beneath_a_folder_that_could_not_be_listed() -> None:
+    recorded = {".memories/a/x.md": record_of(), ".memories/b.md": record_of()}
+    assert find_suspects(recorded, seen({}, failed_folders=frozenset({".memories/a"}))).vanished == (".memories/b.md",)
+
+
+def test_an_evicted_note_does_not_vanish() -> None:
+    assert find_suspects({"a.md": record_of()}, seen({}, held_files=frozenset({"a.md"}))).vanished == ()
+
+
+def test_a_restricted_scan_lets_only_what_it_was_asked_about_vanish() -> None:
+    recorded = {".memories/a/x.md": record_of(), ".memories/a.md": record_of(), "MEMORY.md": record_of()}
+    assert find_suspects(recorded, seen({}, only=frozenset({".memories/a"}))).vanished == (".memories/a/x.md",)
+    assert find_suspects(recorded, seen({}, only=frozenset({"MEMORY.md"}))).vanished == ("MEMORY.md",)
+    assert len(find_suspects(recorded, seen({}, only=frozenset({""}))).vanished) == 3
+
+
+def plan(
+    recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], gone: tuple[str, ...] = (), *, age_s: float = 0.0
+) -> ChangeSet:
+    missing = Missing(since_s=dict.fromkeys(gone, 0.0), sure=frozenset(gone))
+    return plan_changes(recorded, read, missing, now_s=age_s, grace_s=1.5)
+
+
+def test_new_bytes_are_a_modification_and_old_ones_only_a_touch() -> None:
+    recorded = {"a.md": record_of("x"), "b.md": record_of("y")}
+    read = {"a.md": record_of("z"), "b.md": record_of("y", stat=stat_of(inode=9))}
+    assert plan(recorded, read) == ChangeSet(modified=("a.md",), touched=("b.md",))
+
+
+def test_reading_the_same_again_changes_nothing() -> None:
+    recorded = {"a.md": record_of(read_at_ns=LATE_NS)}
+    changes = plan(recorded, {"a.md": record_of(read_at_ns=LATE_NS + 1)})
+    assert changes.is_empty
+
+
+def test_a_record_that_has_become_certain_is_worth_writing_once() -> None:
+    stat = stat_of(at_ns=LATE_NS)
+    racy, still_racy = record_of(stat=stat, read_at_ns=LATE_NS), record_of(stat=stat, read_at_ns=LATE_NS + 1)
+    certain = record_of(stat=stat, read_at_ns=2 * LATE_NS)
+    assert plan({"a.md": racy}, {"a.md": still_racy}).is_empty
+    assert plan({"a.md": racy}, {"a.md": certain}).touched == ("a.md",)
+
+
+def test_a_vanished_note_waits_for_the_grace_and_then_goes() -> None:
+    recorded = {"a.md": record_of()}
+    assert plan(recorded, {}, ("a.md",), age_s=1.4) == ChangeSet(waiting=("a.md",))
+    assert plan(recorded, {}, ("a.md",), age_s=1.5) == ChangeSet(gone=("a.md",))
+
+
+def test_a_note_that_comes_back_within_the_grace_never_went() -> None:
+    recorded = {"a.md": record_of("x")}
+    assert plan(recorded, {"a.md": record_of("y")}, ("a.md",), age_s=9.0) == ChangeSet(modified=("a.md",))
+
+
+def test_the_same_bytes_under_a_new_path_are_a_move_at_once() -> None:
+    assert plan({"a.md": record_of("x")}, {"b/a.md": record_of("x")}, ("a.md",)) == ChangeSet(moved=(("a.md", "b/a.md"),))
+
+
+def test_moves_prefer_the_same_name_and_pair_one_to_one() -> None:
+    recorded = {"a/one.md": record_of("x"), "a/two.md": record_of("x"), "a/zed.md": record_of("x")}
+    read = {"b/two.md": record_of("x"), "b/new.md": record_of("x")}
+    changes = plan(recorded, read, tuple(recorded))
+    assert changes.moved == (("a/one.md", "b/new.md"), ("a/two.md", "b/two.md"))
+    assert changes.waiting == ("a/zed.md",)
+
+
+def test_a_copy_is_no_move() -> None:
+    assert plan({"a.md": record_of("x")}, {"b.md": record_of("x")}) == ChangeSet(added=("b.md",))
+
+
+def test_the_time_of_first_missing_is_kept_from_scan_to_scan() -> None:
+    recorded = {"a.md": record_of()}
+    first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
+    again = track_missing(first, recorded, seen({}), ("a.md",), now_s=2.0)
+    assert again == Missing(since_s={"a.md": 1.0}, sure=frozenset({"a.md"}))
+
+
+def test_what_a_scan_was_not_asked_about_stays_missing_but_does_not_go() -> None:
+    recorded = {"a.md": record_of(), "b.md": record_of()}
+    first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
+    other = track_missing(first, recorded, seen({}, only=frozenset({"b.md"})), (), now_s=9.0)
+    assert other == Missing(since_s={"a.md": 1.0}, sure=frozenset())
+    assert plan_changes(recorded, {}, other, now_s=9.0, grace_s=1.5) == ChangeSet(waiting=("a.md",))
+
+
+def test_the_grace_begins_anew_when_looking_has_failed_in_between() -> None:
+    recorded = {"a.md": record_of()}
+    first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
+    for failed in (Snapshot(root_state="missing", files={}), seen({}, failed_folders=frozenset({""}))):
+        assert track_missing(first, recorded, failed, (), now_s=2.0).since_s == {}
+
+
+# --- properties -----------------------------------------------------------------------------------------------------
+
+PATHS = st.sampled_from(
+    ["MEMORY.md", *(f".memories/{folder}{name}.md" for folder in ("", "a/", "a/b/") for name in ("x", "y", "z"))]
+)
+FILES = st.dictionaries(PATHS, st.builds(record_of, st.sampled_from("pqr"), stat=st.builds(stat_of, inode=st.integers(1, 3))))
+FOLDERS = st.frozensets(st.sampled_from(["", ".memories", ".memories/a", ".memories/a/b", "MEMORY.md", ".memories/x.md"]))
+
+
+def look(disk: Mapping[str, Recorded], only: frozenset[str] | None = None, failed: frozenset[str] = frozenset()) -> Snapshot:
+    whole = seen({}, only=only, failed_folders=failed)
+    return seen({path: note.stat for path, note in disk.items() if whole.is_looked_at(path)}, only=only, failed_folders=failed)
+
+
+def run_round(
+    recorded: Mapping[str, Recorded], disk: Mapping[str, Recorded], snapshot: Snapshot
+) -> tuple[dict[str, Recorded], ChangeSet]:
+    suspects = find_suspects(recorded, snapshot, is_full=True)
+    missing = track_missing(NOTHING_MISSING, recorded, snapshot, suspects.vanished, now_s=0.0)
+    read = {path: disk[path] for path in suspects.to_read}
+    changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=0.0)
+    return apply(recorded, read, changes), changes
+
+
+def apply(recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], changes: ChangeSet) -> dict[str, Recorded]:
+    after = {path: note for path, note in recorded.items() if path not in changes.gone}
+    for old, new in changes.moved:
+        assert after.pop(old).digest == read[new].digest
+        after[new] = read[new]
+    for path in (*changes.added, *changes.modified, *changes.touched):
+        assert (path in recorded) == (path not in changes.added)
+        after[path] = read[path]
+    return after
+
+
+@settings(deadline=None, max_examples=200)
+@given(recorded=FILES, disk=FILES)
+def test_applying_the_changes_to_the_records_gives_the_disk(recorded: dict[str, Recorded], disk: dict[str, Recorded]) -> None:
+    after, _ = run_round(recorded, disk, look(disk))
+    assert after == disk
+
+
+@settings(deadline=None, max_examples=100)
+@given(recorded=FILES, disk=FILES)
+def test_syncing_twice_changes_nothing_the_second_time(recorded: dict[str, Recorded], disk: dict[str, Recorded]) -> None:
+    after, _ = run_round(recorded, disk, look(disk))
+    again, changes = run_round(after, disk, look(disk))
+    assert changes.is_empty
+    assert again == after
+
+
+@settings(deadline=None, max_examples=200)
+@given(recorded=FILES, disk=FILES, failed=FOLDERS)
+def test_what_could_not_be_looked_at_is_never_deleted(
+    recorded: dict[str, Recorded], disk: dict[str, Recorded], failed: frozenset[str]
+) -> None:
+    snapshot = look(disk, failed=failed)
+    after, _ = run_round(recorded, disk, snapshot)
+    assert all(after[path] == note for path, note in recorded.items() if not snapshot.is_looked_at(path))
+
+
+@settings(deadline=None, max_examples=200)
+@given(recorded=FILES, disk=FILES, only=FOLDERS)
+def test_a_restricted_round_brings_what_it_was_asked_about_up_to_date_and_leaves_the_rest(
+    recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
+) -> None:
+    snapshot = look(disk, only=only)
+    after, _ = run_round(recorded, disk, snapshot)
+    wanted = {path: note for path, note in recorded.items() if not snapshot.is_asked(path)}
+    wanted |= {path: note for path, note in disk.items() if snapshot.is_asked(path)}
+    assert after == wanted
+
+
+@settings(deadline=None, max_examples=100)
+@given(recorded=FILES, disk=FILES)
+def test_each_path_stands_in_one_field_and_each_field_is_in_order(
+    recorded: dict[str, Recorded], disk: dict[str, Recorded]
+) -> None:
+    _, changes = run_round(recorded, disk, look(disk))
+    ends = [path for pair in changes.moved for path in pair]
+    every = [*changes.added, *changes.modified, *changes.touched, *changes.gone, *changes.waiting, *ends]
+    assert len(every) == len(set(every))
+    for one in (changes.added, changes.modified, changes.touched, changes.gone, changes.waiting, changes.moved):
+        assert all(before < after for before, after in pairwise(map(str, one)))
