@@ -14,7 +14,16 @@ import os
 from watchdog.events import FileSystemEvent
 from watchdog.observers.api import DEFAULT_OBSERVER_TIMEOUT, BaseObserver, EventQueue, ObservedWatch
 from watchdog.observers.inotify import InotifyEmitter, InotifyWatchGroup
-from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, InotifyFD, Mask, Watch, WatchDescriptor
+from watchdog.observers.inotify_c import (
+    CallbackId,
+    InotifyConstants,
+    InotifyEvent,
+    InotifyFD,
+    Mask,
+    Watch,
+    WatchCallback,
+    WatchDescriptor,
+)
 from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, PathedInotifyEvent
 from watchdog.utils import Seconds
 
@@ -56,6 +65,24 @@ class Reader(InotifyFD):
         """A fault for tests: the thread ends as if on an error of its own."""
         self._is_doomed = True
         os.write(self._kill_w, b"!")
+
+    @classmethod
+    def _create_inotify_fd(cls) -> int:
+        fd = super()._create_inotify_fd()
+        os.set_inheritable(fd, False)  # noqa: FBT003  its only form
+        return fd
+
+    def _add_callback(self, path: bytes, mask: Mask, callback: WatchCallback, id_: CallbackId) -> WatchDescriptor:
+        # New nested folders are met twice. watchdog warns of it with the whole table of watches as text, and where warnings
+        # are errors the reader dies of that.
+        watch = self._get_or_create_watch(path, mask)
+        watch.callbacks[id_] = callback
+        return watch.wd
+
+    def _remove_callback(self, wd: WatchDescriptor, id_: CallbackId) -> None:
+        watch = self._watch_for_wd.get(wd)
+        if watch is not None and id_ in watch.callbacks:
+            super()._remove_callback(wd, id_)
 
     def _get_or_create_watch(self, path: bytes, mask: Mask) -> Watch:
         try:

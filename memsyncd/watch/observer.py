@@ -8,6 +8,7 @@ and what a doubt leads to, is `supervisor`'s.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
 import warnings
@@ -47,8 +48,6 @@ EVENTS: list[type[FileSystemEvent]] = [
     DirAttribEvent,
 ]
 
-# Nested new folders make it warn about callbacks that exist already; as an error the warning would kill the reader.
-warnings.filterwarnings("ignore", module=r"watchdog\..*")
 # What it would log is told as doubts, in our words.
 logging.getLogger("watchdog").setLevel(logging.CRITICAL)
 
@@ -58,18 +57,7 @@ def open_observer(on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> BaseObserver:
 
     `on_doubt(reason)` and `on_unwatched(folder, errno)` come on watchdog's threads and must only hand off.
     """
-    if sys.platform == "linux":
-        from memsyncd.watch.inotify import LinuxObserver
-
-        observer: BaseObserver = LinuxObserver(on_doubt, on_unwatched)
-    elif sys.platform == "darwin":
-        from memsyncd.watch.fsevents import MacObserver
-
-        observer = MacObserver(on_doubt)
-    else:
-        from watchdog.observers import Observer
-
-        observer = Observer()
+    observer = _make_observer(on_doubt, on_unwatched)
     observer.start()
     return observer
 
@@ -77,3 +65,20 @@ def open_observer(on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> BaseObserver:
 def is_worth_telling(errno: int) -> bool:
     """True unless the folder had merely gone again before it could be watched."""
     return errno not in (ENOENT, ENOTDIR)
+
+
+def _make_observer(on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> BaseObserver:
+    platform: str = sys.platform
+    if platform == "linux":
+        from memsyncd.watch.inotify import LinuxObserver
+
+        return LinuxObserver(on_doubt, on_unwatched)
+    with contextlib.suppress(ImportError):
+        from memsyncd.watch.fsevents import MacObserver
+
+        return MacObserver(on_doubt)
+    # watchdog would only warn that it falls back; we name the class that it took, in every status.
+    with warnings.catch_warnings(action="ignore"):
+        from watchdog.observers import Observer
+
+        return Observer()

@@ -58,18 +58,15 @@ class Schedule:
         missing = sorted(self._wanted - self._heeded.keys())
         if not missing or not self._open():
             return False
-        return any([self._heed(spot) for spot in missing])
+        return sum(self._heed(spot) for spot in missing) > 0
 
     def find_trouble(self) -> tuple[str, ...]:
         """Why nothing at all is heard; nothing if all is well. From any thread."""
         observer = self.observer
         if observer is None:
             return (self._limit or "nothing listens for events",) if self._wanted else ()
-        threads = {
-            "the thread that hands on events has ended": observer,
-            "the thread that reads events has ended": find_reader(observer),
-        }
-        return tuple(reason for reason, thread in threads.items() if thread is not None and not thread.is_alive())
+        threads = (("hands on", observer), ("reads", find_reader(observer)))
+        return tuple(f"the thread that {act} events has ended" for act, thread in threads if thread and not thread.is_alive())
 
     def find_faults(self) -> tuple[str, ...]:
         """Why a folder is not heard though it should be."""

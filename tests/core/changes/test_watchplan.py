@@ -1,0 +1,188 @@
+"""Which folders must be watched to hear of every change to a workspace's memory?"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.changes.globs import Globs
+from memsyncd.core.changes.watchplan import (
+    NO_INCLUDES,
+    Include,
+    Includes,
+    Watch,
+    find_include_refusal,
+    is_relevant,
+    parse_include,
+    plan_watches,
+)
+from memsyncd.errors import BadRequest
+
+ROOT = "/home/ada/proj"
+INCLUDES = Includes.parse(["README.md", "docs/**/*.md", "notes/plans/*.md"])
+
+
+def plan(*folders: str, includes: Includes = NO_INCLUDES, link_folders: tuple[str, ...] = ()) -> set[tuple[str, str]]:
+    """The plan as (folder below the root, how), where these folders exist below a root that does."""
+    existing = {ROOT, *(f"{ROOT}/{folder}" for folder in folders), *link_folders}
+    watches = plan_watches(ROOT, includes, is_folder=existing.__contains__, link_folders=link_folders)
+    return {(watch.folder.removeprefix(ROOT), _how(watch)) for watch in watches}
+
+
+def _how(watch: Watch) -> str:
+    return "link" if watch.is_link_target else "deep" if watch.is_recursive else "flat"
+
+
+def test_the_root_is_watched_without_what_lies_beneath_and_the_memories_with_it() -> None:
+    assert plan(".memories", "src", "node_modules") == {("", "flat"), ("/.memories", "deep")}
+
+
+def test_missing_memories_are_awaited_by_the_root() -> None:
+    assert plan() == {("", "flat")}
+
+
+def test_a_missing_root_is_awaited_by_the_nearest_folder_above() -> None:
+    assert plan_watches(ROOT, INCLUDES, is_folder={"/", "/home"}.__contains__) == {Watch("/home", is_recursive=False)}
+    assert plan_watches(ROOT, INCLUDES, is_folder={"/"}.__contains__) == {Watch("/", is_recursive=False)}
+
+
+def test_an_include_is_watched_where_its_fixed_part_ends() -> None:
+    assert plan("docs", includes=Includes.parse(["docs/**/*.md"])) == {("", "flat"), ("/docs", "deep")}
+    assert plan("docs", includes=Includes.parse(["docs/*.md"])) == {("", "flat"), ("/docs", "flat")}
+    assert plan(includes=Includes.parse(["README.md"])) == {("", "flat")}
+
+
+def test_each_folder_on_the_way_to_an_include_is_watched_for_its_renaming() -> None:
+    includes = Includes.parse(["a/b/c/*/x.md"])
+    assert plan("a", "a/b", "a/b/c", includes=includes) == {("", "flat"), ("/a", "flat"), ("/a/b", "flat"), ("/a/b/c", "deep")}
+
+
+def test_an_include_that_is_not_there_yet_is_awaited_by_what_is() -> None:
+    assert plan("a", includes=Includes.parse(["a/b/c/*.md"])) == {("", "flat"), ("/a", "flat")}
+
+
+def test_what_a_deep_watch_hears_is_not_watched_twice() -> None:
+    includes = Includes.parse(["docs/*.md", "docs/**", "docs/api/*.md"])
+    assert plan("docs", "docs/api", includes=includes) == {("", "flat"), ("/docs", "deep")}
+
+
+def test_the_folders_of_link_targets_are_watched_if_they_exist() -> None:
+    assert plan(link_folders=("/elsewhere/notes",)) == {("", "flat"), ("/elsewhere/notes", "link")}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "include"),
+    [
+        ("./README.md", Include(pattern="README.md", folder="", is_deep=False)),
+        ("*.md", Include(pattern="*.md", folder="", is_deep=False)),
+        ("docs/", Include(pattern="docs/**", folder="docs", is_deep=True)),
+        ("docs/**", Include(pattern="docs/**", folder="docs", is_deep=True)),
+        ("docs/a*/b.txt", Include(pattern="docs/a*/b.txt", folder="docs", is_deep=True)),
+        ("docs/x/*", Include(pattern="docs/x/*", folder="docs/x", is_deep=False)),
+        ("docs/x.[mt]?", Include(pattern="docs/x.[mt]?", folder="docs", is_deep=False)),
+    ],
+)
+def test_an_include_knows_its_folder_and_depth(pattern: str, include: Include) -> None:
+    assert parse_include(pattern) == include
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("**/*.md", "whole workspace"),
+        ("**", "whole workspace"),
+        ("*/README.md", "whole workspace"),
+        ("doc?/x.md", "whole workspace"),
+        ("/etc/x.md", "from the workspace's root"),
+        ("../x.md", "`..`"),
+        (".claude/CLAUDE.md", "hidden"),
+        ("docs/.x/*.md", "hidden"),
+        ("src/*.py", "no note"),
+        ("docs", "no note"),
+        ("docs/*.{md,txt}", "braces"),
+        ("", "empty"),
+    ],
+)
+def test_an_include_that_cannot_be_watched_cheaply_is_refused_with_its_reason(pattern: str, reason: str) -> None:
+    assert reason in find_include_refusal(pattern)
+    with pytest.raises(BadRequest, match=re.escape(reason)):
+        Includes.parse(["ok.md", pattern])
+
+
+@pytest.mark.parametrize(
+    ("path", "is_folder"),
+    [
+        ("", True),
+        ("MEMORY.md", False),
+        (".memories", True),
+        (".memories/a.md", False),
+        (".memories/a/b.txt", False),
+        (".memories/a", True),
+        ("README.md", False),
+        ("docs", True),
+        ("docs", False),
+        ("docs/a/b.md", False),
+        ("docs/a", True),
+        ("notes", True),
+        ("notes/plans", True),
+        ("notes/plans/x.md", False),
+    ],
+)
+def test_what_could_touch_memory_is_relevant(path: str, is_folder: bool) -> None:
+    assert is_relevant(path, is_folder=is_folder, includes=INCLUDES)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_folder"),
+    [
+        ("MEMORY.md~", False),
+        ("MEMORY.md.tmp.123.abc", False),
+        (".MEMORY.md.swp", False),
+        ("4913", False),
+        ("src", True),
+        ("other.md", False),
+        ("doc", True),
+        (".memories2", True),
+        (".memories/.git", True),
+        (".memories/.git/x.md", False),
+        (".memories/#a.md#", False),
+        (".memories/.#a.md", False),
+        (".memories/a.png", False),
+        ("docs/.hidden/x.md", False),
+        ("docs/x.py", False),
+        ("notes/x.md", False),
+        ("notes/other", True),
+        ("notes/plans/deeper", True),
+        ("notes/plans/deeper/x.md", False),
+    ],
+)
+def test_what_cannot_touch_memory_is_not_relevant(path: str, is_folder: bool) -> None:
+    assert not is_relevant(path, is_folder=is_folder, includes=INCLUDES)
+
+
+def test_what_is_excluded_is_not_relevant() -> None:
+    excludes = Globs.parse_excludes(["drafts/", "*.tmp.md"])
+    for path, is_folder in ((".memories/drafts", True), (".memories/drafts/a.md", False), (".memories/a.tmp.md", False)):
+        assert is_relevant(path, is_folder=is_folder)
+        assert not is_relevant(path, is_folder=is_folder, excludes=excludes)
+
+
+PARTS = st.sampled_from(["docs", "notes", "plans", "a", "b.md", "c.txt", "*.md", "**", "*"])
+PATTERNS = st.lists(PARTS, min_size=1, max_size=4).map("/".join).filter(lambda pattern: not find_include_refusal(pattern))
+PATHS = st.lists(st.sampled_from(["docs", "notes", "plans", "a", "b.md", "c.txt"]), min_size=1, max_size=5)
+
+
+@settings(deadline=None, max_examples=200)
+@given(patterns=st.lists(PATTERNS, max_size=3), parts=PATHS)
+def test_whatever_an_include_matches_lies_in_a_watched_folder(patterns: list[str], parts: list[str]) -> None:
+    includes, path = Includes.parse(patterns), "/".join(parts)
+    watches = plan_watches(ROOT, includes, is_folder=lambda folder: True)
+    assert Watch(ROOT, is_recursive=True) not in watches
+    if includes.globs.matches(path):
+        folder = f"{ROOT}/{path}".rpartition("/")[0]
+        assert any(watch.folder == folder or (watch.is_recursive and folder.startswith(f"{watch.folder}/")) for watch in watches)
+        for depth in range(1, len(parts)):
+            assert is_relevant("/".join(parts[:depth]), is_folder=True, includes=includes)
