@@ -1,0 +1,259 @@
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from memsyncd.errors import Busy, Conflict, MemsyncdError
+from memsyncd.wire.messages import (
+    MAX_BATCH,
+    Batch,
+    Call,
+    ErrorBody,
+    Fault,
+    MessageParser,
+    describe_error,
+    encode_batch,
+    encode_error,
+    encode_notification,
+    encode_result,
+)
+from memsyncd.wire.params import GetParams, NoParams, SearchParams
+from memsyncd.wire.results import Got, Problems, Result, Subscribed
+
+PARSER = MessageParser()
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=10,
+)
+ODD_REQUESTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "jsonrpc": st.just("2.0") | JSON,
+        "id": JSON,
+        "method": st.sampled_from(["ping", "search", "get", "nothing"]) | JSON,
+        "params": st.dictionaries(st.sampled_from(["query", "limit", "filters", "wait", "qurey"]), JSON, max_size=3) | JSON,
+    },
+)
+
+
+def request(**parts: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", **parts}).encode()
+
+
+def parse_fault(line: bytes) -> Fault:
+    fault = PARSER.parse_line(line)
+    assert isinstance(fault, Fault)
+    return fault
+
+
+def test_a_request_becomes_a_call_with_checked_parameters() -> None:
+    line = request(id=7, method="search", params={"query": "redis", "limit": 3})
+    assert PARSER.parse_line(line) == Call("search", SearchParams(query="redis", limit=3), 7)
+
+
+@pytest.mark.parametrize("request_id", [0, -3, 1.5, "", "a-1", None, 2**80])
+def test_an_id_is_kept_as_it_came(request_id: object) -> None:
+    call = PARSER.parse_line(request(id=request_id, method="ping"))
+    assert isinstance(call, Call)
+    assert not isinstance(call.id, msgspec.UnsetType)
+    assert json.loads(encode_result(call.id, Problems(problems=[])))["id"] == request_id
+
+
+def test_without_an_id_it_is_a_notification() -> None:
+    assert PARSER.parse_line(request(method="ping")) == Call("ping", NoParams(), UNSET)
+    assert PARSER.parse_line(request(method="nothing")) == parse_fault(request(method="nothing"))
+    assert parse_fault(request(method="nothing")).id is UNSET
+
+
+@pytest.mark.parametrize("params", [{}, None, []])
+def test_parameters_that_say_nothing_are_none(params: object) -> None:
+    assert PARSER.parse_line(request(id=1, method="get", params=params)) == Call("get", GetParams(), 1)
+
+
+def test_white_space_around_a_request_and_a_carriage_return_do_no_harm() -> None:
+    assert PARSER.parse_line(b" " + request(id=1, method="ping") + b" \r") == Call("ping", NoParams(), 1)
+
+
+def test_a_key_written_twice_counts_as_written_last() -> None:
+    line = b'{"jsonrpc":"2.0","id":1,"id":2,"method":"get","method":"ping"}'
+    assert PARSER.parse_line(line) == Call("ping", NoParams(), 2)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"{", "the request is not valid JSON"),
+        (b"GET /v1/search?q=x HTTP/1.1\r", "the request is not valid JSON"),
+        (b'{"jsonrpc":"2.0","id":NaN,"method":"ping"}', "the request is not valid JSON"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"} {}', "the request is not valid JSON"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"pi\\ud800ng"}', "the request is not valid JSON"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', "the request is not valid UTF-8"),
+        (b"[" * 100_000, "the request is nested too deeply"),
+        (b'{"jsonrpc":"2.0","id":1,"method":"get","params":{"path":' + b"[" * 100_000, "the request is nested too deeply"),
+    ],
+)
+def test_what_is_no_json_is_a_parse_error(line: bytes, message: str) -> None:
+    fault = parse_fault(line)
+    assert (fault.error.code, fault.id) == (-32700, None)
+    assert fault.error.message.startswith(message)
+
+
+def test_bytes_that_are_no_utf8_within_parameters_are_answered_under_the_id() -> None:
+    fault = parse_fault(b'{"jsonrpc":"2.0","id":9,"method":"get","params":{"path":"\xff"}}')
+    assert (fault.error.code, fault.id) == (-32700, 9)
+
+
+@pytest.mark.parametrize(
+    ("line", "message", "request_id"),
+    [
+        (b"1", "a request is a JSON object", None),
+        (b'"ping"', "a request is a JSON object", None),
+        (b"[]", "the batch is empty", None),
+        (b"{}", '`jsonrpc` is not "2.0"', None),
+        (b'{"id":5,"method":"ping"}', '`jsonrpc` is not "2.0"', 5),
+        (b'{"jsonrpc":"1.0","id":5,"method":"ping"}', '`jsonrpc` is not "2.0"', 5),
+        (b'{"jsonrpc":"2.0","id":5}', "`method` is not a string", 5),
+        (b'{"jsonrpc":"2.0","id":5,"result":{}}', "`method` is not a string", 5),
+        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', "`id` is a string, a number or null", None),
+        (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', "`id` is a string, a number or null", None),
+        (b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}', "a number is out of range", None),
+        (b'{"jsonrpc":"2.0","id":' + b"9" * 9_999 + b',"method":"ping"}', "a number is out of range", None),
+    ],
+)
+def test_json_that_is_no_request_is_told_what_it_lacks(line: bytes, message: str, request_id: object) -> None:
+    fault = parse_fault(line)
+    assert (fault.error.code, fault.error.message, fault.id) == (-32600, message, request_id)
+
+
+@pytest.mark.parametrize(("method", "hint"), [("serach", "search"), ("Search", "search"), ("workspace.lst", "workspace.list")])
+def test_an_unknown_method_is_told_the_nearest(method: str, hint: str) -> None:
+    fault = parse_fault(request(id=1, method=method))
+    assert fault.error.code == -32601
+    assert fault.error.data == {"code": "bad_request", "hint": f"did you mean `{hint}`?"}
+
+
+def test_a_method_like_none_is_told_all() -> None:
+    fault = parse_fault(request(id=1, method="x" * 5_000_000))
+    assert fault.error.data["hint"].startswith("methods: ping, ")
+    assert len(fault.error.message) < 100
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "message", "hint"),
+    [
+        ("search", {"query": "x", "limt": 3}, "no parameter named `limt`", "did you mean `limit`?"),
+        ("search", {"query": "x", "filters": {"tags": []}}, "no parameter named `tags`", "did you mean `tag`?"),
+        ("search", {}, "parameter `query` is missing", "parameters: query, workspace, limit, filters"),
+        ("search", {"query": 1}, "parameter `query`: Expected str, got int", ""),
+        ("search", {"query": "x", "limit": 0}, "parameter `limit`: Expected int >= 1", ""),
+        ("search", {"query": "x", "filters": {"tag": [1]}}, "parameter `filters.tag[0]`: Expected str, got int", ""),
+        ("search", {"query": "x", "wait": "long"}, "parameter `wait`: Invalid enum value 'long'", ""),
+        ("search", ["x"], "parameters are given by name, as an object", "parameters: query"),
+        ("search", "x", "parameters are given by name, as an object", "parameters: query"),
+        ("ping", {"a`b - at `$.c": 1}, "no parameter named `a`b - at `$.c`", "it takes no parameters"),
+    ],
+)
+def test_wrong_parameters_are_told_which_and_what_would_be_right(method: str, params: object, message: str, hint: str) -> None:
+    fault = parse_fault(request(id="q", method=method, params=params))
+    assert (fault.error.code, fault.id, fault.error.data["code"]) == (-32602, "q", "bad_request")
+    assert fault.error.message == message
+    assert fault.error.data["hint"].startswith(hint)
+
+
+def test_a_batch_holds_calls_and_faults_in_order() -> None:
+    batch = PARSER.parse_line(b" [" + b",".join([request(id=1, method="ping"), b"1", request(method="ping"), b"[]"]) + b"]")
+    assert isinstance(batch, Batch)
+    assert [type(item) for item in batch.items] == [Call, Fault, Call, Fault]
+
+
+def test_a_batch_of_too_many_is_refused_as_a_whole() -> None:
+    def line(n: int) -> bytes:
+        return b"[" + b",".join([request(id=1, method="ping")] * n) + b"]"
+
+    assert isinstance(PARSER.parse_line(line(MAX_BATCH)), Batch)
+    assert parse_fault(line(MAX_BATCH + 1)).error.data["code"] == "too_large"
+
+
+def test_half_a_batch_is_a_parse_error() -> None:
+    assert parse_fault(b"[" + request(id=1, method="ping")).error.code == -32700
+
+
+@given(st.binary(max_size=200))
+def test_no_bytes_make_the_parser_raise(line: bytes) -> None:
+    check(PARSER.parse_line(line))
+
+
+@given(ODD_REQUESTS | st.lists(ODD_REQUESTS | JSON, max_size=4) | JSON, st.booleans())
+def test_no_json_makes_the_parser_raise(value: object, is_ascii: bool) -> None:
+    check(PARSER.parse_line(json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")))
+
+
+@given(st.data())
+def test_a_request_with_a_wound_never_makes_the_parser_raise(data: st.DataObject) -> None:
+    whole = bytearray(request(id=1, method="search", params={"query": "π", "limit": 3, "filters": {"tag": ["a"]}}))
+    for _ in range(data.draw(st.integers(1, 3))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    check(PARSER.parse_line(bytes(whole)))
+
+
+def check(message: Call | Fault | Batch) -> None:
+    """Every fault can be written as one line that reads as an error."""
+    for item in message.items if isinstance(message, Batch) else [message]:
+        if isinstance(item, Fault) and not isinstance(item.id, msgspec.UnsetType):
+            line = encode_error(item.id, item.error)
+            assert b"\n" not in line
+            answer = json.loads(line)
+            assert answer["error"]["code"] in {-32700, -32600, -32601, -32602, -32007}
+            assert answer["error"]["data"]["code"]
+            assert answer["error"]["data"]["hint"]
+
+
+def test_an_answer_is_one_compact_line() -> None:
+    line = encode_result("a", Subscribed(subscription="1\n2", generations={"ä": 3}))
+    assert line == '{"jsonrpc":"2.0","id":"a","result":{"subscription":"1\\n2","generations":{"ä":3}}}'.encode()
+
+
+def test_a_notification_has_no_id() -> None:
+    line = encode_notification("changed", Problems(problems=[]))
+    assert line == b'{"jsonrpc":"2.0","method":"changed","params":{"problems":[]}}'
+
+
+def test_a_batch_is_answered_in_one_line() -> None:
+    assert encode_batch([b"{}", b"1"]) == b"[{},1]"
+
+
+def test_text_that_is_no_utf8_is_answered_with_a_replacement() -> None:
+    answer = json.loads(encode_result(1, Subscribed(subscription="bad\udcff😀name", generations={})))
+    assert answer["result"]["subscription"] == "bad�😀name"
+
+
+def test_an_error_of_ours_says_its_code_hint_and_data() -> None:
+    error = describe_error(Conflict("it has changed", hint="read it again", digest="aa"))
+    assert error == ErrorBody(-32004, "it has changed", {"code": "conflict", "hint": "read it again", "digest": "aa"})
+    assert describe_error(Busy("later")).data == {"code": "busy", "hint": ""}
+
+
+def test_an_error_that_is_not_ours_says_nothing_of_itself() -> None:
+    error = describe_error(ValueError("the text of a note"))
+    assert error == ErrorBody(-32603, "internal error", {"code": "internal", "hint": "see the daemon's log"})
+    assert describe_error(MemsyncdError("x")).code == -32603
+
+
+def test_an_error_whose_data_cannot_be_written_keeps_its_code_and_hint() -> None:
+    error = describe_error(Conflict("it has changed", hint="read it again", digest=object()))
+    assert json.loads(encode_error(3, error))["error"]["data"] == {"code": "conflict", "hint": "read it again"}
+
+
+def test_optional_parts_of_a_result_are_named_even_if_empty() -> None:
+    class Part(Result, frozen=True, kw_only=True):
+        why_empty: str | None = None
+
+    assert json.loads(encode_result(1, Part()))["result"] == {"why_empty": None}
+    assert "importance" in Got.__struct_fields__
