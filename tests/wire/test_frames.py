@@ -18,11 +18,8 @@ def read_all(pieces: list[bytes], *, max_line_bytes: int) -> list[bytes | TooLon
 
 def expect(stream: bytes, *, max_line_bytes: int) -> list[bytes | TooLong]:
     """The same, said in one line for a stream that is whole."""
-    return [
-        TOO_LONG if len(line) > max_line_bytes else line
-        for line in stream.split(b"\n")
-        if is_worth_a_mention(line, max_line_bytes)
-    ]
+    lines = (line for line in stream.split(b"\n") if line.strip() or len(line) > max_line_bytes)
+    return [TOO_LONG if len(line) > max_line_bytes else line for line in lines]
 
 
 def cut(stream: bytes, places: list[int]) -> list[bytes]:
