@@ -1,0 +1,191 @@
+"""A real server on a real socket, and clients that are plain sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.errors import Conflict
+from memsyncd.server.unix import Limits, Server, Session
+from memsyncd.wire.params import Params
+from memsyncd.wire.results import Changed, Pong, Problems, Subscribed
+
+PATIENCE_S = 20
+
+
+class Desk:
+    """Carries out a few methods in the ways a method can behave."""
+
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
+        self.notified: list[str] = []
+        self.started = 0
+        self.cancelled = 0
+        self.most_running = 0
+        self.n_running = 0
+        self.gate = asyncio.Event()
+        self.reply_chars = 0
+
+    def dispatch(self, session: Session, method: str, params: Params) -> Any:
+        if session not in self.sessions:
+            self.sessions.append(session)
+        return getattr(self, method.replace(".", "_"))(session, params)
+
+    def ping(self, session: Session, params: Params) -> Pong:
+        return Pong(name="x" * self.reply_chars or "memsyncd", version="1", protocol=1, pid=session.peer_pid)
+
+    def status(self, session: Session, params: Params) -> Any:
+        raise ValueError("the text of a note")
+
+    def get(self, session: Session, params: Params) -> Any:
+        raise Conflict("it has changed", hint="read it again", digest="aa")
+
+    def list(self, session: Session, params: Params) -> Any:
+        return 42
+
+    def sync(self, session: Session, params: Params) -> Any:
+        return self.search(session, params)
+
+    async def search(self, session: Session, params: Params) -> Problems:
+        self.started += 1
+        self.n_running += 1
+        self.most_running = max(self.most_running, self.n_running)
+        try:
+            await self.gate.wait()
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        finally:
+            self.n_running -= 1
+        return Problems(problems=[])
+
+    async def problems(self, session: Session, params: Params) -> Problems:
+        await asyncio.sleep(0)
+        raise ValueError("the text of a note")
+
+    def subscribe(self, session: Session, params: Params) -> Subscribed:
+        session.is_listening = True
+        session.on_close(lambda: self.notified.append(f"closed {session.id}"))
+        return Subscribed(subscription="s", generations={})
+
+
+def make_changed(n_chars: int = 0) -> Changed:
+    return Changed(subscription="s", workspace="w", generation=1, paths=["x" * n_chars], chunks=1)
+
+
+class Serving:
+    """A started server, what it reported, and ways to connect to it."""
+
+    def __init__(self, path: Path, desk: Desk, limits: Limits) -> None:
+        self.path = path
+        self.desk = desk
+        self.errors: list[tuple[str, str]] = []
+        self.refused: list[str] = []
+        self.dropped: list[str] = []
+        self._left: list[Client | socket.socket] = []
+        self.server = Server(
+            desk.dispatch,
+            limits,
+            on_error=lambda error, method: self.errors.append((type(error).__name__, method)),
+            on_refuse=self.refused.append,
+            on_drop=self.dropped.append,
+            waiting_methods=frozenset({"sync"}),
+        )
+
+    async def connect(self) -> Client:
+        reader, writer = await asyncio.open_unix_connection(str(self.path), limit=64 * 1024 * 1024)
+        client = Client(reader, writer)
+        self._left.append(client)
+        return client
+
+    def connect_plainly(self, *, receive_bytes: int | None = None) -> socket.socket:
+        """A client that does nothing unless told to."""
+        sock = socket.socket(socket.AF_UNIX)
+        if receive_bytes is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        sock.connect(str(self.path))
+        sock.settimeout(0)
+        self._left.append(sock)
+        return sock
+
+    def close_clients(self) -> None:
+        for client in self._left:
+            client.close()
+
+
+class Client:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, method: str, request_id: object = 1, **params: object) -> None:
+        parts = {"jsonrpc": "2.0", "method": method, "params": params}
+        self.write(parts if request_id is None else {**parts, "id": request_id})
+
+    def write(self, value: object) -> None:
+        self.writer.write(value if isinstance(value, bytes) else json.dumps(value).encode() + b"\n")
+
+    async def read(self) -> Any:
+        return json.loads(await asyncio.wait_for(self.reader.readline(), PATIENCE_S))
+
+    async def ask(self, method: str, request_id: object = 1, **params: object) -> Any:
+        self.send(method, request_id, **params)
+        return await self.read()
+
+    async def read_to_end(self) -> bytes:
+        try:
+            return await asyncio.wait_for(self.reader.read(), PATIENCE_S)
+        except ConnectionResetError:
+            return b""
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+@contextlib.asynccontextmanager
+async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[Serving]:
+    path = tmp_path / "s"
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(os.fspath(path))
+    serving = Serving(path, Desk(), limits or Limits())
+    await serving.server.start(sock)
+    try:
+        yield serving
+    finally:
+        await serving.server.stop(grace_s=0)
+        serving.close_clients()
+        await asyncio.sleep(0)
+
+
+async def wait_until(is_true: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+    async with asyncio.timeout(patience_s):
+        while not is_true():  # noqa: ASYNC110 - what is awaited happens in code that knows nothing of tests
+            await asyncio.sleep(0.002)
+
+
+@pytest.fixture(name="serve")
+def give_serve(tmp_path: Path) -> Callable[..., contextlib.AbstractAsyncContextManager[Serving]]:
+    return lambda limits=None: serve(tmp_path, limits)
+
+
+@pytest.fixture(name="wait_until")
+def give_wait_until() -> Callable[..., Any]:
+    return wait_until
+
+
+@pytest.fixture(name="make_changed")
+def give_make_changed() -> Callable[..., Changed]:
+    return make_changed
+
+
+@pytest.fixture(name="serve_at")
+def give_serve_at() -> Callable[..., contextlib.AbstractAsyncContextManager[Serving]]:
+    return serve

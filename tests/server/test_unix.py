@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from memsyncd.server.unix import Limits
+
+PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
+AS_NOBODY = """
+import os, socket, sys
+os.setgid(65534), os.setuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.settimeout(10)
+sock.connect(sys.argv[1])
+try:
+    sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\\n')
+    print(repr(sock.recv(100)))
+except (BrokenPipeError, ConnectionResetError):
+    print(repr(b""))
+"""
+
+
+def test_a_request_is_answered_under_its_id(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            answer = await client.ask("ping", "a")
+            assert (answer["id"], answer["result"]["pid"]) == ("a", os.getpid())
+            assert serving.server.n_clients == 1
+
+    asyncio.run(story())
+
+
+def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.send("search", 1, query="x")
+            assert (await client.ask("ping", 2))["id"] == 2
+            serving.desk.gate.set()
+            assert (await client.read())["id"] == 1
+
+    asyncio.run(story())
+
+
+def test_many_requests_at_once_are_all_answered_in_order(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.write(b"".join(PING % n for n in range(20_000)))
+            assert [(await client.read())["id"] for _ in range(20_000)] == list(range(20_000))
+
+    asyncio.run(story())
+
+
+def test_a_client_with_very_many_requests_does_not_keep_others_waiting(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            flood, other = await serving.connect(), await serving.connect()
+            flood.write(b"".join(PING % n for n in range(20_000)))
+            await flood.read()
+            await other.ask("ping")
+            assert serving.server.counts.requests < 15_000
+
+    asyncio.run(story())
+
+
+def test_a_notification_is_carried_out_and_not_answered(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.send("status", None)
+            client.send("nothing", None)
+            assert (await client.ask("ping", 5))["id"] == 5
+            assert serving.errors == [("ValueError", "status")]
+            assert serving.server.counts.failed_requests == 2
+
+    asyncio.run(story())
+
+
+def test_a_batch_is_answered_in_one_line_once_all_of_it_is_done(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            parts = [("ping", 1), ("search", 2), ("get", 3)]
+            batch = [{"jsonrpc": "2.0", "id": n, "method": name, "params": {"query": "x"} if n == 2 else {}} for name, n in parts]
+            client.write([*batch, {"jsonrpc": "2.0", "method": "ping"}, 1])
+            await wait_until(lambda: serving.desk.started)
+            assert (await client.ask("ping", 9))["id"] == 9
+            serving.desk.gate.set()
+            answers = await client.read()
+            assert {answer["id"]: "error" in answer for answer in answers} == {1: False, 2: False, 3: True, None: True}
+
+    asyncio.run(story())
+
+
+def test_a_batch_of_notifications_is_not_answered(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.write([{"jsonrpc": "2.0", "method": "ping"}, {"jsonrpc": "2.0", "method": "problems"}])
+            assert (await client.ask("ping", 5))["id"] == 5
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("method", ["status", "problems", "list"])
+def test_a_failure_that_has_no_name_is_reported_here_and_told_nobody(serve, method: str) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            answer = await client.ask(method)
+            assert answer["error"] == {
+                "code": -32603,
+                "message": "internal error",
+                "data": {"code": "internal", "hint": "see the daemon's log"},
+            }
+            assert [name for _, name in serving.errors] == [method]
+            assert "result" in await client.ask("ping")
+
+    asyncio.run(story())
+
+
+def test_a_failure_with_a_name_is_told_with_its_hint(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            answer = await client.ask("get")
+            assert answer["error"]["data"] == {"code": "conflict", "hint": "read it again", "digest": "aa"}
+            assert serving.errors == []
+
+    asyncio.run(story())
+
+
+def test_a_last_line_without_its_newline_is_answered_before_the_end(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.send("search", 1, query="x")
+            client.write((PING % 2).strip())
+            client.writer.write_eof()
+            assert (await client.read())["id"] == 2
+            serving.desk.gate.set()
+            assert (await client.read())["id"] == 1
+            assert await client.read_to_end() == b""
+
+    asyncio.run(story())
+
+
+def test_a_listener_that_sends_no_more_still_hears(serve, make_changed) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.send("subscribe")
+            client.writer.write_eof()
+            assert (await client.read())["result"]["subscription"] == "s"
+            assert serving.desk.sessions[0].notify("changed", make_changed())
+            assert (await client.read())["method"] == "changed"
+
+    asyncio.run(story())
+
+
+def test_a_client_that_leaves_takes_its_running_requests_with_it(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_running=2)) as serving:
+            client = await serving.connect()
+            for n in range(4):
+                client.send("search", n, query="x")
+            client.send("subscribe", 9)
+            assert (await client.read())["id"] == 9
+            client.close()
+            await wait_until(lambda: not serving.server.n_clients)
+            await wait_until(lambda: serving.desk.cancelled == 2)
+            assert (serving.desk.started, serving.server.n_running, serving.errors) == (2, 0, [])
+            assert serving.desk.notified == ["closed 1"]
+            assert not serving.desk.sessions[0].is_open
+            serving.desk.sessions[0].on_close(lambda: serving.desk.notified.append("late"))
+            assert serving.desk.notified[-1] == "late"
+
+    asyncio.run(story())
+
+
+def test_a_callback_that_fails_at_the_end_spares_the_others(serve, wait_until) -> None:
+    def fail() -> None:
+        raise RuntimeError
+
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            await client.ask("subscribe")
+            serving.desk.sessions[0].on_close(fail)
+            client.close()
+            await wait_until(lambda: serving.desk.notified)
+            assert serving.errors == [("RuntimeError", "close")]
+
+    asyncio.run(story())
+
+
+def test_at_the_end_what_runs_may_finish_and_what_comes_is_refused(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_running=1)) as serving:
+            client = await serving.connect()
+            client.send("search", 1, query="x")
+            client.send("search", 2, query="waits for its turn")
+            await wait_until(lambda: serving.desk.started)
+            stopping = asyncio.create_task(serving.server.stop(grace_s=10))
+            assert find_code(await client.read(), 2) == "shutting_down"
+            assert find_code(await client.ask("ping", 3), 3) == "shutting_down"
+            serving.desk.gate.set()
+            assert "result" in await client.read()
+            assert await client.read_to_end() == b""
+            await stopping
+            assert not serving.server.n_clients
+
+    asyncio.run(story())
+
+
+def test_at_the_end_what_does_not_finish_in_time_is_refused(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.send("search", 1, query="x")
+            await wait_until(lambda: serving.desk.started)
+            await serving.server.stop(grace_s=0.01)
+            assert find_code(await client.read(), 1) == "shutting_down"
+            assert await client.read_to_end() == b""
+
+    asyncio.run(story())
+
+
+def find_code(answer: dict, request_id: object) -> str:
+    assert answer["id"] == request_id
+    return answer["error"]["data"]["code"]
+
+
+def test_the_end_does_not_wait_for_a_client_that_does_not_read(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            serving.desk.reply_chars = 3_000_000
+            sock = serving.connect_plainly()
+            sock.send(PING % 1)
+            await wait_until(lambda: serving.server.counts.requests)
+            await asyncio.wait_for(serving.server.stop(grace_s=0), 5)
+            sock.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_another_user_is_sent_away_without_a_byte(serve_at) -> None:
+    async def story(folder: Path) -> None:
+        async with serve_at(folder) as serving:
+            serving.path.chmod(0o777)
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-c", AS_NOBODY, str(serving.path), stdout=subprocess.PIPE
+            )
+            out, _ = await process.communicate()
+            assert process.returncode == 0
+            assert out.strip() == b"b''"
+            assert serving.server.counts.requests == 0
+            assert serving.refused == ["it belongs to user 65534"]
+
+    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders let nobody in
+        Path(folder).chmod(0o755)
+        asyncio.run(story(Path(folder)))
+
+
+def test_lines_of_any_bytes_are_answered_and_hurt_nobody(serve) -> None:
+    lines = [
+        b"\xff\xfe",
+        b"{",
+        b"[" * 100_000,
+        b'{"jsonrpc":"2.0","id":"\\ud800"}',
+        b"\0",
+        b"null",
+        b"GET / HTTP/1.1",
+        b"\x1b[2J",
+    ]
+
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.write(b"\n".join(lines) + b"\n")
+            for _ in lines:
+                assert (await client.read())["error"]["code"] in {-32700, -32600}
+            assert "result" in await client.ask("ping")
+            assert serving.errors == []
+
+    asyncio.run(story())
+
+
+def test_a_session_says_unasked_things_after_the_answers_before_them(serve, make_changed) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            desk = serving.desk
+            desk.ping = lambda session, params: session.notify("changed", make_changed()) and desk.subscribe(session, params)
+            client = await serving.connect()
+            client.write((PING % 1 + PING % 2).replace(b'"id":1,"method":"ping"', b'"id":1,"method":"get"'))
+            said = [await client.read() for _ in range(3)]
+            assert [line.get("method", line.get("id")) for line in said] == [1, "changed", 2]
+            assert json.dumps(said)
+
+    asyncio.run(story())
