@@ -11,21 +11,22 @@ client is for one thread.
 
 from __future__ import annotations
 
+import _socket
 import json
 import os
-import socket
 import struct
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Self
 
 from memsyncd.dirs import expand_home, find_dirs, find_socket_paths, has_named_socket
 from memsyncd.errors import BadConfig, BadRequest, Busy, MemsyncdError, NoDaemon, NotFresh, Unsafe
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
+    from typing import Any, Self
 
 TIMEOUT_S = 30.0
 READ_BYTES = 65536
@@ -169,8 +170,8 @@ class Client:
             return
 
 
-def _open_socket(path: str) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+def _open_socket(path: str) -> _socket.socket:
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
         connection.connect(path)
         _check_peer(connection, path)
@@ -182,10 +183,10 @@ def _open_socket(path: str) -> socket.socket:
     return connection
 
 
-def _check_peer(connection: socket.socket, path: str) -> None:
+def _check_peer(connection: _socket.socket, path: str) -> None:
     # What is asked is private; a socket that somebody else put there must not hear it.
-    if hasattr(socket, "SO_PEERCRED"):
-        _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    if hasattr(_socket, "SO_PEERCRED"):
+        _, uid, _ = struct.unpack("3i", connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, struct.calcsize("3i")))
     else:
         uid = os.stat(path).st_uid
     if uid != os.geteuid():

@@ -7,12 +7,12 @@ variable that is empty or relative counts as unset. macOS has no such variables:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from memsyncd.errors import BadConfig
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Final
 
 APP = "memsyncd"
 SOCKET_NAME = "memsyncd.sock"
@@ -23,23 +23,28 @@ _MAC_FOLDERS = {"XDG_STATE_HOME": "Library/Application Support", "XDG_CACHE_HOME
 _XDG_FOLDERS = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_CACHE_HOME": ".cache"}
 
 
-# A named tuple and no dataclass: every client process pays for the import, and `dataclasses` brings `inspect` along.
-class Dirs(NamedTuple):
-    """Absolute paths, none of which need exist. `state_dir` and `cache_dir` hold a folder per workspace id."""
+# Every client process pays for what it imports: `dataclasses` and `typing` would cost more than the whole question.
+class Dirs:
+    """Absolute paths, none of which need exist. `state_dir` and `cache_dir` hold a folder per workspace id.
 
-    config_file: str
-    state_dir: str
-    cache_dir: str
-    run_dir: str
-    socket_path: str
-    lock_path: str
-    log_file: str
+    The lock always lies beside its socket, in `run_dir`.
+    """
+
+    __slots__ = ("cache_dir", "config_file", "lock_path", "log_file", "run_dir", "socket_path", "state_dir")
+
+    def __init__(self, *, config_file: str, state_dir: str, cache_dir: str, socket_path: str) -> None:
+        folder, _, name = socket_path.rpartition("/")
+        self.config_file: Final = config_file
+        self.state_dir: Final = state_dir
+        self.cache_dir: Final = cache_dir
+        self.run_dir: Final = folder or "/"
+        self.socket_path: Final = socket_path
+        self.lock_path: Final = f"{folder}/{name.removesuffix('.sock')}.lock"
+        self.log_file: Final = f"{state_dir}/daemon.log"
 
     def with_socket(self, path: str) -> Dirs:
-        """The same, listening elsewhere; the lock always lies beside its socket."""
-        folder, _, name = path.rpartition("/")
-        stem = name.removesuffix(".sock")
-        return self._replace(run_dir=folder or "/", socket_path=path, lock_path=f"{folder}/{stem}.lock")
+        """The same, listening elsewhere."""
+        return Dirs(config_file=self.config_file, state_dir=self.state_dir, cache_dir=self.cache_dir, socket_path=path)
 
 
 def find_dirs(env: Mapping[str, str], home: str, platform: str) -> Dirs:
@@ -50,16 +55,12 @@ def find_dirs(env: Mapping[str, str], home: str, platform: str) -> Dirs:
     if not home.startswith("/"):
         raise BadConfig(f"the home folder is not an absolute path: {home!r}", hint="set HOME to your home folder")
     state_dir = f"{_find_folder('XDG_STATE_HOME', env, home, platform)}/{APP}"
-    dirs = Dirs(
+    return Dirs(
         config_file=_find_config_file(env, home, platform),
         state_dir=state_dir,
         cache_dir=f"{_find_folder('XDG_CACHE_HOME', env, home, platform)}/{APP}",
-        run_dir="",
-        socket_path="",
-        lock_path="",
-        log_file=f"{state_dir}/daemon.log",
+        socket_path=_find_named_socket(env, home) or _find_default_socket(env, state_dir),
     )
-    return dirs.with_socket(_find_named_socket(env, home) or _find_default_socket(env, state_dir))
 
 
 def find_socket_paths(dirs: Dirs, env: Mapping[str, str], uid: int) -> tuple[str, ...]:

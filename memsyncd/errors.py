@@ -25,7 +25,9 @@ line leaves with. `hint` says what to do next. Nothing here holds a note's text 
 
 from __future__ import annotations
 
-from typing import ClassVar
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
 
 
 class MemsyncdError(Exception):

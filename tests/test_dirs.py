@@ -12,16 +12,20 @@ def find(env: dict[str, str], platform: str = "linux") -> Dirs:
     return find_dirs(env, HOME, platform)
 
 
+def show(dirs: Dirs) -> dict[str, str]:
+    return {name: getattr(dirs, name) for name in Dirs.__slots__}
+
+
 def test_without_any_variable_everything_lies_in_the_xdg_defaults() -> None:
-    assert find({}) == Dirs(
-        config_file="/home/ada/.config/memsyncd/config.toml",
-        state_dir="/home/ada/.local/state/memsyncd",
-        cache_dir="/home/ada/.cache/memsyncd",
-        run_dir="/home/ada/.local/state/memsyncd/run",
-        socket_path="/home/ada/.local/state/memsyncd/run/memsyncd.sock",
-        lock_path="/home/ada/.local/state/memsyncd/run/memsyncd.lock",
-        log_file="/home/ada/.local/state/memsyncd/daemon.log",
-    )
+    assert show(find({})) == {
+        "config_file": "/home/ada/.config/memsyncd/config.toml",
+        "state_dir": "/home/ada/.local/state/memsyncd",
+        "cache_dir": "/home/ada/.cache/memsyncd",
+        "run_dir": "/home/ada/.local/state/memsyncd/run",
+        "socket_path": "/home/ada/.local/state/memsyncd/run/memsyncd.sock",
+        "lock_path": "/home/ada/.local/state/memsyncd/run/memsyncd.lock",
+        "log_file": "/home/ada/.local/state/memsyncd/daemon.log",
+    }
 
 
 def test_xdg_variables_are_obeyed() -> None:
@@ -37,7 +41,7 @@ def test_xdg_variables_are_obeyed() -> None:
 @pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"])
 @pytest.mark.parametrize("value", ["", "relative", "./here", "~/x"])
 def test_an_empty_or_relative_xdg_variable_counts_as_unset(variable: str, value: str) -> None:
-    assert find({variable: value}) == find({})
+    assert show(find({variable: value})) == show(find({}))
 
 
 def test_macos_keeps_state_and_index_under_library() -> None:
@@ -102,3 +106,9 @@ def test_a_named_socket_is_the_only_one_tried() -> None:
 def test_a_socket_at_the_root_has_a_folder() -> None:
     dirs = find({"MEMSYNCD_SOCKET": "/m.sock"})
     assert (dirs.run_dir, dirs.lock_path) == ("/", "/m.lock")
+
+
+def test_a_socket_named_later_takes_its_lock_along_and_nothing_else() -> None:
+    before, after = show(find({})), show(find({}).with_socket("/x/mine.sock"))
+    moved = {"run_dir": "/x", "socket_path": "/x/mine.sock", "lock_path": "/x/mine.lock"}
+    assert after == before | moved

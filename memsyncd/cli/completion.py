@@ -1,31 +1,24 @@
-"""`memsyncd completion`: which words may come next? A script for the shell, made from the very parsers that read the words.
+"""`memsyncd completion`: which words may come next? A script for the shell, made from the very grammar that they are read by.
 
 The script knows all commands and options by itself; only for the name of a workspace does it ask the daemon.
 """
 
 from __future__ import annotations
 
-import argparse
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsyncd.cli.parsing import make_parser
-from memsyncd.cli.table import ENTRIES, Command, load_command
+from memsyncd.cli.grammar import Argument, Command
+from memsyncd.cli.table import ENTRIES, load_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
+    from memsyncd.cli.grammar import Option
 
 NAMES = "memsyncd list --names 2>/dev/null"
-_FOLDER_METAVARS = ("PATH", "FILE", "ANCHOR|PATH[:A[-B]]")
-
-
-class Option(NamedTuple):
-    """One option: `flags` such as -n and --limit, `metavar` empty if it takes no value."""
-
-    flags: tuple[str, ...]
-    metavar: str
-    help: str
+FILE_METAVARS = ("PATH", "FILE", "ANCHOR|PATH[:A[-B]]")
 
 
 class Words(NamedTuple):
@@ -39,21 +32,14 @@ class Words(NamedTuple):
 
 def find_words(name: str) -> Words:
     """What may follow the command `name`."""
-    parser = make_parser(name, ENTRIES[name].summary, load_command(name))
-    actions = parser._actions  # noqa: SLF001  argparse has no other way to ask
-    positionals = [action for action in actions if not action.option_strings]
-    metavars = [str(action.metavar) for action in positionals]
+    command = load_command(name)
+    metavars = {argument.metavar for argument in command.arguments}
     return Words(
-        options=tuple(_find_option(action) for action in actions if action.option_strings),
-        choices=tuple(str(choice) for action in positionals for choice in action.choices or ()),
-        takes_file=any(metavar in _FOLDER_METAVARS for metavar in metavars),
+        options=command.options,
+        choices=tuple(choice for argument in command.arguments for choice in argument.choices),
+        takes_file=not metavars.isdisjoint(FILE_METAVARS),
         takes_workspace="WS" in metavars,
     )
-
-
-def _find_option(action: argparse.Action) -> Option:
-    metavar = "" if action.nargs == 0 else str(action.metavar)
-    return Option(tuple(action.option_strings), metavar, str(action.help))
 
 
 def render_bash() -> str:
@@ -171,20 +157,16 @@ def _quote_fish(text: str) -> str:
 SHELLS = {"bash": render_bash, "zsh": render_zsh, "fish": render_fish}
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=tuple(SHELLS), help="the shell to complete for")
-
-
-def _act(args: argparse.Namespace, console: Console) -> int:
+def _act(args: Args, console: Console) -> int:
     console.terminal.print(SHELLS[args.shell]())
     return 0
 
 
 COMMANDS = {
     "completion": Command(
-        _declare,
         _act,
-        (
+        arguments=(Argument("shell", "SHELL", "bash, zsh or fish", choices=tuple(SHELLS)),),
+        examples=(
             'eval "$(memsyncd completion bash)"',
             "memsyncd completion zsh > ~/.zfunc/_memsyncd",
             "memsyncd completion fish > ~/.config/fish/completions/memsyncd.fish",

@@ -7,30 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
-from memsyncd.cli.table import Command
+from memsyncd.cli.grammar import Argument, Command
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.dirs import CONFIG_VARIABLE, find_dirs
 from memsyncd.errors import BadRequest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
     from memsyncd.config import Loaded
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        choices=("show", "check", "path"),
-        help="show: every value and where it comes from; check: say what is wrong; path: where the file lies",
-    )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="another file than the usual one")
-
-
-def _act(args: argparse.Namespace, console: Console) -> int:
+def _act(args: Args, console: Console) -> int:
     path = _find_file(args.file, console)
     if args.action == "path":
         console.terminal.print(path)
@@ -66,6 +57,15 @@ def _load(path: str, console: Console, *, is_named: bool) -> Loaded:
     return loaded
 
 
+_ACTIONS = "show: every value and where it comes from; check: say what is wrong; path: where the file lies"
+
 COMMANDS = {
-    "config": Command(_declare, _act, ("memsyncd config show", "memsyncd config check", '$EDITOR "$(memsyncd config path)"')),
+    "config": Command(
+        _act,
+        arguments=(
+            Argument("action", "ACTION", _ACTIONS, choices=("show", "check", "path")),
+            Argument("file", "FILE", "another file than the usual one", many="optional"),
+        ),
+        examples=("memsyncd config show", "memsyncd config check", '$EDITOR "$(memsyncd config path)"'),
+    )
 }

@@ -6,13 +6,14 @@ A question about "the" workspace means the one named with -w, else that of the c
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from memsyncd.client import TIMEOUT_S, connect
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
 
     from memsyncd.cli.terminal import Terminal
     from memsyncd.client import Client

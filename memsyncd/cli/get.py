@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
-from memsyncd.cli.parsing import add_json, add_workspace
+from memsyncd.cli.grammar import JSON, Argument, Command, name_workspace_option
 from memsyncd.cli.places import find_note, find_roots, parse_target, show_path, show_span
-from memsyncd.cli.table import Command
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("target", metavar="ANCHOR|PATH[:A[-B]]", help="a section's anchor, or a note with or without its lines")
-    add_workspace(parser, what="the note's workspace")
-    add_json(parser)
-
-
-def _act(args: argparse.Namespace, console: Console) -> int:
+def _act(args: Args, console: Console) -> int:
     target = parse_target(args.target)
     roots = find_roots(console.ask("workspace.list")["workspaces"])
     root, path = find_note(target.path, console.cwd, list(roots.values()))
@@ -59,9 +53,10 @@ def _render_title(answer: dict[str, Any], root: str, console: Console) -> str:
 
 COMMANDS = {
     "get": Command(
-        _declare,
         _act,
-        (
+        arguments=(Argument("target", "ANCHOR|PATH[:A[-B]]", "a section's anchor, or a note with or without its lines"),),
+        options=(name_workspace_option("the note's workspace"), JSON),
+        examples=(
             "memsyncd get .memories/redis.md:12-18",
             "memsyncd get '.memories/redis.md#redis/timeouts'",
             "memsyncd get MEMORY.md",

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from memsyncd.cli.grammar import Argument, Command
 from memsyncd.cli.places import show_path
 from memsyncd.cli.progress import show_until_indexed
-from memsyncd.cli.table import Command
 from memsyncd.cli.terminal import clean_line
 from memsyncd.errors import BadRequest, NoDaemon, PathRefused
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
 
@@ -31,12 +31,8 @@ What this is about, who takes part, and what is under way.
 }
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", nargs="?", default=".", metavar="PATH", help="the folder; by default the current one")
-
-
-def _act(args: argparse.Namespace, console: Console) -> int:
-    root = find_folder(args.path)
+def _act(args: Args, console: Console) -> int:
+    root = find_folder(args.path or ".")
     terminal = console.terminal
     made = write_first_notes(root)
     for path in made:
@@ -84,4 +80,10 @@ def _write_new(path: str, text: str) -> bool:
     return True
 
 
-COMMANDS = {"init": Command(_declare, _act, ("memsyncd init", "memsyncd init ~/notes"))}
+COMMANDS = {
+    "init": Command(
+        _act,
+        arguments=(Argument("path", "PATH", "the folder; by default the current one", many="optional"),),
+        examples=("memsyncd init", "memsyncd init ~/notes"),
+    )
+}

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import memsyncd
 from memsyncd.cli.background import LOG_LINES_SHOWN, Spawned, spawn_daemon, wait_until_gone
+from memsyncd.cli.grammar import Argument, Command, Option
 from memsyncd.cli.init import find_folder
 from memsyncd.cli.progress import show_until_indexed
-from memsyncd.cli.table import Command
 from memsyncd.cli.terminal import clean_line
 from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
 
@@ -23,22 +23,7 @@ STOP_TIMEOUT_S = 10.0
 FAILED_TO_START = 3
 
 
-def _declare_run(parser: argparse.ArgumentParser) -> None:
-    _declare_paths(parser)
-    parser.add_argument(
-        "--init", action="store_true", help="make a MEMORY.md and .memories/ in PATHs that have neither, without asking"
-    )
-
-
-def _declare_paths(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="*", default=[], metavar="PATH", help="folders to add first")
-
-
-def _declare_nothing(parser: argparse.ArgumentParser) -> None:
-    """The command takes no arguments."""
-
-
-def _run(args: argparse.Namespace, console: Console) -> int:
+def _run(args: Args, console: Console) -> int:
     from memsyncd.daemon import run
 
     is_terminal = console.terminal.is_talk_shown
@@ -47,7 +32,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     return run(paths=paths, offer_init=offer_init, init=args.init, env=console.env, terminal=is_terminal)
 
 
-def _start(args: argparse.Namespace, console: Console) -> int:
+def _start(args: Args, console: Console) -> int:
     paths = [find_folder(path) for path in args.paths]
     try:
         pid = console.ask("ping")["pid"]
@@ -87,13 +72,13 @@ def _say_failure(spawned: Spawned, console: Console) -> int:
     return status if status is not None and status > 0 else FAILED_TO_START
 
 
-def _stop(_args: argparse.Namespace, console: Console) -> int:
+def _stop(_args: Args, console: Console) -> int:
     pid = stop_daemon(console)
     console.terminal.say(f"memsyncd has stopped (pid {pid})" if pid else "no daemon runs; nothing to stop")
     return 0
 
 
-def _restart(_args: argparse.Namespace, console: Console) -> int:
+def _restart(_args: Args, console: Console) -> int:
     stop_daemon(console)
     return _start_anew([], console)
 
@@ -118,9 +103,16 @@ def stop_daemon(console: Console) -> int | None:
     return pid
 
 
+_PATHS = Argument("paths", "PATH", "folders to add first", many="any")
+
 COMMANDS = {
-    "run": Command(_declare_run, _run, ("memsyncd run", "memsyncd run ~/notes .")),
-    "start": Command(_declare_paths, _start, ("memsyncd start", "memsyncd start ~/notes")),
-    "stop": Command(_declare_nothing, _stop),
-    "restart": Command(_declare_nothing, _restart),
+    "run": Command(
+        _run,
+        arguments=(_PATHS,),
+        options=(Option("--init", "make a MEMORY.md and .memories/ in PATHs that have neither, without asking"),),
+        examples=("memsyncd run", "memsyncd run ~/notes ."),
+    ),
+    "start": Command(_start, arguments=(_PATHS,), examples=("memsyncd start", "memsyncd start ~/notes")),
+    "stop": Command(_stop),
+    "restart": Command(_restart),
 }

@@ -6,28 +6,26 @@ Exit: 0 ok, 1 nothing found, 2 usage, 3 no daemon, 4 no such workspace or note, 
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import sys
-from typing import TYPE_CHECKING, TextIO
 
 import memsyncd
 from memsyncd.cli.console import Console
-from memsyncd.cli.parsing import find_nearest, make_parser, parse_arguments
-from memsyncd.cli.table import ENTRIES, GROUPS, load_command
+from memsyncd.cli.parsing import find_nearest, parse_words
+from memsyncd.cli.table import ENTRIES, load_command
 from memsyncd.cli.terminal import Terminal, clean_line
 from memsyncd.errors import BadRequest, MemsyncdError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
 """What a shell shows for a program that a closed pipe ended."""
-
-INTRO = "memsyncd keeps markdown memories indexed while you write them, and answers searches."
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -46,8 +44,6 @@ def main(words: Sequence[str] | None = None) -> int:
     except MemsyncdError as error:
         _say_error(terminal, error.message, error.hint)
         return error.exit_status
-    except SystemExit as leaving:
-        return leaving.code if isinstance(leaving.code, int) else EXIT_INTERNAL
     except Exception as error:  # noqa: BLE001  the last door: a person gets a sentence, never a traceback unasked
         return _say_internal(terminal, error)
     finally:
@@ -65,24 +61,23 @@ def _act(words: Sequence[str], console: Console) -> int:
     if name not in ENTRIES:
         raise _unknown_command(name)
     command = load_command(name)
-    args = parse_arguments(make_parser(name, ENTRIES[name].summary, command), rest)
+    args = parse_words(name, command, rest)
+    if args.help:
+        from memsyncd.cli.help import render_help
+
+        terminal = console.terminal
+        terminal.print(render_help(name, ENTRIES[name].summary, command, terminal.paint, width=terminal.width))
+        return 0
     return command.act(args, console)
 
 
 def _help(words: Sequence[str], console: Console) -> int:
     if words and words[0] in ENTRIES:
         return _act([words[0], "--help"], console)
-    console.terminal.print(_render_overview(console.terminal))
+    from memsyncd.cli.help import render_overview
+
+    console.terminal.print(render_overview(console.terminal.paint))
     return 0
-
-
-def _render_overview(terminal: Terminal) -> str:
-    paint = terminal.paint
-    lines = [INTRO, "", f"{paint('bold', 'usage:')} memsyncd COMMAND …"]
-    for group, entries in GROUPS.items():
-        lines += ["", paint("bold", group)]
-        lines += [f"  {paint('cyan', name)}{' ' * (12 - len(name))}{entry.summary}" for name, entry in entries.items()]
-    return "\n".join([*lines, "", "`memsyncd COMMAND --help` tells more about one."])
 
 
 def _unknown_command(name: str) -> BadRequest:
@@ -95,13 +90,15 @@ def _unknown_command(name: str) -> BadRequest:
 def _say_error(terminal: Terminal, message: str, hint: str) -> None:
     paint = terminal.err_paint
     # Whoever reads stderr may be gone as well; the exit status still tells.
-    with contextlib.suppress(OSError):
+    try:
         first, *more = message.splitlines() or [""]
         terminal.say(f"{paint('bold red', 'memsyncd:')} {clean_line(first)}")
         for line in more:
             terminal.say(f"  {clean_line(line)}")
         if hint:
             terminal.say(f"  {paint('cyan', '→')} {clean_line(hint)}")
+    except OSError:
+        return
 
 
 def _say_internal(terminal: Terminal, error: Exception) -> int:
@@ -122,5 +119,7 @@ def _forgive(stream: TextIO) -> TextIO:
 
 def _leave_quietly() -> None:
     # Python flushes stdout once more at exit and would complain of the closed pipe then.
-    with contextlib.suppress(OSError):
+    try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        return

@@ -1,112 +1,124 @@
-"""What did the person type? One parser, for the command that was called; what is wrong is told in a line with a way out."""
+"""What did the person type? The words of one command, read by its grammar; what is wrong is told with a way out.
+
+Options may stand anywhere between the arguments, as `--tag auth` or `--tag=auth`; after `--` every word is an argument.
+"""
 
 from __future__ import annotations
 
-import argparse
-import os
-from typing import TYPE_CHECKING, NoReturn
+from types import SimpleNamespace
 
-from memsyncd.cli.terminal import find_width
 from memsyncd.errors import BadRequest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import NoReturn
 
-    from memsyncd.cli.table import Command
-
-# No command line can hold a NUL, so a word that begins with one was marked here.
-_MARK = "\0"
+    from memsyncd.cli.grammar import Argument, Command, Option
 
 
-class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Help in the terminal's width. argparse would import `shutil` to find that out, for every single argument."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=26, width=min(find_width(os.environ), 100))
-
-
-class Parser(argparse.ArgumentParser):
-    """Raises BadRequest instead of leaving the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise BadRequest(f"{self.prog.partition(' ')[2]}: {message}", hint=self._find_hint(message))
-
-    def _find_hint(self, message: str) -> str:
-        unknown = message.removeprefix("unrecognized arguments: ").split()[0] if message.startswith("unrec") else ""
-        near = find_nearest(unknown, self._option_string_actions)
-        return f"did you mean {near}? " * bool(near) + f"see `{self.prog} --help`"
-
-
-def make_parser(name: str, summary: str, command: Command) -> Parser:
-    """The parser of one command."""
-    epilog = "examples:\n" + "\n".join(f"  {line}" for line in command.examples) if command.examples else None
-    parser = Parser(
-        prog=f"memsyncd {name}",
-        description=summary[0].upper() + summary[1:] + ".",
-        epilog=epilog,
-        formatter_class=Formatter,
-        allow_abbrev=False,
-    )
-    command.declare(parser)
-    return parser
-
-
-def parse_arguments(parser: Parser, words: Sequence[str]) -> argparse.Namespace:
-    """Read the words; options may stand anywhere between them. Raises BadRequest."""
-    if parser.get_default("keeps_exclusions"):
-        words = _mark_exclusions(words, parser)
-    args = parser.parse_intermixed_args([*words])
-    for name, value in vars(args).items():
-        setattr(args, name, _unmark(value))
-    return args
+def parse_words(name: str, command: Command, words: Sequence[str]) -> SimpleNamespace:
+    """Read the words after the command's name. Raises BadRequest, unless help is asked for."""
+    reading = _Reading(name, command)
+    reading.read(words)
+    return reading.args
 
 
 def find_nearest(word: str, known: Iterable[str]) -> str:
     """The known word that this one was probably meant to be, or an empty string."""
-    if not word:
-        return ""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word, [*known], n=1)), "")
 
 
-def add_workspace(parser: argparse.ArgumentParser, *, what: str = "the workspace") -> None:
-    parser.add_argument(
-        "-w",
-        "--workspace",
-        metavar="WS",
-        help=f"{what}: a name, an id or a folder in it; by default the current folder's, else the only one",
-    )
+class _Reading:
+    __slots__ = ("args", "command", "flags", "name")
 
+    def __init__(self, name: str, command: Command) -> None:
+        self.name = name
+        self.command = command
+        self.flags = {flag: option for option in command.options for flag in option.flags}
+        self.args = SimpleNamespace()
+        for option in command.options:
+            setattr(self.args, option.name, [] if option.is_repeated else None if option.metavar else False)
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the daemon's answer as one line of JSON")
+    def read(self, words: Sequence[str]) -> None:
+        plain: list[str] = []
+        rest = list(reversed(words))
+        while rest:
+            word = rest.pop()
+            if word == "--":
+                plain += reversed(rest)
+                break
+            flag, value = self._split(word)
+            if flag is None:
+                plain.append(word)
+            else:
+                self._take(flag, value, rest)
+        if not self.args.help:
+            self._place(plain)
 
+    def _split(self, word: str) -> tuple[str | None, str | None]:
+        """The flag and the value that is glued to it; no flag if the word is an argument."""
+        if not word.startswith("-") or word == "-":
+            return None, None
+        flag, equals, value = word.partition("=")
+        if flag in self.flags:
+            return flag, value if equals else None
+        if word.startswith("--"):
+            self._refuse_unknown(flag)
+        short = self.flags.get(word[:2])
+        if short and short.metavar and (word[2:].isdecimal() or not self.command.keeps_exclusions):
+            return word[:2], word[2:]
+        if not self.command.keeps_exclusions:
+            self._refuse_unknown(flag)
+        if f"-{word}" in self.flags:
+            self._refuse(f"{word} would leave a word out", f"the option is -{word}")
+        return None, None
 
-def count(text: str) -> int:
-    """A whole number from 1; argparse says `invalid count value` otherwise."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    def _take(self, flag: str, value: str | None, rest: list[str]) -> None:
+        option = self.flags[flag]
+        if not option.metavar:
+            if value is not None:
+                self._refuse(f"{flag} takes no value")
+            setattr(self.args, option.name, True)
+            return
+        if value is None:
+            if not rest or rest[-1] in self.flags:
+                self._refuse(f"{flag} needs a value: {flag} {option.metavar}")
+            value = rest.pop()
+        self._keep(option, flag, value)
 
+    def _keep(self, option: Option, flag: str, value: str) -> None:
+        try:
+            meaning = option.read(value)
+        except ValueError as error:
+            self._refuse(f"{flag} {value}: {error}")
+        if option.is_repeated:
+            getattr(self.args, option.name).append(meaning)
+        else:
+            setattr(self.args, option.name, meaning)
 
-def _mark_exclusions(words: Sequence[str], parser: Parser) -> list[str]:
-    """Mark words such as `-draft`, which leave a word out of a search, so that argparse does not take them for options."""
-    known = parser._option_string_actions  # noqa: SLF001  argparse has no other way to ask
-    marked: list[str] = []
-    for i, word in enumerate(words):
-        if word == "--":
-            return marked + [_MARK + rest for rest in words[i + 1 :]]
-        is_limit = word.startswith("-n") and word[2:].isdecimal()
-        is_option = not word.startswith("-") or word.startswith("--") or word in known or is_limit
-        if not is_option and f"-{word}" in known:
-            parser.error(f"{word} leaves out a word; the option is -{word}")
-        marked.append(word if is_option else _MARK + word)
-    return marked
+    def _place(self, plain: list[str]) -> None:
+        for argument in self.command.arguments:
+            n = len(plain) if argument.many in ("any", "some") else min(1, len(plain))
+            taken, plain = plain[:n], plain[n:]
+            if not taken and argument.many in ("one", "some"):
+                self._refuse(f"{argument.metavar} is missing")
+            self._check_choices(argument, taken)
+            is_list = argument.many in ("any", "some")
+            setattr(self.args, argument.name, taken if is_list else taken[0] if taken else None)
+        if plain:
+            self._refuse(f"one word too many: {plain[0]}")
 
+    def _check_choices(self, argument: Argument, taken: list[str]) -> None:
+        for word in taken:
+            if argument.choices and word not in argument.choices:
+                self._refuse(f"no such {argument.metavar.lower()}: {word}", f"choose from {', '.join(argument.choices)}")
 
-def _unmark(value: object) -> object:
-    if isinstance(value, list):
-        return [_unmark(item) for item in value]
-    return value.removeprefix(_MARK) if isinstance(value, str) else value
+    def _refuse_unknown(self, flag: str) -> NoReturn:
+        near = find_nearest(flag, self.flags)
+        self._refuse(f"no such option: {flag}", f"did you mean {near}?" if near else "")
+
+    def _refuse(self, message: str, hint: str = "") -> NoReturn:
+        raise BadRequest(f"{self.name}: {message}", hint=hint or f"see `memsyncd {self.name} --help`")

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any, Final
 
 
-class Target(NamedTuple):
+class Target:
     """What `get` was asked for. `path` is from the current folder, from the root, or absolute; lines are None for all."""
 
-    path: str
-    heading: str | None
-    start_line: int | None
-    end_line: int | None
+    __slots__ = ("end_line", "heading", "path", "start_line")
+
+    def __init__(
+        self, path: str, *, heading: str | None = None, start_line: int | None = None, end_line: int | None = None
+    ) -> None:
+        self.path: Final = path
+        self.heading: Final = heading
+        self.start_line: Final = start_line
+        self.end_line: Final = end_line
 
 
 def parse_target(text: str) -> Target:
     """Read `PATH`, `PATH:A`, `PATH:A-B` or `PATH#heading/sub-heading`. A file that is called `a:1` stays out of reach."""
     path, hash_sign, heading = text.partition("#")
     if hash_sign:
-        return Target(path, heading, None, None)
+        return Target(path, heading=heading)
     path, _, lines = text.rpartition(":")
     first, dash, last = lines.partition("-")
     if path and first.isdecimal() and (last.isdecimal() or not dash):
-        return Target(path, None, int(first), int(last or first))
-    return Target(text, None, None, None)
+        return Target(path, start_line=int(first), end_line=int(last or first))
+    return Target(text)
 
 
 def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
 
 from memsyncd.cli.figures import render_bar, shorten
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client import NoAnswer
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from memsyncd.cli.console import Console
     from memsyncd.client import Client
 

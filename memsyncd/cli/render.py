@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from memsyncd.cli.figures import measure, render_count, shorten
 from memsyncd.cli.places import show_path, show_span
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from memsyncd.cli.terminal import Paint
 

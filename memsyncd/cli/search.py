@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from memsyncd.cli.parsing import add_json, add_workspace, count
+from memsyncd.cli.grammar import JSON, TIMEOUT, Argument, Command, Option, name_workspace_option, read_count, read_share
 from memsyncd.cli.places import find_roots
 from memsyncd.cli.render import render_freshness, render_hit
-from memsyncd.cli.table import Command
 from memsyncd.cli.terminal import clean_line, clean_values
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
 
 NOTHING_FOUND = 1
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(keeps_exclusions=True)
-    parser.add_argument("query", nargs="+", metavar="QUERY", help='words, "phrases", -not, prefix*, kind:decision, tag:auth')
-    add_workspace(parser, what="search this workspace, or '*' for all")
-    parser.add_argument("-n", "--limit", type=count, metavar="N", help="at most N hits (default 10)")
-    parser.add_argument(
-        "--kind", action="append", default=[], metavar="K", help="only this kind, such as decision; may be repeated"
-    )
-    parser.add_argument("--tag", action="append", default=[], metavar="T", help="only with this tag; may be repeated")
-    parser.add_argument(
-        "--path", action="append", default=[], metavar="P", help="only this note, folder or glob; may be repeated"
-    )
-    parser.add_argument("--min-score", type=float, metavar="S", help="only hits that score at least S, from 0 to 1")
-    parser.add_argument("--wait", action="store_true", help="first index everything that is on disk now")
-    parser.add_argument("--timeout-ms", type=count, metavar="MS", help="give up after this long")
-    parser.add_argument("--explain", action="store_true", help="show what each score is made of")
-    add_json(parser)
-
-
-def _act(args: argparse.Namespace, console: Console) -> int:
+def _act(args: Args, console: Console) -> int:
     console.wait_for(args.timeout_ms)
     answer = console.ask_about(args.workspace, "search", **_find_params(args))
     if args.json:
@@ -52,7 +32,7 @@ def _act(args: argparse.Namespace, console: Console) -> int:
     return 0 if answer["hits"] else NOTHING_FOUND
 
 
-def _find_params(args: argparse.Namespace) -> dict[str, object]:
+def _find_params(args: Args) -> dict[str, object]:
     filters = {name: getattr(args, name) for name in ("kind", "tag", "path") if getattr(args, name)}
     return {
         "query": " ".join(args.query),
@@ -86,9 +66,22 @@ def _say_freshness(answer: dict[str, Any], console: Console) -> None:
 
 COMMANDS = {
     "search": Command(
-        _declare,
         _act,
-        (
+        keeps_exclusions=True,
+        arguments=(Argument("query", "QUERY", 'words, "phrases", -not, prefix*, kind:decision, tag:auth', many="some"),),
+        options=(
+            name_workspace_option("search this workspace, or '*' for all"),
+            Option("-n --limit", "at most N hits (default 10)", metavar="N", read=read_count),
+            Option("--kind", "only this kind, such as decision", metavar="K", is_repeated=True),
+            Option("--tag", "only with this tag", metavar="T", is_repeated=True),
+            Option("--path", "only this note, folder or glob", metavar="P", is_repeated=True),
+            Option("--min-score", "only hits that score at least S, from 0 to 1", metavar="S", read=read_share),
+            Option("--wait", "first index everything that is on disk now"),
+            TIMEOUT,
+            Option("--explain", "show what each score is made of"),
+            JSON,
+        ),
+        examples=(
             "memsyncd search redis timeout",
             "memsyncd search 'why did we choose \"connection pool\"' -draft",
             "memsyncd search token kind:decision --wait --json",

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
 
 import memsyncd
 from memsyncd.cli.figures import render_age, render_count, render_duration, render_size
-from memsyncd.cli.parsing import add_json, add_workspace
+from memsyncd.cli.grammar import JSON, Command, Option
 from memsyncd.cli.places import find_roots, show_path
-from memsyncd.cli.table import Command
 from memsyncd.cli.terminal import clean_values
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
     from memsyncd.cli.terminal import Paint
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 STATE_STYLES = {"ready": "green", "indexing": "cyan", "degraded": "yellow", "missing": "red"}
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-w", "--workspace", metavar="WS", help="only this workspace")
-    add_json(parser)
-
-
-def _status(args: argparse.Namespace, console: Console) -> int:
+def _status(args: Args, console: Console) -> int:
     named = None if args.workspace is None else console.name_workspace(args.workspace)
     answer = console.ask("status", workspace=named)
     terminal = console.terminal
@@ -106,12 +101,7 @@ def _render_odd_counts(workspace: dict[str, Any], paint: Paint) -> list[str]:
     return [paint("yellow", text) for text in texts]
 
 
-def _declare_problems(parser: argparse.ArgumentParser) -> None:
-    add_workspace(parser, what="only this workspace; by default all")
-    add_json(parser)
-
-
-def _problems(args: argparse.Namespace, console: Console) -> int:
+def _problems(args: Args, console: Console) -> int:
     named = None if args.workspace is None else console.name_workspace(args.workspace)
     answer = console.ask("problems", workspace=named)
     if args.json:
@@ -136,6 +126,14 @@ def _render_problem(problem: dict[str, Any], root: str, console: Console) -> str
 
 
 COMMANDS = {
-    "status": Command(_declare, _status, ("memsyncd status", "memsyncd status -w notes --json")),
-    "problems": Command(_declare_problems, _problems, ("memsyncd problems", "memsyncd problems -w .")),
+    "status": Command(
+        _status,
+        options=(Option("-w --workspace", "only this workspace", metavar="WS"), JSON),
+        examples=("memsyncd status", "memsyncd status -w notes --json"),
+    ),
+    "problems": Command(
+        _problems,
+        options=(Option("-w --workspace", "only this workspace", metavar="WS"), JSON),
+        examples=("memsyncd problems", "memsyncd problems -w ."),
+    ),
 }

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from memsyncd.cli.figures import render_count, render_duration
-from memsyncd.cli.parsing import add_json, add_workspace, count
+from memsyncd.cli.grammar import JSON, Command, Option, name_workspace_option, read_count
 from memsyncd.cli.progress import wait_with_progress
-from memsyncd.cli.table import Command
 from memsyncd.cli.terminal import clean_values
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
     from memsyncd.cli.terminal import Paint
@@ -19,28 +18,15 @@ if TYPE_CHECKING:
 CHANGES = ("added", "modified", "moved", "removed", "unchanged")
 
 
-def _declare_sync(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--full", action="store_true", help="read and hash every note again, whatever its size and times say")
-    _declare_reindex(parser)
-
-
-def _declare_reindex(parser: argparse.ArgumentParser) -> None:
-    add_workspace(parser)
-    parser.add_argument(
-        "--timeout-ms", type=count, metavar="MS", help="give up after this long; by default wait until it is done"
-    )
-    add_json(parser)
-
-
-def _sync(args: argparse.Namespace, console: Console) -> int:
+def _sync(args: Args, console: Console) -> int:
     return _ask(args, console, full=args.full or None)
 
 
-def _reindex(args: argparse.Namespace, console: Console) -> int:
+def _reindex(args: Args, console: Console) -> int:
     return _ask(args, console, rebuild=True)
 
 
-def _ask(args: argparse.Namespace, console: Console, **params: object) -> int:
+def _ask(args: Args, console: Console, **params: object) -> int:
     workspace = console.find_workspace(args.workspace)["id"]
     console.wait_for(args.timeout_ms)
     request_id = console.client.send("sync", workspace=workspace, timeout_ms=args.timeout_ms, **params)
@@ -68,7 +54,22 @@ def render_report(report: dict[str, Any], paint: Paint) -> str:
     return " · ".join(filter(None, [", ".join(changes), *written, failed, took]))
 
 
+_TIMEOUT = Option("--timeout-ms", "give up after this long; by default wait until it is done", metavar="MS", read=read_count)
+
 COMMANDS = {
-    "sync": Command(_declare_sync, _sync, ("memsyncd sync", "memsyncd sync --full -w notes")),
-    "reindex": Command(_declare_reindex, _reindex, ("memsyncd reindex", "memsyncd reindex -w notes")),
+    "sync": Command(
+        _sync,
+        options=(
+            Option("--full", "read and hash every note again, whatever its size and times say"),
+            name_workspace_option(),
+            _TIMEOUT,
+            JSON,
+        ),
+        examples=("memsyncd sync", "memsyncd sync --full -w notes"),
+    ),
+    "reindex": Command(
+        _reindex,
+        options=(name_workspace_option(), _TIMEOUT, JSON),
+        examples=("memsyncd reindex", "memsyncd reindex -w notes"),
+    ),
 }

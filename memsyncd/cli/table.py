@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
-    from collections.abc import Callable
+    from typing import Final
 
-    from memsyncd.cli.console import Console
+    from memsyncd.cli.grammar import Command
 
 
-class Entry(NamedTuple):
+class Entry:
     """One row: the module with a `COMMANDS` that holds the command, and what it is for."""
 
-    module: str
-    summary: str
+    __slots__ = ("module", "summary")
 
-
-class Command(NamedTuple):
-    """How a command is read and done. `declare` adds its arguments to a parser; `act` returns the exit status."""
-
-    declare: Callable[[argparse.ArgumentParser], None]
-    act: Callable[[argparse.Namespace, Console], int]
-    examples: tuple[str, ...] = ()
+    def __init__(self, module: str, summary: str) -> None:
+        self.module: Final = module
+        self.summary: Final = summary
 
 
 GROUPS: dict[str, dict[str, Entry]] = {

@@ -8,26 +8,25 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, TextIO
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any, TextIO
 
 DEFAULT_WIDTH = 80
 STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 
-# C0 but tab and newline, DEL, C1; then what reorders or hides text; then halves of characters that no encoding can write.
+# C0 but tab and newline, DEL, C1; then what reorders or hides text.
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
 _HIDDEN = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
-_SURROGATES = range(0xD800, 0xE000)
-_REMOVED = dict.fromkeys([*_CONTROLS, *_HIDDEN, *_SURROGATES])
+_REMOVED = dict.fromkeys([*_CONTROLS, *_HIDDEN])
 _ESCAPED = {code: f"\\u{code:04x}" for code in _REMOVED if code > 31}
 
 
 def clean(text: str) -> str:
     """The text without control characters; tabs and newlines stay."""
-    # Surrogates alone make this table large, and most text is plain.
-    return text if text.isascii() and text.isprintable() else text.translate(_REMOVED)
+    return text.translate(_REMOVED)
 
 
 def clean_line(text: str) -> str:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
 
 from memsyncd.cli.figures import render_count
-from memsyncd.cli.parsing import add_workspace
-from memsyncd.cli.table import Command
+from memsyncd.cli.grammar import Command, Option, name_workspace_option
 from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import WorkspaceNotFound
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
     from memsyncd.cli.terminal import Paint
@@ -20,14 +20,7 @@ if TYPE_CHECKING:
 N_PATHS_SHOWN = 6
 
 
-def _declare(parser: argparse.ArgumentParser) -> None:
-    add_workspace(parser, what="watch this workspace")
-    parser.add_argument("--all", action="store_true", help="watch all workspaces")
-    parser.add_argument("--path", action="append", default=[], metavar="G", help="only notes that match; may be repeated")
-    parser.add_argument("--json", action="store_true", help="print each change as one line of JSON")
-
-
-def _act(args: argparse.Namespace, console: Console) -> int:
+def _act(args: Args, console: Console) -> int:
     names = {info["id"]: clean_line(info["name"]) for info in console.ask("workspace.list")["workspaces"]}
     answer = _subscribe(args, console)
     terminal = console.terminal
@@ -44,7 +37,7 @@ def _act(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _subscribe(args: argparse.Namespace, console: Console) -> dict[str, Any]:
+def _subscribe(args: Args, console: Console) -> dict[str, Any]:
     paths = args.path or None
     if args.all:
         return console.ask("subscribe", paths=paths)
@@ -75,4 +68,15 @@ def render_change(change: dict[str, Any], names: dict[str, str], paint: Paint, *
     )
 
 
-COMMANDS = {"watch": Command(_declare, _act, ("memsyncd watch", "memsyncd watch --all --json"))}
+COMMANDS = {
+    "watch": Command(
+        _act,
+        options=(
+            name_workspace_option("watch this workspace"),
+            Option("--all", "watch all workspaces"),
+            Option("--path", "only notes that match", metavar="G", is_repeated=True),
+            Option("--json", "print each change as one line of JSON"),
+        ),
+        examples=("memsyncd watch", "memsyncd watch --all --json"),
+    )
+}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
 
 from memsyncd.cli.figures import render_count, render_table
+from memsyncd.cli.grammar import JSON, Argument, Command, Option, name_workspace_option
 from memsyncd.cli.init import find_folder
-from memsyncd.cli.parsing import add_json, add_workspace
 from memsyncd.cli.places import find_roots, show_path, show_span
 from memsyncd.cli.progress import show_until_indexed
 from memsyncd.cli.render import render_freshness, render_tags
-from memsyncd.cli.table import Command
 from memsyncd.cli.terminal import clean_line, clean_values
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
+    from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
     from memsyncd.cli.terminal import Paint
@@ -23,17 +23,7 @@ if TYPE_CHECKING:
 NOTHING_FOUND = 1
 
 
-def _declare_add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="PATH", help="the folder")
-    parser.add_argument("--name", metavar="N", help="what to call it; by default the folder's name")
-    parser.add_argument(
-        "--include", action="append", default=[], metavar="G", help="index these too, such as 'docs/**/*.md'; may be repeated"
-    )
-    parser.add_argument("--exclude", action="append", default=[], metavar="G", help="leave these out; may be repeated")
-    add_json(parser)
-
-
-def _add(args: argparse.Namespace, console: Console) -> int:
+def _add(args: Args, console: Console) -> int:
     answer = console.ask(
         "workspace.add",
         path=find_folder(args.path),
@@ -53,12 +43,7 @@ def _add(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _declare_remove(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("workspace", metavar="WS", help="a name, an id or the folder")
-    add_json(parser)
-
-
-def _remove(args: argparse.Namespace, console: Console) -> int:
+def _remove(args: Args, console: Console) -> int:
     answer = console.ask("workspace.remove", workspace=console.name_workspace(args.workspace))
     if args.json:
         console.terminal.print_json(answer)
@@ -67,18 +52,7 @@ def _remove(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _declare_list(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--names", action="store_true", help="print the workspaces' names and nothing else")
-    parser.add_argument("--notes", action="store_true", help="list the notes of a workspace")
-    parser.add_argument("--sections", action="store_true", help="list notes with their sections")
-    parser.add_argument("--path", metavar="P", help="only this note, folder or glob")
-    parser.add_argument("--kind", metavar="K", help="only this kind, such as decision")
-    parser.add_argument("--tag", metavar="T", help="only with this tag")
-    add_workspace(parser)
-    add_json(parser)
-
-
-def _list(args: argparse.Namespace, console: Console) -> int:
+def _list(args: Args, console: Console) -> int:
     # A filter or a workspace makes sense of notes alone, so it asks for them.
     if args.notes or args.sections or args.path or args.kind or args.tag or args.workspace:
         return _list_notes(args, console)
@@ -95,7 +69,7 @@ def _list(args: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _list_notes(args: argparse.Namespace, console: Console) -> int:
+def _list_notes(args: Args, console: Console) -> int:
     answer = console.ask_about(args.workspace, "list", path=args.path, kind=args.kind, tag=args.tag)
     terminal = console.terminal
     if args.json:
@@ -154,10 +128,34 @@ def _render_section(section: dict[str, Any], paint: Paint) -> str:
 
 COMMANDS = {
     "add": Command(
-        _declare_add, _add, ("memsyncd add .", "memsyncd add ~/work/api --include 'docs/**/*.md' --include CLAUDE.md")
+        _add,
+        arguments=(Argument("path", "PATH", "the folder"),),
+        options=(
+            Option("--name", "what to call it; by default the folder's name", metavar="N"),
+            Option("--include", "index these too, such as 'docs/**/*.md'", metavar="G", is_repeated=True),
+            Option("--exclude", "leave these out", metavar="G", is_repeated=True),
+            JSON,
+        ),
+        examples=("memsyncd add .", "memsyncd add ~/work/api --include 'docs/**/*.md' --include CLAUDE.md"),
     ),
-    "remove": Command(_declare_remove, _remove, ("memsyncd remove notes", "memsyncd remove ~/notes")),
+    "remove": Command(
+        _remove,
+        arguments=(Argument("workspace", "WS", "a name, an id or the folder"),),
+        options=(JSON,),
+        examples=("memsyncd remove notes", "memsyncd remove ~/notes"),
+    ),
     "list": Command(
-        _declare_list, _list, ("memsyncd list", "memsyncd list --notes --kind decision", "memsyncd list -w notes --sections")
+        _list,
+        options=(
+            Option("--names", "print the workspaces' names and nothing else"),
+            Option("--notes", "list the notes of a workspace"),
+            Option("--sections", "list notes with their sections"),
+            Option("--path", "only this note, folder or glob", metavar="P"),
+            Option("--kind", "only this kind, such as decision", metavar="K"),
+            Option("--tag", "only with this tag", metavar="T"),
+            name_workspace_option(),
+            JSON,
+        ),
+        examples=("memsyncd list", "memsyncd list --notes --kind decision", "memsyncd list -w notes --sections"),
     ),
 }

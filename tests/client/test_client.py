@@ -59,7 +59,8 @@ def listen(tmp_path: Path) -> Iterator[Listen]:
 def read_request(connection: socket.socket) -> dict[str, Any]:
     line = b""
     while not line.endswith(b"\n"):
-        line += connection.recv(65536)
+        # Byte by byte, to leave the request after this one to the next call.
+        line += connection.recv(1)
     request: dict[str, Any] = json.loads(line)
     return request
 

@@ -1,0 +1,62 @@
+"""What does `--help` say? What there is to call, in groups; or what one command takes, with examples."""
+
+from __future__ import annotations
+
+from memsyncd.cli.render import wrap_words
+from memsyncd.cli.table import GROUPS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from memsyncd.cli.grammar import Argument, Command, Option
+    from memsyncd.cli.terminal import Paint
+
+INTRO = "memsyncd keeps markdown memories indexed while you write them, and answers searches."
+WIDEST = 100
+COLUMN = 26
+
+
+def render_overview(paint: Paint) -> str:
+    """All commands, in groups."""
+    lines = [INTRO, "", f"{paint('bold', 'Usage')}  memsyncd COMMAND …"]
+    for group, entries in GROUPS.items():
+        lines += ["", paint("bold", group)]
+        lines += [f"  {paint('cyan', name)}{' ' * (12 - len(name))}{entry.summary}" for name, entry in entries.items()]
+    return "\n".join([*lines, "", "`memsyncd COMMAND --help` tells more about one."])
+
+
+def render_help(name: str, summary: str, command: Command, paint: Paint, *, width: int) -> str:
+    """What one command takes."""
+    words = [f"memsyncd {name}", *map(_render_usage, command.arguments), "[OPTIONS]"]
+    lines = [f"{paint('bold', 'Usage')}  {' '.join(words)}", "", f"{summary[0].upper()}{summary[1:]}."]
+    if command.arguments:
+        rows = [(argument.metavar, argument.help) for argument in command.arguments]
+        lines += ["", paint("bold", "Arguments"), *_render_rows(rows, paint, width)]
+    lines += ["", paint("bold", "Options"), *_render_rows([_render_option(option) for option in command.options], paint, width)]
+    if command.examples:
+        lines += ["", paint("bold", "Examples"), *(f"  {example}" for example in command.examples)]
+    return "\n".join(lines)
+
+
+def _render_usage(argument: Argument) -> str:
+    text = argument.metavar + ("…" if argument.many in ("any", "some") else "")
+    return f"[{text}]" if argument.many in ("any", "optional") else text
+
+
+def _render_option(option: Option) -> tuple[str, str]:
+    lead = "" if len(option.flags) > 1 else "    "
+    repeated = "; may be repeated" if option.is_repeated else ""
+    return f"{lead}{', '.join(option.flags)} {option.metavar}".rstrip(), option.help + repeated
+
+
+def _render_rows(rows: list[tuple[str, str]], paint: Paint, width: int) -> Iterator[str]:
+    for term, told in rows:
+        lines = list(wrap_words(told, max(min(width, WIDEST) - COLUMN - 2, 30)))
+        gap = " " * (COLUMN - len(term))
+        if len(term) >= COLUMN:
+            yield f"  {paint('cyan', term)}"
+            yield from (" " * (COLUMN + 2) + line for line in lines)
+        else:
+            yield f"  {paint('cyan', term)}{gap}{lines[0]}"
+            yield from (" " * (COLUMN + 2) + line for line in lines[1:])
