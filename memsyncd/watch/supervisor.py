@@ -69,8 +69,10 @@ class Watcher:
     def check(self, now_s: float) -> tuple[str, ...]:
         """Why the watcher should be rebuilt; nothing if all is well. Now and then tries again what could not be watched."""
         with self._lock:
+            if self._is_stopped:
+                return ()
             trouble = self._schedule.find_trouble()
-            if trouble or self._is_stopped:
+            if trouble:
                 return trouble
             self._schedule.retry(now_s)
             return self._schedule.find_faults()

@@ -1,0 +1,382 @@
+"""What happens when watching fails."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from watchdog.observers import inotify_c
+
+from memsyncd.watch.supervisor import Watcher
+
+if TYPE_CHECKING:
+    from tests.watch.conftest import Ears, Watched
+
+
+def test_a_folder_moved_out_and_made_anew_does_not_kill_the_reader(watched: Watched, ears: Ears, tmp_path: Path) -> None:
+    folder, outside = watched.root / ".memories" / "a", tmp_path / "outside"
+    (folder / "b").mkdir(parents=True)
+    ears.hear(".memories/a/b")
+    folder.rename(outside)
+    folder.mkdir()
+    ears.hear(".memories/a")
+    folder.rmdir()
+    shutil.rmtree(outside)
+    watched.expect_ring(".memories/x.md")
+    assert watched.watcher.check(0) == ()
+    assert ears.doubts == []
+    (folder / "b").mkdir(parents=True)
+    watched.expect_ring(".memories/a/b/x.md")
+
+
+def test_a_folder_moved_out_is_heard_of_no_more(watched: Watched, ears: Ears, tmp_path: Path) -> None:
+    folder, outside = watched.root / ".memories" / "a", tmp_path / "outside"
+    (folder / "b").mkdir(parents=True)
+    ears.hear(".memories/a/b")
+    folder.rename(outside)
+    ears.clear()
+    watched.expect_ring(".memories/x.md")  # held back until the move has waited for its other half
+    time.sleep(0.1)
+    ears.clear()
+    (outside / "b" / "y.md").write_text("x")
+    watched.expect_ring(".memories/z.md")
+    assert ears.paths() == {".memories/z.md"}
+
+
+def test_a_folder_moved_out_and_back_in_is_heard(watched: Watched, ears: Ears, tmp_path: Path) -> None:
+    folder, outside = watched.root / ".memories" / "a", tmp_path / "outside"
+    folder.mkdir()
+    ears.hear(".memories/a")
+    folder.rename(outside)
+    outside.rename(folder)
+    time.sleep(0.7)  # past the moment at which a folder that left is let go
+    watched.expect_ring(".memories/a/x.md")
+
+
+def test_a_pretended_overflow_is_a_doubt(watched: Watched, ears: Ears) -> None:
+    watched.watcher.fake_overflow()
+    ears.doubt("overflow")
+    watched.expect_ring(".memories/x.md")
+
+
+def test_a_real_overflow_is_a_doubt_and_does_not_deafen(watched: Watched, ears: Ears) -> None:
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    if limit > 100_000:
+        pytest.skip("the queue is too long to fill")
+    reader = next(thread for thread in threading.enumerate() if isinstance(thread, inotify_c.InotifyFD))
+    notes = [watched.root / "a.md", watched.root / "b.md"]
+    for note in notes:
+        note.touch()
+    with reader._lock:
+        for number in range(limit + 5000):
+            os.utime(notes[number % 2])
+    ears.doubt("overflow")
+    watched.expect_ring(".memories/x.md")
+
+
+def test_memories_deleted_and_made_again_are_heard_once_planned_anew(watched: Watched, ears: Ears) -> None:
+    shutil.rmtree(watched.root / ".memories")
+    ears.doubt("moved or deleted")
+    ears.hear(".memories")
+    watched.plan()
+    assert watched.watcher.check(0) == ()
+    ears.clear()
+    (watched.root / ".memories").mkdir()
+    ears.hear(".memories")
+    assert watched.plan()
+    watched.expect_ring(".memories/x.md")
+
+
+def test_memories_swapped_for_another_folder_are_heard_once_planned_anew(watched: Watched, ears: Ears) -> None:
+    (watched.root / "other").mkdir()
+    (watched.root / ".memories").rename(watched.root / "old")
+    (watched.root / "other").rename(watched.root / ".memories")
+    ears.doubt("moved or deleted")
+    assert any("replaced" in reason for reason in watched.watcher.check(0))
+    assert watched.plan()
+    assert watched.watcher.check(0) == ()
+    watched.expect_ring(".memories/x.md")
+
+
+def test_a_root_deleted_is_awaited_above_and_heard_when_it_returns(watched: Watched, ears: Ears) -> None:
+    shutil.rmtree(watched.root)
+    ears.doubt("moved or deleted")
+    watched.plan()
+    ears.clear()
+    (watched.root / ".memories").mkdir(parents=True)
+    ears.hear("")
+    assert watched.plan()
+    watched.expect_ring("MEMORY.md")
+    watched.expect_ring(".memories/x.md")
+
+
+def test_a_root_renamed_away_and_another_in_its_place_is_heard(watched: Watched, ears: Ears) -> None:
+    away = watched.root.with_name("away")
+    watched.root.rename(away)
+    (watched.root / ".memories").mkdir(parents=True)
+    ears.doubt("moved or deleted")
+    assert watched.plan()
+    watched.expect_ring("MEMORY.md")
+    ears.hear("MEMORY.md", is_finished=True)
+    ears.clear()
+    (away / "MEMORY.md").write_text("x")
+    watched.expect_ring(".memories/x.md")
+    assert "MEMORY.md" not in ears.paths()
+
+
+def test_a_renamed_folder_on_the_way_to_an_include_is_found_by_planning_anew(watched: Watched, ears: Ears) -> None:
+    (watched.root / "docs" / "notes").mkdir(parents=True)
+    watched.plan("docs/notes/*.md")
+    (watched.root / "docs").rename(watched.root / "old")
+    ears.doubt("moved or deleted")
+    (watched.root / "docs" / "notes").mkdir(parents=True)
+    assert watched.plan()
+    watched.expect_ring("docs/notes/x.md")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_an_unmounted_folder_is_a_doubt(watched: Watched, ears: Ears) -> None:
+    folder = str(watched.root / ".memories")
+    if subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=False, capture_output=True).returncode:
+        pytest.skip("mounting is not allowed here")
+    watched.plan()
+    watched.expect_ring(".memories/x.md")
+    subprocess.run(["umount", folder], check=True)
+    ears.doubt("unmounted")
+    assert watched.plan()
+    watched.expect_ring(".memories/y.md")
+
+
+def test_a_dead_reader_is_a_doubt_and_a_rebuild_hears_again(watched: Watched, ears: Ears) -> None:
+    watched.watcher.kill_reader()
+    ears.doubt("reader died")
+    ears.wait(lambda: bool(watched.watcher.check(0)))
+    assert watched.watcher.health("ws").mode == "timed"
+    assert watched.watcher.rebuild(0) is None
+    assert watched.watcher.check(0) == ()
+    assert watched.watcher.health("ws").mode == "events"
+    watched.expect_ring(".memories/x.md")
+
+
+def test_a_dead_emitter_is_found_and_planning_anew_hears_again(watched: Watched) -> None:
+    next(thread for thread in threading.enumerate() if thread.name == "memsyncd-emitter").stop()  # type: ignore[attr-defined]
+    for thread in threading.enumerate():
+        if thread.name == "memsyncd-emitter" and thread.stopped_event.is_set():  # type: ignore[attr-defined]
+            thread.join()
+    assert any("thread of a watched folder" in reason for reason in watched.watcher.check(0))
+    assert watched.plan()
+    watched.expect_ring("MEMORY.md")
+    watched.expect_ring(".memories/x.md")
+
+
+def test_rebuilds_keep_a_growing_distance_and_forget_it_in_time(watched: Watched) -> None:
+    now_s = 100.0
+    for expected_s in (1, 2, 4, 8, 16, 32, 60, 60):
+        assert watched.watcher.rebuild(now_s) is None
+        assert watched.watcher.rebuild(now_s + expected_s - 0.1) == now_s + expected_s
+        now_s += expected_s
+    assert watched.watcher.rebuild(now_s + 1000) is None
+    assert watched.watcher.rebuild(now_s + 1001) is None
+    watched.expect_ring("MEMORY.md")
+
+
+def test_rebuilding_dead_readers_leaks_neither_threads_nor_descriptors(watched: Watched, ears: Ears) -> None:
+    def count() -> tuple[int, int]:
+        return len(threading.enumerate()), len(os.listdir("/proc/self/fd"))
+
+    before = count()
+    for number in range(5):
+        ears.clear()
+        watched.watcher.kill_reader()
+        ears.doubt("reader died")
+        watched.watcher.rebuild(number * 1000)
+    assert count() == before
+
+
+def test_a_listener_that_raises_does_not_end_the_watching(watched: Watched, ears: Ears, tmp_path: Path) -> None:
+    is_broken = True
+
+    def on_event(workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:
+        if is_broken:
+            raise RuntimeError("the loop is closed")
+        ears.on_event(workspace_id, path, is_finished, is_folder)
+
+    second = type(watched)(Watcher(on_event, ears.on_doubt), ears, tmp_path.resolve() / "second", workspace_id="second")
+    second.root.mkdir()
+    try:
+        second.plan()
+        (second.root / "MEMORY.md").write_text("x")
+        ears.doubt("an event was lost")
+        is_broken = False
+        second.expect_ring("MEMORY.md")
+    finally:
+        second.watcher.stop()
+
+
+def fail_watching(monkeypatch: pytest.MonkeyPatch, code: int, is_refused: Callable[[bytes], bool]) -> None:
+    """Let the kernel refuse these folders with this errno."""
+    add_watch: Any = inotify_c.inotify_add_watch
+
+    def refuse(fd: int, path: bytes, mask: int) -> int:
+        if is_refused(path):
+            ctypes.set_errno(code)
+            return -1
+        return int(add_watch(fd, path, mask))
+
+    monkeypatch.setattr(inotify_c, "inotify_add_watch", refuse)
+
+
+def test_a_folder_beneath_that_finds_no_room_is_named_and_tried_again(
+    watched: Watched, ears: Ears, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_watching(monkeypatch, errno.ENOSPC, lambda path: path.endswith(b"full"))
+    (watched.root / ".memories" / "full").mkdir()
+    ears.doubt("watch limit")
+    health = watched.watcher.health("ws")
+    assert health.mode == "timed"
+    assert "fs.inotify.max_user_watches" in health.reasons[0]
+    assert "1 folder" in health.reasons[0]
+    assert watched.watcher.check(0) == ()
+    monkeypatch.undo()
+    ears.clear()
+    watched.watcher.check(59)
+    assert ears.doubts == []
+    watched.watcher.check(61)
+    ears.doubt("can be watched")
+    assert watched.watcher.health("ws").mode == "events"
+    watched.expect_ring(".memories/full/x.md")
+
+
+def test_a_root_that_finds_no_room_is_named_and_tried_again_by_the_next_plan(
+    watched: Watched, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watcher.drop("ws")
+    fail_watching(monkeypatch, errno.ENOSPC, lambda path: path.endswith(b"proj"))
+    assert watched.plan()
+    assert watcher.health("ws").mode == "timed"
+    assert not watched.plan()
+    monkeypatch.undo()
+    assert watched.plan()
+    assert watcher.health("ws").mode == "events"
+    watched.expect_ring("MEMORY.md")
+
+
+def test_a_folder_without_rights_is_named_but_leaves_the_rest_to_events(
+    watched: Watched, ears: Ears, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail_watching(monkeypatch, errno.EACCES, lambda path: path.endswith(b"shut"))
+    (watched.root / ".memories" / "shut").mkdir()
+    ears.doubt("permission denied")
+    health = watched.watcher.health("ws")
+    assert health.mode == "events"
+    assert "permission denied" in health.reasons[0]
+    monkeypatch.undo()
+    shutil.rmtree(watched.root / ".memories" / "shut")
+    watched.watcher.check(0)
+    assert watched.watcher.health("ws").reasons == ()
+
+
+def test_one_workspaces_limits_are_not_the_others(
+    watched: Watched, watcher: Watcher, ears: Ears, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = type(watched)(watcher, ears, tmp_path.resolve() / "other", workspace_id="other")
+    (other.root / ".memories").mkdir(parents=True)
+    fail_watching(monkeypatch, errno.ENOSPC, lambda path: path.endswith(b"other/.memories"))
+    other.plan()
+    assert watcher.health("other").mode == "timed"
+    assert watcher.health("ws").mode == "events"
+
+
+def test_no_inotify_instance_is_named_and_a_rebuild_finds_one(
+    watched: Watched, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> int:
+        ctypes.set_errno(errno.EMFILE)
+        return -1
+
+    monkeypatch.setattr(inotify_c, "inotify_init", refuse)
+    watcher.rebuild(0)
+    assert any("instance limit" in reason for reason in watcher.check(0))
+    health = watcher.health("ws")
+    assert (health.mode, health.observer) == ("timed", "none")
+    assert "max_user_instances" in health.reasons[0]
+    monkeypatch.undo()
+    assert watcher.rebuild(1000) is None
+    assert watcher.health("ws").observer == "LinuxObserver"
+    watched.expect_ring("MEMORY.md")
+
+
+LIMITED = """
+import os, sys, tempfile
+open("/proc/sys/user/max_inotify_watches", "w").write("4")
+from memsyncd.core.changes.watchplan import NO_INCLUDES, plan_watches
+from memsyncd.watch.supervisor import Watcher
+root = sys.argv[1]
+doubts = []
+watcher = Watcher(lambda *event: None, doubts.append)
+watcher.set_plan("ws", root, plan_watches(root, NO_INCLUDES, is_folder=os.path.isdir))
+health = watcher.health("ws")
+print(health.mode, health.reasons, doubts)
+watcher.stop()
+"""
+
+
+def test_the_kernels_own_watch_limit_is_named(tmp_path: Path) -> None:
+    for number in range(6):
+        (tmp_path / ".memories" / f"{number}").mkdir(parents=True)
+    command = ["unshare", "-Ur", sys.executable, "-c", LIMITED, str(tmp_path.resolve())]
+    if shutil.which("unshare") is None or subprocess.run(["unshare", "-Ur", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("user namespaces are not allowed here")
+    done = subprocess.run(
+        command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    )
+    if "max_inotify_watches" in done.stderr:
+        pytest.skip("the limit cannot be set here")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("timed")
+    assert "inotify watch limit reached" in done.stdout
+    assert done.stdout.count("a folder could not be watched") == 1
+
+
+def test_three_scans_with_unannounced_changes_ask_for_a_rebuild_and_six_for_the_clock(watched: Watched) -> None:
+    asked = [watched.watcher.note_scan("ws", has_missed=True) for _ in range(6)]
+    assert asked == [False, False, True, False, False, False]
+    health = watched.watcher.health("ws")
+    assert health.mode == "timed"
+    assert "no event announced" in health.reasons[0]
+
+
+def test_a_clean_scan_ends_the_row_only_if_something_was_heard(watched: Watched) -> None:
+    asked = [watched.watcher.note_scan("ws", has_missed=has_missed) for has_missed in (True, True, False, True)]
+    assert asked == [False, False, False, True]
+    watched.expect_ring("MEMORY.md")
+    assert not watched.watcher.note_scan("ws", has_missed=False)
+    assert [watched.watcher.note_scan("ws", has_missed=True) for _ in range(3)] == [False, False, True]
+
+
+def test_a_scan_of_an_unknown_workspace_counts_for_nothing(watcher: Watcher) -> None:
+    assert not any(watcher.note_scan("nobody", has_missed=True) for _ in range(5))
+    assert watcher.health("nobody").mode == "events"
+
+
+def test_a_stopped_watcher_has_no_threads_and_watches_nothing_more(watched: Watched, ears: Ears) -> None:
+    watched.watcher.stop()
+    watched.watcher.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("memsyncd-")]
+    assert not watched.plan()
+    assert watched.watcher.rebuild(0) is None
+    assert watched.watcher.check(0) == ()
+    watched.watcher.kill_reader()
+    watched.watcher.fake_overflow()
+    (watched.root / "MEMORY.md").write_text("x")
+    assert ears.events == []
