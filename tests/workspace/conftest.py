@@ -1,0 +1,41 @@
+"""A workspace on the real disk, and a user whom file modes bind even where tests run as root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """An empty workspace with `.memories/`."""
+    folder = Path(os.path.realpath(tmp_path)) / "workspace"
+    (folder / ".memories").mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def plain_root() -> Iterator[Path]:
+    """The same, owned by a user without special rights, as whom the test runs."""
+    folder = Path(os.path.realpath(tempfile.mkdtemp()))
+    (folder / ".memories").mkdir()
+    is_root = os.geteuid() == 0
+    if is_root:
+        for place in (folder, folder / ".memories"):
+            os.chown(place, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+    try:
+        yield folder
+    finally:
+        if is_root:
+            os.seteuid(0)
+        subprocess.run(["chmod", "-R", "u+rwX", folder], check=True)
+        shutil.rmtree(folder)

@@ -1,0 +1,303 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.changes.snapshot import Snapshot
+from memsyncd.workspace.scan import look_at_root, scan
+from memsyncd.workspace.scope import parse_scope
+
+
+def write(root: Path, path: str, text: str = "x") -> Path:
+    place = root / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    return place
+
+
+def look(root: Path, only: list[str] | None = None, *, include: tuple[str, ...] = (), exclude: tuple[str, ...] = ()) -> Snapshot:
+    return scan(parse_scope(str(root), include=include, exclude=exclude), only)
+
+
+def find_codes(snapshot: Snapshot) -> list[tuple[str, str]]:
+    return [(problem.path, problem.code) for problem in snapshot.problems]
+
+
+# --- which names ----------------------------------------------------------------------------------------------------
+
+
+def test_memory_md_and_every_note_beneath_memories_are_seen_and_nothing_else(root: Path) -> None:
+    for path in (
+        "MEMORY.md",
+        ".memories/a.md",
+        ".memories/b/c.markdown",
+        ".memories/b/d/e.txt",
+        "README.md",
+        ".memories/x.py",
+        "memories/f.md",
+    ):
+        write(root, path)
+    assert sorted(look(root).files) == [".memories/a.md", ".memories/b/c.markdown", ".memories/b/d/e.txt", "MEMORY.md"]
+
+
+@pytest.mark.parametrize(
+    "name", [".hidden.md", "#a.md#", "#a.md", ".#a.md", "a.md~", "a.md.swp", "a.md.tmp.1.0a", ".git/a.md", "4913", "sedX"]
+)
+def test_hidden_names_and_the_leftovers_of_tools_are_no_notes(root: Path, name: str) -> None:
+    write(root, f".memories/{name}")
+    snapshot = look(root)
+    assert not snapshot.files
+    assert not snapshot.problems
+
+
+def test_a_folder_with_the_name_of_a_note_is_walked(root: Path) -> None:
+    write(root, ".memories/folder.md/a.md")
+    assert list(look(root).files) == [".memories/folder.md/a.md"]
+
+
+def test_includes_reach_as_deep_as_their_globs_and_never_into_hidden_folders(root: Path) -> None:
+    for path in ("README.md", "docs/a.md", "docs/b/c.md", "docs/.x/d.md", "flat/a.md", "flat/b/c.md", "src/a.md"):
+        write(root, path)
+    snapshot = look(root, include=("README.md", "docs/**/*.md", "flat/*.md"))
+    assert sorted(snapshot.files) == ["README.md", "docs/a.md", "docs/b/c.md", "flat/a.md"]
+
+
+def test_what_is_excluded_is_not_seen_and_an_excluded_folder_is_not_entered(root: Path) -> None:
+    for path in (
+        "MEMORY.md",
+        ".memories/drafts/a.md",
+        ".memories/b/drafts/a.md",
+        ".memories/c.md",
+        "docs/drafts/x.md",
+        "docs/y.md",
+    ):
+        write(root, path)
+    assert sorted(look(root, exclude=("drafts", "c.md"), include=("docs/**/*.md",)).files) == ["MEMORY.md", "docs/y.md"]
+
+
+def test_an_include_that_begins_with_a_hidden_folder_is_refused() -> None:
+    with pytest.raises(ValueError, match="hidden"):
+        parse_scope("/w", include=[".git/*.md"])
+
+
+def test_names_in_any_script_with_any_character_are_seen_as_they_are(root: Path) -> None:
+    names = ["ñandú.md", "笔记.md", "a b.md", "new\nline.md", "quote'\".md", "-rf.md", "*.md", "x" * 252 + ".md"]
+    for name in names:
+        write(root, f".memories/{name}")
+    assert sorted(look(root).files) == sorted(f".memories/{name}" for name in names)
+
+
+# --- what is odd ----------------------------------------------------------------------------------------------------
+
+
+def test_a_fifo_a_socket_and_a_folder_in_the_place_of_a_note_are_named_and_never_opened(root: Path) -> None:
+    os.mkfifo(root / ".memories/fifo.md")
+    (root / "MEMORY.md").mkdir()
+    write(root, "MEMORY.md/x.md")
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.chdir(root / ".memories"):
+        listener.bind("sock.md")
+        snapshot = look(root)
+    assert not snapshot.files
+    assert find_codes(snapshot) == [
+        (".memories/fifo.md", "not_a_file"),
+        (".memories/sock.md", "not_a_file"),
+        ("MEMORY.md", "not_a_file"),
+    ]
+
+
+def test_a_file_in_the_place_of_memories_is_named(root: Path) -> None:
+    (root / ".memories").rmdir()
+    write(root, ".memories")
+    assert find_codes(look(root)) == [(".memories", "not_a_folder")]
+
+
+def test_a_note_over_the_limit_is_named_and_one_at_the_limit_is_seen(root: Path) -> None:
+    write(root, ".memories/at.md", "x" * 10)
+    write(root, ".memories/over.md", "x" * 11)
+    snapshot = scan(parse_scope(str(root), max_file_bytes=10))
+    assert list(snapshot.files) == [".memories/at.md"]
+    assert find_codes(snapshot) == [(".memories/over.md", "too_large")]
+
+
+def test_a_name_that_is_no_utf8_is_named_in_text_that_can_be_encoded(root: Path) -> None:
+    for name in (b"\xff.md", b"folder\xfe"):
+        place = os.fsencode(root) + b"/.memories/" + name
+        if name.endswith(b".md"):
+            Path(os.fsdecode(place)).write_text("x")
+        else:
+            os.mkdir(place)
+    snapshot = look(root)
+    assert not snapshot.files
+    assert find_codes(snapshot) == [(".memories/folder\ufffd", "bad_name"), (".memories/\ufffd.md", "bad_name")]
+
+
+def test_twins_that_differ_in_how_accents_are_written_are_both_seen_and_named(root: Path) -> None:
+    names = ["caf\u00e9.md", "cafe\u0301.md"]
+    for name in names:
+        write(root, f".memories/{name}")
+    snapshot = look(root)
+    if len(snapshot.files) == 1:
+        pytest.skip("this file system holds the two names for one")
+    assert sorted(snapshot.files) == sorted(f".memories/{name}" for name in names)
+    assert {code for _, code in find_codes(snapshot)} == {"twin_names"}
+    assert len(snapshot.problems) == 2
+    assert len(look(root, [f".memories/{names[0]}"]).problems) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["a.sync-conflict-20240101-101010-ABCDEFG.md", "a (conflicted copy 2024-01-01).md", "a_conflict-20240101.md"]
+)
+def test_the_copies_that_sync_tools_make_of_two_versions_are_seen_and_named(root: Path, name: str) -> None:
+    write(root, f".memories/{name}")
+    snapshot = look(root)
+    assert list(snapshot.files) == [f".memories/{name}"]
+    assert find_codes(snapshot) == [(f".memories/{name}", "sync_conflict")]
+
+
+def test_a_note_about_conflicts_is_no_conflict(root: Path) -> None:
+    write(root, ".memories/merge-conflicts.md")
+    assert not look(root).problems
+
+
+def test_the_stand_in_for_an_evicted_file_holds_what_is_recorded(root: Path) -> None:
+    write(root, ".memories/a/.note.md.icloud")
+    snapshot = look(root)
+    assert snapshot.held_files == {".memories/a/note.md"}
+    assert find_codes(snapshot) == [(".memories/a/note.md", "evicted")]
+    assert not snapshot.is_looked_at(".memories/a/note.md")
+
+
+# --- what cannot be looked at ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_listed_is_named_as_failed_and_the_rest_is_seen(plain_root: Path) -> None:
+    write(plain_root, ".memories/a/x.md")
+    write(plain_root, ".memories/b.md")
+    (plain_root / ".memories/a").chmod(0)
+    snapshot = look(plain_root)
+    assert list(snapshot.files) == [".memories/b.md"]
+    assert snapshot.failed_folders == {".memories/a"}
+    assert find_codes(snapshot) == [(".memories/a", "unreadable_folder")]
+    assert not look(plain_root, [".memories/a/x.md"]).is_looked_at(".memories/a/x.md")
+
+
+def test_files_of_a_folder_that_can_be_listed_but_not_entered_are_held(plain_root: Path) -> None:
+    write(plain_root, ".memories/a/x.md")
+    (plain_root / ".memories/a").chmod(0o400)
+    snapshot = look(plain_root)
+    assert snapshot.held_files == {".memories/a/x.md"}
+    assert not snapshot.is_looked_at(".memories/a/x.md")
+
+
+def test_a_root_that_cannot_be_entered_is_unreadable_and_not_empty(plain_root: Path) -> None:
+    write(plain_root, "MEMORY.md")
+    plain_root.chmod(0)
+    assert look(plain_root).root_state == "unreadable"
+
+
+def test_a_root_that_is_gone_or_no_folder_is_missing(tmp_path: Path) -> None:
+    assert look(tmp_path / "gone").root_state == "missing"
+    write(tmp_path, "file")
+    assert look(tmp_path / "file").root_state == "missing"
+    assert look(tmp_path / "file" / "deeper").root_state == "missing"
+
+
+def test_a_root_replaced_by_another_folder_has_another_identity(root: Path) -> None:
+    before = look_at_root(str(root))
+    root.rename(root.parent / "old")
+    root.mkdir()
+    assert look_at_root(str(root))[0] == "present"
+    assert look_at_root(str(root)) != before
+    assert look(root).root_identity == look_at_root(str(root))[1]
+
+
+def test_a_workspace_without_memories_is_present_and_empty(root: Path) -> None:
+    (root / ".memories").rmdir()
+    snapshot = look(root)
+    assert (snapshot.root_state, snapshot.files, snapshot.problems) == ("present", {}, ())
+
+
+@pytest.mark.parametrize(("depth", "is_seen"), [(1500, True), (2500, False)])
+def test_folders_nested_deeper_than_python_recurses_are_walked_and_those_past_the_limit_on_paths_are_named(
+    root: Path, depth: int, is_seen: bool
+) -> None:
+    try:
+        make_deep_note(root / ".memories", depth)
+        snapshot = look(root)
+    finally:
+        subprocess.run(["rm", "-rf", root / ".memories/d"], check=True)  # pytest's own removal recurses
+    assert bool(snapshot.files) is is_seen
+    assert bool(snapshot.failed_folders) is not is_seen
+
+
+def make_deep_note(top: Path, depth: int) -> None:
+    at = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=at)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = deeper
+    os.close(os.open("deep.md", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.close(at)
+
+
+# --- restricted scans -----------------------------------------------------------------------------------------------
+
+
+def test_a_restricted_scan_sees_a_file_a_folder_or_nothing_where_it_was_asked_to_look(root: Path) -> None:
+    for path in ("MEMORY.md", ".memories/a/x.md", ".memories/a/b/y.md", ".memories/c.md", "docs/a/b.md", "docs/c.md", "src/x.md"):
+        write(root, path)
+    includes = ("docs/**/*.md",)
+    assert list(look(root, ["MEMORY.md"]).files) == ["MEMORY.md"]
+    assert sorted(look(root, [".memories/a"]).files) == [".memories/a/b/y.md", ".memories/a/x.md"]
+    assert list(look(root, [".memories/c.md", ".memories/gone.md"]).files) == [".memories/c.md"]
+    assert list(look(root, ["docs/a"], include=includes).files) == ["docs/a/b.md"]
+    assert list(look(root, ["docs/c.md"], include=includes).files) == ["docs/c.md"]
+    assert sorted(look(root, ["docs"], include=includes).files) == ["docs/a/b.md", "docs/c.md"]
+    assert not look(root, ["src/x.md", "src", ".git/index", "../up.md", "a\0b", "\udcff.md"], include=includes).files
+
+
+def test_a_restricted_scan_does_not_look_deeper_than_the_glob(root: Path) -> None:
+    write(root, "docs/a.md")
+    write(root, "docs/b/c.md")
+    assert not look(root, ["docs/b", "docs/b/c.md"], include=("docs/*.md",)).files
+
+
+def test_asking_for_the_root_is_asking_for_everything(root: Path) -> None:
+    write(root, "MEMORY.md")
+    write(root, ".memories/a.md")
+    assert look(root, [""]).files == look(root).files
+
+
+NAMES = st.sampled_from(["a", "b", "a.md", "b.txt", ".h", "c.py"])
+TREE_PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+TOPS = st.sampled_from(["", ".memories/", "docs/", "docs/sub/", "flat/"])
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    paths=st.lists(st.tuples(TOPS, TREE_PATHS).map("".join), max_size=12),
+    asked=st.lists(st.tuples(TOPS, TREE_PATHS).map("".join), max_size=3),
+)
+def test_a_scan_sees_what_the_scope_says_and_a_restricted_one_its_part_of_it(
+    tmp_path_factory: pytest.TempPathFactory, paths: list[str], asked: list[str]
+) -> None:
+    root = Path(os.path.realpath(tmp_path_factory.mktemp("w")))
+    for path in paths:
+        try:
+            write(root, path)
+        except OSError:
+            continue
+    scope = parse_scope(str(root), include=["docs/**/*.md", "flat/*.md", "a.md"], exclude=["b"])
+    found = [place.relative_to(root).as_posix() for place in root.rglob("*") if place.is_file()]
+    whole = scan(scope)
+    assert sorted(whole.files) == sorted(path for path in found if scope.is_note(path))
+    part = scan(scope, asked)
+    assert dict(part.files) == {path: stat for path, stat in whole.files.items() if part.is_asked(path)}
