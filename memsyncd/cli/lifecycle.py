@@ -7,7 +7,7 @@ import sys
 import memsyncd
 from memsyncd.cli.background import LOG_LINES_SHOWN, Spawned, spawn_daemon, wait_until_gone
 from memsyncd.cli.grammar import Argument, Command, Option
-from memsyncd.cli.init import find_folder
+from memsyncd.cli.init import find_folder, write_first_notes
 from memsyncd.cli.progress import show_until_indexed
 from memsyncd.cli.terminal import clean_line
 from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
@@ -26,10 +26,11 @@ FAILED_TO_START = 3
 def _run(args: Args, console: Console) -> int:
     from memsyncd.daemon import run
 
-    is_terminal = console.terminal.is_talk_shown
-    offer_init = is_terminal and sys.stdin.isatty() and not args.init
     paths = [find_folder(path) for path in args.paths]
-    return run(paths=paths, offer_init=offer_init, init=args.init, env=console.env, terminal=is_terminal)
+    if args.init:
+        for path in paths:
+            write_first_notes(path)
+    return run(paths=paths, env=console.env, terminal=console.terminal.is_talk_shown)
 
 
 def _start(args: Args, console: Console) -> int:

@@ -10,10 +10,14 @@ from memsyncd.core.markdown.chunks import ChunkPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """Where time comes from. `now_s` never goes back, `wall_ns` is nanoseconds since 1970 and may."""
+    """Where time comes from.
+
+    `now_s` never goes back, `wall_ns` is nanoseconds since 1970 and may; `asleep_s` is how long the machine has slept, in all.
+    """
 
     now_s: Callable[[], float]
     wall_ns: Callable[[], int]
+    asleep_s: Callable[[], float] = float
 
     def wall_s(self) -> float:
         return self.wall_ns() / 1e9

@@ -14,6 +14,7 @@ from typing import Literal
 
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing
 from memsyncd.core.changes.snapshot import RootState
+from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.note import Problem
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.store.index import Index
@@ -93,6 +94,7 @@ class Workspace:
     def __init__(self, entry: Entry, policy: SyncPolicy, *, index_path: Path, records_path: Path) -> None:
         self.entry = entry
         self.scope = entry.scope(policy)
+        self.includes = Includes.parse(entry.include)
         self.index_path = index_path
         self.records_path = records_path
         self.condition = Condition()

@@ -1,0 +1,182 @@
+"""How does the daemon begin, go on and end?
+
+The order is the safety: the lock and the socket before anything is written, the socket answering before anything is indexed, and
+at the end everything that was started waited for. The clock is read here and handed to those who need time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from memsyncd import __version__
+from memsyncd.config import Loaded, load_config
+from memsyncd.daemon.foreground import Foreground, Screen
+from memsyncd.daemon.memory import give_back, read_rss_bytes
+from memsyncd.daemon.settings import to_entries, to_limits, to_search_policy, to_sync_policy
+from memsyncd.dirs import Dirs, find_dirs, has_named_socket
+from memsyncd.engine.house import House
+from memsyncd.engine.policies import Clock
+from memsyncd.engine.registry import Registry
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import MemsyncdError
+from memsyncd.logs import Event, get_log, set_up_logs
+from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
+from memsyncd.server.sockets import OwnedSocket, check_outside, open_socket
+from memsyncd.server.unix import Server
+from memsyncd.store.connections import check_sqlite
+
+SWITCH_INTERVAL_S = 0.001
+"""So that an answer need not wait 5 ms for each turn of the thread that indexes."""
+QUERY_THREADS = 2
+GIVE_BACK_AFTER_S = 7.0
+MANY_CHUNKS = 500
+STOP_GRACE_S = 2.0
+
+log = get_log("daemon")
+
+
+def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
+    """Be the daemon until SIGTERM, SIGINT or a failure; `paths` are added first. Returns the exit status.
+
+    Raises MemsyncdError for what keeps it from starting: a bad configuration, another daemon, an unsafe folder.
+    """
+    os.umask(0o077)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    dirs = find_dirs(env, os.path.expanduser("~"), sys.platform)
+    loaded = load_config(dirs.config_file, env)
+    if loaded.config.socket.path and not has_named_socket(env):
+        dirs = dirs.with_socket(loaded.config.socket.path)
+    screen = Screen(sys.stderr) if terminal else None
+    log_config = loaded.config.log
+    set_up_logs(level=log_config.level, format=log_config.format, stream=screen or sys.stderr, is_terminal=terminal)
+    sqlite = check_sqlite()
+    owned = open_socket(dirs.socket_path, dirs.lock_path)
+    try:
+        has_colour = terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+        foreground = Foreground(screen, has_colour=has_colour)
+        daemon = _Daemon(dirs, loaded, env, owned, sqlite, foreground)
+        return asyncio.run(daemon.live(paths))
+    finally:
+        owned.close()
+
+
+class _Daemon:
+    """One life of the process."""
+
+    def __init__(
+        self, dirs: Dirs, loaded: Loaded, env: Mapping[str, str], owned: OwnedSocket, sqlite: str, foreground: Foreground
+    ) -> None:
+        self._dirs = dirs
+        self._loaded = loaded
+        self._env = env
+        self._owned = owned
+        self._sqlite = sqlite
+        self._foreground = foreground
+        self._clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns, asleep_s=_read_asleep_s)
+        self._registry = Registry(Path(dirs.state_dir) / "workspaces.json", home=os.path.expanduser("~"), uid=os.geteuid())
+
+    async def live(self, paths: list[str]) -> int:
+        """Begin, serve, end. The socket answers from before the first index until after the last request."""
+        log.debug(Event.DAEMON_STARTED, version=__version__, pid=os.getpid())
+        config = self._loaded.config
+        for warning in self._loaded.warnings:
+            log.warning(Event.CONFIG_WARNING, reason=warning)
+        self._threads = ThreadPoolExecutor(max_workers=QUERY_THREADS, thread_name_prefix="memsyncd-query")
+        self._house = House(
+            registry=self._registry,
+            state_dir=Path(self._dirs.state_dir),
+            cache_dir=Path(self._dirs.cache_dir),
+            policy=to_sync_policy(config),
+            clock=self._clock,
+        )
+        self._handlers = Handlers(self._house, to_search_policy(config), self._clock, self._threads, self._facts())
+        self._server = Server(
+            self._handlers.dispatch,
+            to_limits(config),
+            on_error=_say_request_failed,
+            on_refuse=lambda reason: log.warning(Event.CLIENT_REFUSED, reason=reason),
+            on_drop=lambda reason: log.warning(Event.CLIENT_DROPPED, reason=reason),
+            waiting_methods=WAITING_METHODS,
+        )
+        self._house.listen(self._synced)
+        try:
+            self._begin(paths)
+            await self._serve()
+        finally:
+            await self._end()
+        return 0
+
+    def _begin(self, paths: list[str]) -> None:
+        self._house.start(to_entries(self._loaded.config, self._registry))
+        for path in paths:
+            self._house.add(path, name="", include=(), exclude=())
+        check_outside(self._owned.path, [workspace.entry.root for workspace in self._house.workspaces.values()])
+
+    async def _serve(self) -> None:
+        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        await self._server.start(self._owned.sock)
+        log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(self._house.workspaces))
+        self._foreground.greet(self._owned.path, self._house.workspaces.values())
+        watching = asyncio.create_task(self._foreground.follow(self._house.workspaces))
+        await stopping.wait()
+        watching.cancel()
+
+    async def _end(self) -> None:
+        log.debug(Event.DAEMON_STOPPING)
+        await self._server.stop(STOP_GRACE_S)
+        # On a thread, so that what ends there may still hand its last word to the loop.
+        await asyncio.get_running_loop().run_in_executor(None, self._house.stop)
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        log.debug(Event.DAEMON_STOPPED)
+
+    def _reload(self) -> None:
+        """Read the configuration again; a bad one is refused and the old stays."""
+        try:
+            loaded = load_config(self._dirs.config_file, self._env)
+            entries = to_entries(loaded.config, self._registry)
+        except MemsyncdError as failure:
+            log.error(Event.CONFIG_REFUSED, reason=failure.message, hint=failure.hint)
+            return
+        self._loaded = loaded
+        self._house.reload(to_sync_policy(loaded.config), entries)
+        self._handlers.search_policy = to_search_policy(loaded.config)
+        log.info(Event.CONFIG_RELOADED, config=loaded.path)
+
+    def _synced(self, _workspace: Workspace, done: SyncDone) -> None:
+        if done.n_upserted > MANY_CHUNKS:
+            asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, give_back)
+
+    def _facts(self) -> Facts:
+        return Facts(
+            pid=os.getpid(),
+            socket=self._owned.path,
+            config=self._loaded.path if self._loaded.is_file_found else f"{self._loaded.path} (none: defaults)",
+            sqlite=self._sqlite,
+            started_at_s=self._clock.now_s(),
+            read_rss_bytes=read_rss_bytes,
+            count_clients=lambda: self._server.n_clients,
+            count_requests=lambda: (self._server.counts.requests, self._server.counts.failed_requests),
+        )
+
+
+def _say_request_failed(failure: Exception, method: str) -> None:
+    log.error(Event.REQUEST_FAILED, method=method, reason=type(failure).__name__, exc_info=failure)
+
+
+def _read_asleep_s() -> float:
+    """How long the machine has slept since it booted; 0 where the system has no clock that goes on."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0.0 if boot is None else time.clock_gettime(boot) - time.monotonic()
+
+

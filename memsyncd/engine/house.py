@@ -1,0 +1,156 @@
+"""Which workspaces are being looked after, and who comes and goes?
+
+The one place that joins registry, lane, rounds and watching. It lives on the event loop; whoever serves clients asks it for
+workspaces and for looks at them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+
+from memsyncd.engine.indexing import close_workspace
+from memsyncd.engine.lane import Lane
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.registry import Registry
+from memsyncd.engine.rounds import Rounds
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.watching import Watching
+from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.errors import MemsyncdError
+from memsyncd.logs import Event, get_log
+
+SLEPT_S = 1.0
+STOP_S = 5.0
+
+log = get_log("engine")
+
+OnSynced = Callable[[Workspace, SyncDone], None]
+
+
+class House:
+    """All workspaces while the daemon runs. Make it on the running loop."""
+
+    def __init__(self, *, registry: Registry, state_dir: Path, cache_dir: Path, policy: SyncPolicy, clock: Clock) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._registry = registry
+        self._state_dir = state_dir
+        self._cache_dir = cache_dir
+        self._clock = clock
+        self._lane = Lane("memsyncd-index")
+        self._listeners: list[OnSynced] = []
+        self.rounds = Rounds(lane=self._lane, policy=policy, clock=clock, on_synced=self._synced, on_folders=self._follow)
+        self.watching = Watching(self.rounds, clock)
+        self.rounds.on_reconciled = self.watching.note_reconciled  # type: ignore[method-assign]
+        self.workspaces: dict[str, Workspace] = {}
+        self._reconcile: asyncio.TimerHandle | None = None
+        self._asleep_s = clock.asleep_s()
+
+    @property
+    def policy(self) -> SyncPolicy:
+        return self.rounds.policy
+
+    def start(self, configured: Iterable[Entry]) -> None:
+        """Look after every registered workspace, and reconcile from now on."""
+        trouble = self._registry.read(configured)
+        if trouble:
+            log.warning(Event.CONFIG_WARNING, reason=trouble)
+        for entry in self._registry.entries.values():
+            self._open(entry)
+        self._arm()
+
+    def stop(self) -> None:
+        """Stop watching, end what runs at its next step, close the databases. Takes a few seconds at most."""
+        if self._reconcile is not None:
+            self._reconcile.cancel()
+        self.watching.stop()
+        if self._lane.stop(STOP_S):
+            for workspace in self.workspaces.values():
+                workspace.close()
+
+    def listen(self, on_synced: OnSynced) -> None:
+        """Have `on_synced` called on the loop after every sync."""
+        self._listeners.append(on_synced)
+
+    def find(self, text: str | None) -> Workspace:
+        """As `Registry.find`."""
+        return self.workspaces[self._registry.find(text).id]
+
+    def add(self, path: str, *, name: str, include: Iterable[str], exclude: Iterable[str]) -> Workspace:
+        """Register a folder and look after it from now on. Raises as `Registry.make_entry` and `Registry.add`."""
+        entry = self._registry.add(self._registry.make_entry(path, name=name, include=include, exclude=exclude))
+        known = self.workspaces.get(entry.id)
+        if known is not None and known.entry == entry:
+            return known
+        if known is not None:
+            self._close(known)
+        log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
+        return self._open(entry)
+
+    def remove(self, workspace: Workspace) -> None:
+        """Forget a workspace and drop its index; notes and records stay. Raises as `Registry.remove`."""
+        self._registry.remove(workspace.entry)
+        self._close(workspace, then=partial(shutil.rmtree, workspace.index_path.parent, ignore_errors=True))
+        log.info(Event.WORKSPACE_REMOVED, workspace=workspace.id)
+
+    def reload(self, policy: SyncPolicy, configured: Iterable[Entry]) -> None:
+        """Go on by another policy and other configured workspaces; those that differ are opened anew."""
+        is_same_reading = policy.chunking == self.policy.chunking and policy.max_file_bytes == self.policy.max_file_bytes
+        was_on = self.watching.is_on
+        self._registry.read(configured)
+        self.rounds.set_policy(policy)
+        for workspace in list(self.workspaces.values()):
+            entry = self._registry.entries.get(workspace.id)
+            if entry != workspace.entry or not is_same_reading or was_on != self.watching.is_on:
+                self._close(workspace)
+        for entry in self._registry.entries.values():
+            if entry.id not in self.workspaces:
+                self._open(entry)
+        self._arm()
+
+    def _open(self, entry: Entry) -> Workspace:
+        workspace = Workspace(
+            entry,
+            self.policy,
+            index_path=self._cache_dir / entry.id / "index.db",
+            records_path=self._state_dir / entry.id / "records.db",
+        )
+        self.workspaces[entry.id] = workspace
+        self.rounds.add(workspace)
+        self.watching.add(workspace)
+        return workspace
+
+    def _close(self, workspace: Workspace, *, then: Callable[[], None] | None = None) -> None:
+        self.workspaces.pop(workspace.id, None)
+        self.rounds.forget(workspace)
+        self.watching.forget(workspace)
+        closed = self._lane.submit(workspace.id, partial(close_workspace, workspace))
+        if then is not None:
+            closed.add_done_callback(lambda _: then())
+
+    def _follow(self, workspace: Workspace) -> None:
+        self.watching.follow(workspace)
+
+    def _synced(self, workspace: Workspace, done: SyncDone) -> None:
+        for listener in self._listeners:
+            listener(workspace, done)
+
+    def _arm(self) -> None:
+        if self._reconcile is not None:
+            self._reconcile.cancel()
+        self._reconcile = self._loop.call_later(self.policy.reconcile_s, self._reconcile_all)
+
+    def _reconcile_all(self) -> None:
+        self._arm()
+        asleep_s = self._clock.asleep_s()
+        if asleep_s - self._asleep_s > SLEPT_S:
+            self.watching.doubt("the machine has slept")
+        self._asleep_s = asleep_s
+        try:
+            self.watching.supervise()
+            self.rounds.reconcile()
+        except MemsyncdError as failure:
+            log.error(Event.SYNC_FAILED, reason=failure.message)

@@ -1,0 +1,160 @@
+"""Which folders are workspaces, under which names, and to which one does a path belong?
+
+The configuration names some, `workspace.add` others; the latter are kept in `workspaces.json` under the state folder. A folder is
+one workspace however it is spelled: real paths, and device and inode, decide.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from memsyncd.core.changes.watchplan import Includes
+from memsyncd.engine.workspaces import Entry
+from memsyncd.errors import BadRequest, Conflict, WorkspaceNotFound
+from memsyncd.workspace.roots import find_identity, find_owner, find_root_refusal, name_root
+from memsyncd.workspace.scope import parse_scope
+
+VERSION = 1
+
+
+class Registry:
+    """The registered workspaces, by id. Not for several threads at once."""
+
+    def __init__(self, file: Path, *, home: str, uid: int) -> None:
+        self._file = file
+        self._home = home
+        self._uid = uid
+        self.entries: dict[str, Entry] = {}
+
+    def read(self, configured: Iterable[Entry]) -> str:
+        """Take the configuration's workspaces and those added before. Returns what was wrong with the file, if anything."""
+        added, trouble = self._read_file()
+        self.entries = {entry.id: entry for entry in (*added, *configured)}
+        return trouble
+
+    def make_entry(
+        self, path: str, *, name: str = "", include: Iterable[str] = (), exclude: Iterable[str] = (), links: Iterable[str] = ()
+    ) -> Entry:
+        """An entry for the folder at `path`, whether it stands there or not. Raises BadRequest for globs that cannot be."""
+        root = name_root(os.path.expanduser(path), name=name)
+        entry = Entry(
+            id=root.id, name=root.name, root=root.path, include=tuple(include), exclude=tuple(exclude), allow_links_to=tuple(links)
+        )
+        Includes.parse(entry.include)
+        try:
+            parse_scope(entry.root, include=entry.include, exclude=entry.exclude)
+        except ValueError as error:
+            raise BadRequest(str(error), hint="write globs from the workspace's root on, such as docs/**/*.md") from error
+        return entry
+
+    def add(self, entry: Entry) -> Entry:
+        """Register a folder and keep it. The same folder again changes its globs, if some are given, and its name.
+
+        Raises BadRequest, Unsafe (see `find_root_refusal`) or Conflict (the name is taken, or the configuration names it).
+        """
+        refusal = find_root_refusal(entry.root, home=self._home, uid=self._uid)
+        if refusal is not None:
+            raise refusal
+        known = self._find_same_folder(entry.root)
+        if known is not None:
+            entry = self._merge(known, entry)
+        else:
+            entry = replace(entry, name=self._free_name(entry.name))
+        if any(other.name == entry.name and other.id != entry.id for other in self.entries.values()):
+            raise Conflict(f"another workspace is called {entry.name}", hint="give another name with --name")
+        self.entries[entry.id] = entry
+        self._write_file()
+        return entry
+
+    def remove(self, entry: Entry) -> None:
+        """Forget a workspace. Raises Conflict if the configuration names it."""
+        if entry.source == "config":
+            raise Conflict(f"{entry.name} stands in the configuration", hint="take it out of there: memsyncd config path")
+        self.entries.pop(entry.id, None)
+        self._write_file()
+
+    def find(self, text: str | None) -> Entry:
+        """The workspace of this name or id, or the one that this path lies in; None asks for the only one.
+
+        Raises WorkspaceNotFound.
+        """
+        if text is None:
+            return self._find_only()
+        for entry in self.entries.values():
+            if text in (entry.id, entry.name):
+                return entry
+        if text.startswith(("/", "~")):
+            roots = {entry.root: entry for entry in self.entries.values()}
+            owner = find_owner(os.path.expanduser(text), roots)
+            if owner is not None:
+                return roots[owner]
+            raise WorkspaceNotFound("this path lies in no workspace", hint="add the folder with: memsyncd add PATH")
+        names = ", ".join(sorted(entry.name for entry in self.entries.values())) or "there is none yet: memsyncd add PATH"
+        raise WorkspaceNotFound(f"no workspace is called {text[:80]}", hint=f"known: {names}")
+
+    def _find_only(self) -> Entry:
+        if len(self.entries) == 1:
+            return next(iter(self.entries.values()))
+        if not self.entries:
+            raise WorkspaceNotFound("there is no workspace yet", hint="add a folder with: memsyncd add PATH")
+        names = ", ".join(sorted(entry.name for entry in self.entries.values()))
+        raise WorkspaceNotFound("there are several workspaces", hint=f"name one: {names}")
+
+    def _find_same_folder(self, root: str) -> Entry | None:
+        identity = find_identity(root)
+        for entry in self.entries.values():
+            if entry.root == root or (identity is not None and find_identity(entry.root) == identity):
+                return entry
+        return None
+
+    def _merge(self, known: Entry, new: Entry) -> Entry:
+        folder = os.path.basename(new.root)
+        merged = replace(
+            known,
+            name=new.name if new.name != folder else known.name,
+            include=new.include or known.include,
+            exclude=new.exclude or known.exclude,
+        )
+        if merged != known and known.source == "config":
+            raise Conflict(f"{known.name} stands in the configuration", hint="change it there: memsyncd config path")
+        return merged
+
+    def _free_name(self, name: str) -> str:
+        taken = {entry.name for entry in self.entries.values()}
+        names = (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
+        return next(free for free in names if free not in taken)
+
+    def _read_file(self) -> tuple[list[Entry], str]:
+        try:
+            rows = json.loads(self._file.read_text(encoding="utf-8"))["workspaces"]
+            return [Entry(source="added", **{key: _freeze(value) for key, value in row.items()}) for row in rows], ""
+        except FileNotFoundError:
+            return [], ""
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            aside = self._file.with_suffix(".damaged")
+            with contextlib.suppress(OSError):
+                self._file.rename(aside)
+            return [], f"{self._file.name} could not be read ({type(error).__name__}) and was set aside as {aside.name}"
+
+    def _write_file(self) -> None:
+        rows = [
+            {"id": e.id, "name": e.name, "root": e.root, "include": e.include, "exclude": e.exclude}
+            for e in self.entries.values()
+            if e.source == "added"
+        ]
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fresh = self._file.with_suffix(".new")
+        with fresh.open("w", encoding="utf-8") as stream:
+            json.dump({"version": VERSION, "workspaces": rows}, stream, ensure_ascii=False, indent=1)
+            stream.flush()
+            os.fsync(stream.fileno())
+        fresh.replace(self._file)
+
+
+def _freeze(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

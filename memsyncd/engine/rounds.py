@@ -1,0 +1,332 @@
+"""When is each workspace looked at, and what follows from what was seen?
+
+Events are doorbells: they say which paths are dirty, the debouncer when to look, the sync what is so. Besides there is a full look
+at the start, at every doubt about the watcher, when somebody asks, and every `reconcile_s`. All of this runs on the event loop;
+the work itself on the lane. Nothing wakes up but the reconcile and what an event or a request has set going.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer
+from memsyncd.core.changes.watchplan import is_relevant
+from memsyncd.engine.indexing import (
+    INDEX_FAULT,
+    Opened,
+    find_index_trouble,
+    may_rebuild,
+    open_workspace,
+    rebuild_index,
+    tidy_workspace,
+)
+from memsyncd.engine.lane import Lane
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import MemsyncdError, ShuttingDown, StoreFull
+from memsyncd.logs import Event, get_log
+
+TIDY_AFTER_S = 5.0
+"""Quiet time after which deleted text leaves the index's files."""
+GRACE_SLACK_S = 0.02
+SYNC_FAULT, FULL_FAULT = "sync", "disk_full"
+
+log = get_log("engine")
+
+EventHeard = tuple[str, str, bool, bool]
+
+
+class Rounds:
+    """Looks after workspaces on the running loop. `on_synced(workspace, done)` is called on the loop after every sync."""
+
+    def __init__(
+        self,
+        *,
+        lane: Lane,
+        policy: SyncPolicy,
+        clock: Clock,
+        on_synced: Callable[[Workspace, SyncDone], None],
+        on_folders: Callable[[Workspace], None],
+    ) -> None:
+        """`on_folders(workspace)` is called when folders may have come or gone, so that other ones should be watched."""
+        self._loop = asyncio.get_running_loop()
+        self._lane = lane
+        self.policy = policy
+        self._clock = clock
+        self._on_synced = on_synced
+        self._on_folders = on_folders
+        self._workspaces: dict[str, Workspace] = {}
+        self._debouncer: Debouncer[str] = Debouncer(DebouncePolicy(policy.quiet_s, policy.max_wait_s))
+        self._heard: deque[EventHeard] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._looks: dict[str, Future[SyncDone]] = {}
+        self._rung: dict[str, set[str]] = {}
+
+    # --- what comes and goes ---
+
+    def add(self, workspace: Workspace) -> None:
+        """Open a workspace's databases and, if syncing is on, look at everything."""
+        self._workspaces[workspace.id] = workspace
+        self._rung[workspace.id] = set()
+        self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)
+
+    def forget(self, workspace: Workspace) -> None:
+        """Look at it no more; what runs for it ends by itself."""
+        self._workspaces.pop(workspace.id, None)
+        self._debouncer.drop(workspace.id)
+        self._looks.pop(workspace.id, None)
+        for key in [key for key in self._timers if key[0] == workspace.id]:
+            self._timers.pop(key).cancel()
+
+    def set_policy(self, policy: SyncPolicy) -> None:
+        """Go on by another policy; what is pending is looked at in full."""
+        self.policy = policy
+        self._debouncer = Debouncer(DebouncePolicy(policy.quiet_s, policy.max_wait_s))
+        self.ring_all()
+
+    # --- doorbells ---
+
+    def hear(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:  # noqa: FBT001 - watch's callback
+        """An event, on any thread."""
+        workspace = self._workspaces.get(workspace_id)
+        if workspace is None or not (self.policy.is_enabled and self.policy.is_on_change):
+            return
+        if not is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=workspace.scope.exclude):
+            return
+        self._heard.append((workspace_id, path, is_finished, is_folder))
+        if len(self._heard) == 1:
+            self._call_soon(self._take_heard)
+
+    def ring_all(self) -> None:
+        """Look at everything, now; on the loop."""
+        if self.policy.is_enabled:
+            for workspace in self._workspaces.values():
+                self._debouncer.push_all(workspace.id, self._clock.now_s())
+            self._arm()
+
+    def _take_heard(self) -> None:
+        now_s = self._clock.now_s()
+        while self._heard:
+            workspace_id, path, is_finished, is_folder = self._heard.popleft()
+            if workspace_id in self._workspaces:
+                self._rung[workspace_id].add(path)
+                self._debouncer.push(workspace_id, path, now_s, is_finished=is_finished, is_folder=is_folder)
+        self._look_at_due()
+
+    def _look_at_due(self) -> None:
+        for settled in self._debouncer.pop_settled(self._clock.now_s()):
+            workspace = self._workspaces.get(settled.key)
+            if workspace is None:
+                continue
+            if settled.is_wide:
+                self._on_folders(workspace)
+            self._sync(workspace, only=None if settled.is_wide else settled.paths)
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        deadline_s = self._debouncer.next_deadline_s()
+        if deadline_s is not None:
+            self._timer = self._loop.call_later(max(0.0, deadline_s - self._clock.now_s()), self._look_at_due)
+
+    # --- looks that somebody asks for ---
+
+    def look(self, workspace: Workspace) -> Future[SyncDone]:
+        """Look at everything on disk at this moment or later; those who ask while one waits to begin share it."""
+        waiting = self._looks.get(workspace.id)
+        if waiting is not None and not waiting.running() and not waiting.done():
+            return waiting
+        future = self._sync(workspace, only=None, is_urgent=True)
+        self._looks[workspace.id] = future
+        return future
+
+    def sync(self, workspace: Workspace, *, is_full: bool = False) -> Future[SyncDone]:
+        """As `look`, without the grace: what is not there now goes. With `is_full` every note is read again."""
+        return self._sync(workspace, only=None, is_urgent=True, is_full=is_full, grace_s=0.0)
+
+    def rebuild(self, workspace: Workspace) -> Future[SyncDone]:
+        """Make the index anew beside the old one."""
+        steps = partial(rebuild_index, workspace, self.policy, self._clock)
+        return self._submit(workspace, steps, partial(self._rebuilt, SyncRequest()))
+
+    def report_damage(self, workspaces: Iterable[Workspace], failure: MemsyncdError) -> None:
+        """A query met damage: heal it as if a sync had."""
+        for workspace in workspaces:
+            self._failed(workspace, failure)
+
+    def reconcile(self) -> None:
+        """Look at every workspace in full; what an event should have told and did not is counted."""
+        for workspace in list(self._workspaces.values()):
+            if not self.policy.is_enabled:
+                continue
+            self._on_folders(workspace)
+            if workspace.index is None:
+                self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)
+            else:
+                self._sync(workspace, only=None, on_done=self._reconciled)
+
+    def _sync(
+        self,
+        workspace: Workspace,
+        *,
+        only: frozenset[str] | None,
+        is_urgent: bool = False,
+        is_full: bool = False,
+        grace_s: float | None = None,
+        on_done: Callable[[Workspace, SyncDone], None] | None = None,
+    ) -> Future[SyncDone]:
+        grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
+        request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
+        steps = partial(sync_workspace, workspace, self.policy, self._clock, request)
+        done = partial(self._synced, request, on_done)
+        return self._submit(workspace, steps, done, is_urgent=is_urgent or only is not None)
+
+    def _submit(
+        self, workspace: Workspace, steps: Callable[[], Any], on_done: Callable[[Workspace, Any], None], *, is_urgent: bool = False
+    ) -> Future[Any]:
+        future = self._lane.submit(workspace.id, steps, is_urgent=is_urgent)
+        future.add_done_callback(lambda done: self._call_soon(self._ended, workspace, on_done, done))
+        return future
+
+    def _call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(callback, *arguments)
+        except RuntimeError:
+            return  # the loop has ended, and with it everything that this could lead to
+
+    # --- what follows ---
+
+    def _ended(self, workspace: Workspace, on_done: Callable[[Workspace, Any], None], future: Future[Any]) -> None:
+        if future.cancelled() or workspace.id not in self._workspaces:
+            return
+        failure = future.exception()
+        if failure is None:
+            on_done(workspace, future.result())
+        elif not isinstance(failure, ShuttingDown):
+            self._failed(workspace, failure)
+
+    def _opened(self, workspace: Workspace, opened: Opened) -> None:
+        if opened.set_aside is not None:
+            log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")
+        if opened.rebuild_reason:
+            log.info(Event.INDEX_CORRUPT, workspace=workspace.id, reason=opened.rebuild_reason)
+            self.rebuild(workspace)
+        elif self.policy.is_enabled:
+            self._sync(workspace, only=None)
+        else:
+            workspace.condition = replace(workspace.condition, is_indexing=False)
+
+    def _synced(
+        self,
+        request: SyncRequest,
+        on_done: Callable[[Workspace, SyncDone], None] | None,
+        workspace: Workspace,
+        done: SyncDone,
+    ) -> None:
+        was = workspace.condition
+        condition = was.with_fault(SYNC_FAULT, "").with_fault(FULL_FAULT, "")
+        workspace.condition = replace(condition, is_indexing=False)
+        self._look_again(workspace, done)
+        if done.paths:
+            self._later(workspace, "tidy", TIDY_AFTER_S, self._tidy)
+            log.info(Event.SYNC_DONE, workspace=workspace.id, **_describe(done))
+        if on_done is not None:
+            on_done(workspace, done)
+        if request.only is None:
+            self._rung[workspace.id].clear()
+        self._on_synced(workspace, done)
+
+    def _rebuilt(self, request: SyncRequest, workspace: Workspace, done: SyncDone) -> None:
+        log.info(Event.INDEX_REBUILT, workspace=workspace.id, generation=done.generation, duration_ms=round(done.duration_ms))
+        self._synced(request, None, workspace, done)
+        # What was saved while the new file was filled may be in neither.
+        self._sync(workspace, only=None)
+
+    def _reconciled(self, workspace: Workspace, done: SyncDone) -> None:
+        trouble = find_index_trouble(workspace)
+        if trouble:
+            log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=trouble)
+            self.rebuild(workspace)
+        rung = self._rung[workspace.id]
+        unannounced = [path for path in done.changed if not _is_announced(path, rung)]
+        if unannounced and self.policy.is_on_change:
+            n_missed = workspace.condition.n_missed_events + len(unannounced)
+            workspace.condition = replace(workspace.condition, n_missed_events=n_missed)
+            log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
+        self.on_reconciled(workspace, bool(unannounced))
+
+    def on_reconciled(self, workspace: Workspace, has_missed: bool) -> None:  # noqa: FBT001 - replaced by the owner
+        """Replaced by whoever supervises the watcher: was a change found that no event had announced?"""
+
+    def _look_again(self, workspace: Workspace, done: SyncDone) -> None:
+        """Notes within their grace, or still growing, are looked at once more by themselves."""
+        if done.waiting:
+            self._later(workspace, "grace", self.policy.delete_grace_s + GRACE_SLACK_S, self._look_at_paths, done.waiting)
+        if done.growing:
+            self._later(workspace, "growing", max(self.policy.quiet_s, GRACE_SLACK_S), self._look_at_paths, done.growing)
+
+    def _look_at_paths(self, workspace: Workspace, paths: Iterable[str]) -> None:
+        self._sync(workspace, only=frozenset(paths))
+
+    def _tidy(self, workspace: Workspace) -> None:
+        self._submit(workspace, partial(tidy_workspace, workspace), lambda _workspace, _done: None)
+
+    def _later(self, workspace: Workspace, what: str, delay_s: float, call: Callable[..., None], *arguments: Any) -> None:
+        """Call once after `delay_s`; for the same workspace and purpose the later call replaces the earlier."""
+        key = (workspace.id, what)
+        if key in self._timers:
+            self._timers[key].cancel()
+        self._timers[key] = self._loop.call_later(delay_s, self._fire, key, call, workspace, arguments)
+
+    def _fire(self, key: tuple[str, str], call: Callable[..., None], workspace: Workspace, arguments: tuple[Any, ...]) -> None:
+        self._timers.pop(key, None)
+        if workspace.id in self._workspaces:
+            call(workspace, *arguments)
+
+    def _failed(self, workspace: Workspace, failure: BaseException) -> None:
+        """A job failed: say so, and do what heals. The next reconcile tries again by itself."""
+        condition = workspace.condition
+        workspace.condition = replace(condition, n_failed_syncs=condition.n_failed_syncs + 1)
+        if isinstance(failure, StoreFull):
+            workspace.set_fault(FULL_FAULT, f"{failure.message}: {failure.hint}")
+            log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
+        elif isinstance(failure, MemsyncdError) and may_rebuild(workspace, failure, self._clock.now_s()):
+            log.error(Event.INDEX_CORRUPT, workspace=workspace.id, reason=failure.message)
+            workspace.set_fault(INDEX_FAULT, f"{failure.message}; it is being rebuilt")
+            self.rebuild(workspace)
+        else:
+            reason = failure.message if isinstance(failure, MemsyncdError) else type(failure).__name__
+            workspace.set_fault(SYNC_FAULT, f"the last sync failed: {reason}")
+            log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=reason, exc_info=failure)
+
+
+def _is_announced(path: str, rung: set[str]) -> bool:
+    """True if an event named the path or a folder above it (an empty one is the root)."""
+    while path not in rung:
+        if not path:
+            return False
+        path = path.rpartition("/")[0]
+    return True
+
+
+def _describe(done: SyncDone) -> Mapping[str, Any]:
+    return {
+        "generation": done.generation,
+        "added": len(done.added),
+        "modified": len(done.modified),
+        "moved": len(done.moved),
+        "removed": len(done.removed),
+        "upserted": done.n_upserted,
+        "deleted": done.n_deleted,
+        "duration_ms": round(done.duration_ms, 1),
+    }

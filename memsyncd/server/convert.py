@@ -1,0 +1,158 @@
+"""How do the engine's values read on the wire? Field by field: what goes out is decided here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memsyncd.core.note import Problem
+from memsyncd.engine import recall
+from memsyncd.engine.browse import PlaceRead
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.store.browse import StoredNote, StoredSection
+from memsyncd.watch.health import WatchHealth
+from memsyncd.wire import results
+from memsyncd.workspace.roots import has_memory
+
+
+def to_info(workspace: Workspace) -> results.WorkspaceInfo:
+    entry = workspace.entry
+    return results.WorkspaceInfo(
+        id=entry.id,
+        name=entry.name,
+        root=entry.root,
+        include=list(entry.include),
+        exclude=list(entry.exclude),
+        source=entry.source,
+        has_memory=has_memory(entry.root),
+    )
+
+
+def to_workspace_status(workspace: Workspace, health: WatchHealth) -> results.WorkspaceStatus:
+    condition, entry = workspace.condition, workspace.entry
+    reasons = [text for _, text in sorted(condition.faults.items())]
+    if condition.root_state != "present":
+        reasons.insert(0, f"the folder is {condition.root_state}: its notes stay searchable as they were")
+    return results.WorkspaceStatus(
+        id=entry.id,
+        name=entry.name,
+        root=entry.root,
+        state=condition.state,
+        reasons=reasons,
+        watcher=health.mode if health.mode != "events" else health.observer,
+        generation=condition.generation,
+        files=condition.counts.files,
+        sections=condition.counts.sections,
+        chunks=condition.counts.chunks,
+        pending=condition.pending,
+        last_sync_at=condition.synced_at_s,
+        problems=condition.counts.problems + len(condition.scan_problems) + len(condition.faults),
+        index_bytes=condition.index_bytes,
+        missed_events=condition.n_missed_events,
+        failed_syncs=condition.n_failed_syncs,
+    )
+
+
+def to_freshness_of(workspaces: Sequence[Workspace]) -> results.Freshness:
+    """How fresh an answer from these workspaces is: the state of the least ready, the oldest look, the latest generation."""
+    conditions = [workspace.condition for workspace in workspaces]
+    looks = [condition.synced_at_s for condition in conditions]
+    states = {condition.state for condition in conditions}
+    return results.Freshness(
+        generation=max((condition.generation for condition in conditions), default=0),
+        pending=sum(condition.pending for condition in conditions),
+        synced_at=None if not looks or None in looks else min(look for look in looks if look is not None),
+        state=next((state for state in ("missing", "degraded", "indexing") if state in states), "ready"),
+    )
+
+
+def to_report(workspace: Workspace, done: SyncDone) -> results.SyncReport:
+    return results.SyncReport(
+        workspace=workspace.id,
+        generation=done.generation,
+        added=len(done.added),
+        modified=len(done.modified),
+        moved=len(done.moved),
+        removed=len(done.removed),
+        unchanged=done.n_unchanged + done.n_touched,
+        failed=[results.Failed(path=problem.path, problem=problem.problem) for problem in done.failed],
+        chunks=results.ChunkCounts(upserted=done.n_upserted, deleted=done.n_deleted, kept=done.n_kept, moved=done.n_shifted),
+        duration_ms=round(done.duration_ms, 2),
+    )
+
+
+def to_hit(hit: recall.Hit, *, is_explained: bool) -> results.Hit:
+    section = hit.section
+    return results.Hit(
+        workspace=hit.workspace.id,
+        anchor=section.anchor,
+        path=hit.path,
+        start_line=hit.span.start,
+        end_line=hit.span.end,
+        heading=list(section.heading),
+        snippet=hit.snippet,
+        score=hit.score,
+        kind=section.kind,
+        tags=list(section.tags),
+        importance=section.importance,
+        digest=section.digest,
+        matched=list(hit.matched),
+        explain=hit.parts if is_explained else None,
+    )
+
+
+def to_got(workspace: Workspace, read: PlaceRead) -> results.Got:
+    section = read.section
+    return results.Got(
+        workspace=workspace.id,
+        anchor=section.anchor if section else None,
+        path=read.path,
+        start_line=read.span.start,
+        end_line=read.span.end,
+        text=read.text,
+        digest=read.digest,
+        heading=list(section.heading) if section else [],
+        kind=section.kind if section else None,
+        tags=list(section.tags) if section else [],
+        importance=section.importance if section else None,
+        n_lines=read.n_lines,
+    )
+
+
+def to_note_info(note: StoredNote) -> results.NoteInfo:
+    return results.NoteInfo(
+        path=note.path,
+        title=note.title,
+        digest=note.digest,
+        size_bytes=note.size_bytes,
+        modified_at=note.mtime_ns / 1e9,
+        n_lines=note.n_lines,
+        kind=note.kind,
+        tags=list(note.tags),
+        sections=[_to_section_info(section) for section in note.sections],
+    )
+
+
+def to_problem_info(workspace: Workspace, problem: Problem) -> results.ProblemInfo:
+    return results.ProblemInfo(
+        workspace=workspace.id,
+        path=problem.path,
+        line=problem.line,
+        code=problem.code,
+        problem=problem.problem,
+        hint=problem.hint,
+    )
+
+
+def _to_section_info(section: StoredSection) -> results.SectionInfo:
+    return results.SectionInfo(
+        anchor=section.anchor,
+        heading=list(section.heading),
+        level=section.level,
+        start_line=section.span.start,
+        end_line=section.span.end,
+        kind=section.kind,
+        tags=list(section.tags),
+        importance=section.importance,
+        status=section.status,
+    )

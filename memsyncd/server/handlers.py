@@ -1,0 +1,246 @@
+"""Which act does each method stand for? A table of methods, and between the wire's values and the engine's the smallest step.
+
+What can be answered at once is; what waits or computes long runs as a coroutine. A search gets a few milliseconds on the loop,
+which is nearly always enough, and a thread if it needs more, so that one heavy query holds up nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from memsyncd import PROTOCOL, __version__
+from memsyncd.engine import browse, recall
+from memsyncd.engine.house import House
+from memsyncd.engine.policies import Clock, SearchPolicy
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import BadRequest, NotFresh, StoreCorrupt
+from memsyncd.server import convert
+from memsyncd.server.session import Session
+from memsyncd.server.subscriptions import Subscriptions
+from memsyncd.store.search import Filters
+from memsyncd.wire import results
+from memsyncd.wire.discovery import describe_methods
+from memsyncd.wire.params import (
+    AddParams,
+    GetParams,
+    ListParams,
+    NoParams,
+    Params,
+    RemoveParams,
+    SearchParams,
+    SyncParams,
+    WorkspaceParams,
+)
+
+LOOP_BUDGET_S = 0.004
+"""What a query may take of the event loop before it goes to a thread."""
+ALL_WORKSPACES = "*"
+WAIT_S = 10.0
+"""How long a request that waits for the disk does so unless it says."""
+SYNC_S = 600.0
+WAITING_METHODS = frozenset({"sync", "search"})
+
+Outcome = msgspec.Struct | Awaitable[msgspec.Struct]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the daemon tells of itself in `status`; the callables are asked each time."""
+
+    pid: int
+    socket: str
+    config: str
+    sqlite: str
+    started_at_s: float
+    read_rss_bytes: Callable[[], int]
+    count_clients: Callable[[], int]
+    count_requests: Callable[[], tuple[int, int]]
+
+
+class Handlers:
+    """Carries methods out for sessions: `dispatch` is what the server calls."""
+
+    def __init__(self, house: House, search_policy: SearchPolicy, clock: Clock, threads: Executor, facts: Facts) -> None:
+        self._house = house
+        self.search_policy = search_policy
+        self._clock = clock
+        self._threads = threads
+        self._facts = facts
+        self._subscriptions = Subscriptions(house)
+        self._table: dict[str, Callable[[Session, Any], Outcome]] = {
+            "ping": self._ping,
+            "rpc.discover": lambda _session, _params: describe_methods(__version__),
+            "status": self._status,
+            "workspace.add": self._add,
+            "workspace.remove": self._remove,
+            "workspace.list": self._list_workspaces,
+            "sync": self._sync,
+            "search": self._search,
+            "get": self._get,
+            "list": self._list,
+            "problems": self._problems,
+            "subscribe": self._subscriptions.subscribe,
+            "unsubscribe": self._subscriptions.unsubscribe,
+        }
+
+    def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
+        return self._table[method](session, params)
+
+    # --- the daemon itself ---
+
+    def _ping(self, _session: Session, _params: NoParams) -> results.Pong:
+        return results.Pong(name="memsyncd", version=__version__, protocol=PROTOCOL, pid=self._facts.pid)
+
+    def _status(self, _session: Session, params: WorkspaceParams) -> results.Status:
+        facts, n_requests = self._facts, self._facts.count_requests()
+        chosen = self._all() if params.workspace is None else [self._house.find(params.workspace)]
+        return results.Status(
+            version=__version__,
+            protocol=PROTOCOL,
+            pid=facts.pid,
+            uptime_s=round(self._clock.now_s() - facts.started_at_s, 3),
+            rss_bytes=facts.read_rss_bytes(),
+            clients=facts.count_clients(),
+            requests=n_requests[0],
+            failed_requests=n_requests[1],
+            socket=facts.socket,
+            config=facts.config,
+            sqlite=facts.sqlite,
+            workspaces=[convert.to_workspace_status(w, self._house.watching.health(w)) for w in chosen],
+        )
+
+    # --- workspaces ---
+
+    def _add(self, _session: Session, params: AddParams) -> results.Workspaces:
+        if not params.path.startswith(("/", "~")):
+            raise BadRequest("the path is not absolute", hint="send the folder's absolute path")
+        added = self._house.add(params.path, name=params.name or "", include=params.include, exclude=params.exclude)
+        return results.Workspaces(workspaces=[convert.to_info(added)])
+
+    def _remove(self, _session: Session, params: RemoveParams) -> results.Workspaces:
+        workspace = self._house.find(params.workspace)
+        info = convert.to_info(workspace)
+        self._house.remove(workspace)
+        return results.Workspaces(workspaces=[info])
+
+    def _list_workspaces(self, _session: Session, _params: NoParams) -> results.Workspaces:
+        return results.Workspaces(workspaces=[convert.to_info(workspace) for workspace in self._all()])
+
+    async def _sync(self, _session: Session, params: SyncParams) -> results.SyncReport:
+        workspace = self._house.find(params.workspace)
+        rounds = self._house.rounds
+        future = rounds.rebuild(workspace) if params.rebuild else rounds.sync(workspace, is_full=params.full)
+        timeout_s = params.timeout_ms / 1000 if params.timeout_ms else SYNC_S
+        done = await _wait(asyncio.wrap_future(future), timeout_s)
+        return convert.to_report(workspace, done)
+
+    # --- recall ---
+
+    def _search(self, _session: Session, params: SearchParams) -> Outcome:
+        began_s = self._clock.now_s()
+        chosen = self._all() if params.workspace == ALL_WORKSPACES else [self._house.find(params.workspace)]
+        asked = self._read_search(params)
+        generation = max((workspace.condition.generation for workspace in chosen), default=0)
+        if params.wait == "disk" or (params.min_generation or 0) > generation:
+            return self._search_fresh(chosen, asked, params, began_s)
+        try:
+            # The time given is for SQLite alone; on the loop, running out of it is no failure yet.
+            found = recall.search(chosen, replace(asked, timeout_s=LOOP_BUDGET_S), self.search_policy)
+        except NotFresh:
+            return self._search_in_thread(chosen, asked, params, began_s)
+        except StoreCorrupt as failure:
+            self._house.rounds.report_damage(chosen, failure)
+            raise
+        return self._to_result(chosen, found, params, began_s)
+
+    async def _search_fresh(
+        self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
+    ) -> results.SearchResult:
+        timeout_s = params.timeout_ms / 1000 if params.timeout_ms else WAIT_S
+        if params.min_generation is not None:
+            await self._subscriptions.wait_for_generation(chosen, params.min_generation, timeout_s)
+        if params.wait == "disk":
+            looks = [asyncio.wrap_future(self._house.rounds.look(workspace)) for workspace in chosen]
+            left_s = timeout_s - (self._clock.now_s() - began_s)
+            seen = await _wait(asyncio.gather(*looks), left_s)
+            asked = replace(asked, hidden=frozenset().union(*(done.absent for done in seen)))
+        left_s = timeout_s - (self._clock.now_s() - began_s)
+        return await self._search_in_thread(chosen, replace(asked, timeout_s=max(0.001, left_s)), params, began_s)
+
+    async def _search_in_thread(
+        self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
+    ) -> results.SearchResult:
+        work = partial(recall.search, chosen, asked, self.search_policy)
+        found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return self._to_result(chosen, found, params, began_s)
+
+    def _read_search(self, params: SearchParams) -> recall.Asked:
+        policy, filters = self.search_policy, params.filters
+        return recall.Asked(
+            query=params.query,
+            filters=Filters(kinds=tuple(filters.kind), tags=tuple(filters.tag), paths=tuple(filters.path)),
+            limit=params.limit or policy.max_results,
+            min_score=policy.min_score if params.min_score is None else params.min_score,
+            timeout_s=params.timeout_ms / 1000 if params.timeout_ms else policy.timeout_s,
+        )
+
+    def _to_result(
+        self, chosen: Sequence[Workspace], found: recall.Found, params: SearchParams, began_s: float
+    ) -> results.SearchResult:
+        return results.SearchResult(
+            hits=[convert.to_hit(hit, is_explained=params.explain) for hit in found.hits],
+            relaxed=found.is_relaxed,
+            why_empty=found.why_empty,
+            freshness=convert.to_freshness_of(chosen),
+            took_ms=round((self._clock.now_s() - began_s) * 1000, 3),
+        )
+
+    # --- reading ---
+
+    async def _get(self, _session: Session, params: GetParams) -> results.Got:
+        workspace = self._house.find(params.workspace)
+        place = browse.Place(
+            anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line
+        )
+        read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
+        if not read.is_current:
+            # The note was saved a moment ago: its anchors and lines are known once it is indexed.
+            await _wait(asyncio.wrap_future(self._house.rounds.look(workspace)), WAIT_S)
+            read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
+        return convert.to_got(workspace, read)
+
+    async def _list(self, _session: Session, params: ListParams) -> results.Listing:
+        workspace = self._house.find(params.workspace)
+        work = partial(browse.list_notes, workspace, path=params.path, kind=params.kind, tag=params.tag)
+        notes = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        return results.Listing(
+            workspace=workspace.id,
+            notes=[convert.to_note_info(note) for note in notes],
+            freshness=convert.to_freshness_of([workspace]),
+        )
+
+    def _problems(self, _session: Session, params: WorkspaceParams) -> results.Problems:
+        chosen = self._all() if params.workspace is None else [self._house.find(params.workspace)]
+        found = [(workspace, problem) for workspace in chosen for problem in browse.find_problems(workspace)]
+        return results.Problems(problems=[convert.to_problem_info(workspace, problem) for workspace, problem in found])
+
+    def _all(self) -> list[Workspace]:
+        return sorted(self._house.workspaces.values(), key=lambda workspace: (workspace.entry.name, workspace.id))
+
+
+async def _wait(future: asyncio.Future[Any], timeout_s: float) -> Any:
+    """The future's result, or NotFresh after `timeout_s`; what it stands for goes on, for it may be shared."""
+    try:
+        return await asyncio.wait_for(asyncio.shield(future), timeout_s)
+    except TimeoutError:
+        raise NotFresh(
+            f"not fresh after {timeout_s:.1f} s: the index is still being brought up to date",
+            hint="ask with a longer timeout_ms, or without waiting; see: memsyncd status",
+        ) from None
