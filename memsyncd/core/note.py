@@ -71,7 +71,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """One link out of a section. `target` is as written; `heading` what follows a `#`; `relation` the word before a typed link."""
+    """A link out of a section. `target` is as written, `heading` what follows a `#`, `relation` the word before a typed link."""
 
     anchor: str
     line: int

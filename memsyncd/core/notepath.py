@@ -38,8 +38,7 @@ class NotePath:
 
 def parse_note_path(text: str) -> NotePath:
     """Turn text into a NotePath, or raise PathRefused saying which rule it breaks. `./` in front is forgiven."""
-    if text.startswith("./"):
-        text = text[2:]
+    text = text.removeprefix("./")
     reason = find_refusal(text)
     if reason:
         raise PathRefused(
