@@ -22,6 +22,8 @@ TRIMMED: Final = (
 MISSING_CELLS_LIMIT: Final = 0x10000
 """A table whose rows lack more cells than this ends there: markdown-it's guard against tiny texts with huge tables."""
 
+_HALF_WILD = frozenset("#*_`~+[0123456789")
+
 _INDENTED_CODE = re.compile(r" {4}| {0,3}\t")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
@@ -31,18 +33,18 @@ _QUOTE = re.compile(r" {0,3}> ?")
 _QUOTED = re.compile(r"[ \t]*> ?")
 _MARKER = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:[ \t]|$)")
 _INTERRUPTING_MARKER = re.compile(r" {0,3}(?:[-+*]|0{0,8}1[.)])[ \t]+[^ \t]")
-_ITEM = re.compile(r" {0,3}(?:([-+*])|[0-9]{1,9}([.)])) {1,4}(?=[^ \t])")
+_ITEM = re.compile(r" {0,3}(?:([-+*])|[0-9]{1,9}([.)]))(?: {1,4}(?=[^ \t])|[ \t]*$)")
 _HTML = re.compile(r" {0,3}<[/!?A-Za-z]")
 _DELIMITER = re.compile(r" {0,3}(?:[|:]|-(?![ \t]))[-|: \t]+$")
 _DELIMITER_CELL = re.compile(r":?-+:?")
 _BARE_PIPE = re.compile(r"(?<!\\)\|")
 _REFERENCE = re.compile(r" {0,3}\[[^\[\]\\]*[A-Za-z0-9][^\[\]\\]*\]:[ \t]+(?:https?://)?[A-Za-z0-9_./?#=~+,;!-]+[ \t]*$")
 _TITLE_STARTS = ('"', "'", "(")
-_DEEP = re.compile(r"(?:[ >*+\-0-9.)]{4}|[ >*+\-0-9.)]{0,3}\t){20}")
+_DEEP = re.compile(r"(?:[ \t]*(?:[->*+]|[0-9]{1,9}[.)])){16}")
 
 
 class Item(NamedTuple):
-    """A list item's first line. `kind` tells lists apart, `indent` is the column at which its content begins."""
+    """A list item's first line. `kind` tells lists apart, `indent` is the column at which its content begins, if it has any."""
 
     kind: str
     indent: int
@@ -50,8 +52,10 @@ class Item(NamedTuple):
 
 
 def is_tame(text: str) -> bool:
-    """True if a line is surely nothing but a paragraph's text, and no table's head."""
-    return bool(text) and text[0] not in WILD and "|" not in text
+    """True if a line, cut off its indent, is surely nothing but a paragraph's text: no table's head, no part of a reference."""
+    if not text or "|" in text or "]:" in text:
+        return False
+    return text[0] not in WILD or (text[0] in _HALF_WILD and not is_terminator(text))
 
 
 def is_indented_code(line: str) -> bool:
@@ -100,15 +104,17 @@ def is_marker(line: str) -> bool:
 
 
 def parse_item(line: str) -> Item | None:
-    """A list item in its plain form: text after one to four spaces, no depth to speak of."""
+    """A list item in one of its plain forms: text after one to four spaces, or nothing at all."""
     found = _ITEM.match(line)
-    if not found or is_deep(line):
+    if not found:
         return None
-    return Item(found[1] or found[2], found.end(), line[found.end() :])
+    content = line[found.end() :]
+    indent = found.end() if content else len(line.rstrip(BLANKS)) + 1
+    return Item(found[1] or found[2], indent, content)
 
 
 def is_deep(line: str) -> bool:
-    """True if the line might nest lists and quotes so deeply that a parser gives up on it."""
+    """True if the line nests so many lists and quotes that a parser takes its time, and then gives up on the whole text."""
     return _DEEP.match(line) is not None
 
 

@@ -199,6 +199,7 @@ class _Scan:
     def _scan_quote(self, at: int) -> int:
         """Lines with `>`; a plain line may follow only if all before it are one plain paragraph."""
         end, is_plain, is_empty = at, True, False
+        is_deep = rules.is_deep(self._lines[at])
         while end < self._n:
             line = self._lines[end]
             content = rules.find_quoted(line)
@@ -207,7 +208,7 @@ class _Scan:
                 is_empty = not content.strip(BLANKS)
             elif is_empty or not line.strip(BLANKS) or (not rules.is_indented_code(line) and rules.is_terminator(line)):
                 break
-            elif not (is_plain and rules.is_tame(line)):
+            elif not (is_deep or (is_plain and rules.is_tame(line))):
                 return AWKWARD
             end += 1
         self._blocks.append(Block(at, end, QUOTE))
@@ -243,22 +244,22 @@ class _Scan:
 
     def _find_item_end(self, at: int, item: rules.Item) -> int:
         """The line after an item and the blank lines that follow it."""
-        is_plain, was_blank = rules.is_tame(item.content), False
-        end = at + 1
+        end, is_plain, was_blank = at + 1, rules.is_tame(item.content), not item.content
+        if was_blank and end < self._n and not self._lines[end].strip(BLANKS):
+            return end + 1
+        is_deep = rules.is_deep(self._lines[at])
         while end < self._n:
             line = self._lines[end]
             text = line.lstrip(BLANKS)
             if not text:
                 is_plain, was_blank = False, True
             elif rules.find_indent(line) >= item.indent:
-                if rules.is_deep(line):
-                    return AWKWARD
                 is_plain, was_blank = is_plain and rules.is_tame(text), False
             elif rules.is_indented_code(line):
                 return AWKWARD
             elif was_blank or rules.is_terminator(line):
                 return end
-            elif not (is_plain and rules.is_tame(text)):
+            elif not (is_deep or (is_plain and rules.is_tame(text))):
                 return AWKWARD
             end += 1
         return end
