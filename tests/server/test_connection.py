@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from memsyncd.server.unix import Limits
+
+PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
+
+
+async def read_plainly(sock, n_bytes: int = 65536) -> bytes:
+    data = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(sock, n_bytes), 20)
+    assert data, "the connection was closed"
+    return data
+
+
+def test_a_request_byte_by_byte_is_answered(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            sock = serving.connect_plainly()
+            for byte in PING:
+                sock.send(bytes([byte]))
+                await asyncio.sleep(0)
+            assert json.loads(await read_plainly(sock))["result"]["name"] == "memsyncd"
+
+    asyncio.run(story())
+
+
+def test_ten_megabytes_without_a_newline_are_refused_and_the_next_request_is_answered(serve) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_line_bytes=100_000)) as serving:
+            client = await serving.connect()
+            client.write(b"x" * 10_000_000)
+            refusal = await client.read()
+            assert (refusal["id"], refusal["error"]["data"]["code"]) == (None, "too_large")
+            client.write(b"\n" + PING)
+            assert "result" in await client.read()
+            assert serving.server.counts.failed_requests == 1
+
+    asyncio.run(story())
+
+
+def test_a_long_line_within_the_limit_is_read(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            answer = await client.ask("search", 1, query="x" * 4_000_000, limit=0)
+            assert answer["error"]["message"].startswith("parameter `limit`")
+
+    asyncio.run(story())
+
+
+def test_a_line_that_is_not_finished_in_time_is_refused_and_the_connection_closed(serve) -> None:
+    async def story() -> None:
+        async with serve(Limits(line_timeout_s=0.05)) as serving:
+            client = await serving.connect()
+            client.write(PING + b'{"id"')
+            assert "result" in await client.read()
+            assert "not finished" in (await client.read())["error"]["message"]
+            assert await client.read_to_end() == b""
+            assert serving.dropped == ["it does not finish its line"]
+
+    asyncio.run(story())
+
+
+def test_a_client_whose_lines_are_cut_anywhere_but_finished_is_not_timed_out(serve) -> None:
+    async def story() -> None:
+        async with serve(Limits(line_timeout_s=0.2)) as serving:
+            client = await serving.connect()
+            client.write(PING[:10])
+            for _ in range(8):
+                await asyncio.sleep(0.05)
+                client.write(PING[10:] + PING[:10])
+                assert "result" in await client.read()
+            assert serving.dropped == []
+
+    asyncio.run(story())
+
+
+def test_no_timer_runs_while_nothing_is_unfinished(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            clients = [await serving.connect() for _ in range(3)]
+            for client in clients:
+                client.write(PING[:10])
+                client.write(PING[10:])
+                await client.read()
+            timers = [handle for handle in asyncio.get_running_loop()._scheduled if not handle.cancelled()]
+            assert timers == []
+
+    asyncio.run(story())
+
+
+def test_a_subscriber_that_does_not_read_is_dropped_and_others_go_on(serve, make_changed, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_write_buffer_bytes=100_000)) as serving:
+            slow, other = await serving.connect(), await serving.connect()
+            await slow.ask("subscribe")
+            slow.reader._transport.pause_reading()
+            session = serving.desk.sessions[0]
+            n_sent = 0
+            while session.notify("changed", make_changed(10_000)):
+                n_sent += 1
+                assert n_sent < 1000
+            assert serving.dropped == ["it leaves too much unread"]
+            await wait_until(lambda: serving.server.n_clients == 1)
+            assert not session.notify("changed", make_changed())
+            assert serving.desk.notified == ["closed 1"]
+            assert "result" in await other.ask("ping")
+            assert serving.server.counts.dropped == 1
+
+    asyncio.run(story())
+
+
+def test_a_client_that_asks_and_does_not_read_is_not_read_from(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_write_buffer_bytes=1_000_000)) as serving:
+            serving.desk.reply_chars = 10_000
+            sock = serving.connect_plainly()
+            sent = asyncio.create_task(asyncio.get_running_loop().sock_sendall(sock, PING * 30_000))
+            await wait_until(lambda: serving.server.counts.requests > 20)
+            await asyncio.sleep(0.2)
+            assert serving.server.counts.requests < 1000
+            assert not sent.done()
+            n_answers = 0
+            while n_answers < 30_000:
+                n_answers += (await read_plainly(sock, 1_000_000)).count(b"\n")
+            await sent
+            assert serving.dropped == []
+
+    asyncio.run(story())
+
+
+def test_a_client_that_never_reads_again_is_dropped_after_a_while(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_write_buffer_bytes=100_000, write_timeout_s=0.05)) as serving:
+            serving.desk.reply_chars = 100_000
+            sock = serving.connect_plainly()
+            sock.send(PING * 100)
+            await wait_until(lambda: serving.dropped)
+            assert serving.dropped == ["it does not read"]
+
+    asyncio.run(story())
+
+
+def test_a_reader_that_is_merely_slow_gets_everything(serve) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_write_buffer_bytes=100_000, write_timeout_s=0.4)) as serving:
+            serving.desk.reply_chars = 1_000_000
+            sock = serving.connect_plainly()
+            sock.send(PING)
+            n_bytes = 0
+            while n_bytes < 1_000_000:
+                n_bytes += len(await read_plainly(sock, 50_000))
+                await asyncio.sleep(0.04)
+            assert serving.dropped == []
+
+    asyncio.run(story())
+
+
+def test_a_client_that_says_good_bye_and_does_not_read_is_dropped_too(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(write_timeout_s=0.05)) as serving:
+            serving.desk.reply_chars = 700_000
+            sock = serving.connect_plainly()
+            sock.send(PING)
+            sock.shutdown(1)
+            await wait_until(lambda: serving.dropped or not serving.server.n_clients)
+            await wait_until(lambda: not serving.server.n_clients)
+
+    asyncio.run(story())
+
+
+def test_an_answer_over_the_limit_is_refused(serve) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_reply_bytes=5_000)) as serving:
+            client = await serving.connect()
+            serving.desk.reply_chars = 2_000
+            assert "result" in await client.ask("ping")
+            client.write([json.loads(PING)] * 4)
+            assert ["error" in answer for answer in await client.read()] == [False, False, True, True]
+            serving.desk.reply_chars = 5_000
+            assert (await client.ask("ping"))["error"]["data"]["code"] == "too_large"
+
+    asyncio.run(story())
+
+
+def test_an_answer_that_cannot_be_written_fails_its_request_alone(serve) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            serving.desk.search = answer_oddly
+            assert (await client.ask("search", 1, query="x"))["error"]["code"] == -32603
+            assert serving.errors == [("TypeError", "search")]
+            assert "result" in await client.ask("ping")
+
+    asyncio.run(story())
+
+
+async def answer_oddly(session, params) -> object:
+    return object()
+
+
+def test_no_more_run_at_once_than_allowed_and_clients_take_turns(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_running=2)) as serving:
+            greedy, modest = await serving.connect(), await serving.connect()
+            for n in range(20):
+                greedy.send("search", n, query="x")
+            await wait_until(lambda: serving.desk.started == 2)
+            modest.send("search", "m", query="x")
+            assert "result" in await modest.ask("ping")
+            order: list[object] = []
+            serving.desk.gate.set()
+            await asyncio.gather(read_ids(greedy, 20, order), read_ids(modest, 1, order))
+            assert serving.desk.most_running == 2
+            assert order.index("m") < 8
+
+    asyncio.run(story())
+
+
+async def read_ids(client, n_answers: int, order: list[object]) -> None:
+    while n_answers:
+        order.append((await client.read())["id"])
+        n_answers -= 1
+
+
+def test_methods_that_mostly_wait_take_no_place(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_running=1)) as serving:
+            client = await serving.connect()
+            for n in range(3):
+                client.send("sync", n)
+            client.send("search", 3, query="x")
+            await wait_until(lambda: serving.desk.started == 4)
+
+    asyncio.run(story())
+
+
+def test_a_client_with_too_many_unanswered_requests_waits_and_loses_none(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_pending_per_client=3, max_running=2)) as serving:
+            client, other = await serving.connect(), await serving.connect()
+            for n in range(50):
+                client.send("search", n, query="x")
+            await wait_until(lambda: serving.desk.started == 2)
+            assert "result" in await other.ask("ping")
+            assert serving.server.counts.requests == 4
+            serving.desk.gate.set()
+            assert {(await client.read())["id"] for _ in range(50)} == set(range(50))
+
+    asyncio.run(story())
+
+
+def test_five_hundred_silent_connections_keep_nobody_out(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            worker = await serving.connect()
+            assert "result" in await worker.ask("ping")
+            for _ in range(10):
+                for _ in range(50):
+                    serving.connect_plainly()
+                await asyncio.sleep(0)
+                assert "result" in await worker.ask("ping")
+            await wait_until(lambda: serving.refused)
+            assert serving.server.n_clients == 64
+            await asyncio.sleep(0.6)
+            newcomer = await serving.connect()
+            assert "result" in await newcomer.ask("ping")
+            assert "result" in await worker.ask("ping")
+            assert serving.server.n_clients == 64
+
+    asyncio.run(story())
+
+
+def test_one_client_too_many_is_told_so_and_what_to_do(serve) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_clients=2)) as serving:
+            clients = [await serving.connect() for _ in range(2)]
+            for client in clients:
+                await client.ask("ping")
+            late = await serving.connect()
+            refusal = await late.read()
+            assert refusal["error"]["data"] == {"code": "busy", "hint": "close some, or raise max_clients under [socket]"}
+            assert await late.read_to_end() == b""
+            assert serving.refused == ["too many clients"]
+            clients[0].close()
+            await asyncio.sleep(0.05)
+            assert "result" in await (await serving.connect()).ask("ping")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(("method", "is_closed"), [("ping", True), ("subscribe", False)])
+def test_an_idle_client_is_closed_if_so_configured_unless_it_listens(serve, method: str, is_closed: bool) -> None:
+    async def story() -> None:
+        async with serve(Limits(idle_timeout_s=0.05)) as serving:
+            client = await serving.connect()
+            await client.ask(method)
+            await asyncio.sleep(0.3)
+            assert serving.server.n_clients == (0 if is_closed else 1)
+
+    asyncio.run(story())

@@ -1,0 +1,272 @@
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memsyncd.errors import AlreadyRunning, BadConfig, MemsyncdError, Unsafe
+from memsyncd.server.sockets import PATH_LIMIT_BYTES, OwnedSocket, check_outside, check_path, open_socket
+
+HOLD = """
+import sys
+from memsyncd.server.sockets import open_socket
+owned = open_socket(*sys.argv[1:])
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(name="run")
+def make_run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    return folder
+
+
+@pytest.fixture(name="owned")
+def make_owned(run: Path) -> Iterator[OwnedSocket]:
+    owned = take(run)
+    yield owned
+    owned.close()
+
+
+def take(folder: Path) -> OwnedSocket:
+    return open_socket(str(folder / "s.sock"), str(folder / "memsyncd.lock"))
+
+
+def refuse(folder: Path) -> MemsyncdError:
+    with pytest.raises(MemsyncdError) as caught:
+        take(folder)
+    assert caught.value.hint
+    return caught.value
+
+
+def connect(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+
+
+def leave_stale(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(path))
+
+
+def test_the_socket_is_for_its_user_alone_in_a_folder_for_its_user_alone(tmp_path: Path) -> None:
+    umask = os.umask(0)
+    try:
+        owned = take(tmp_path / "a" / "run")
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE(os.stat(owned.path).st_mode) == 0o600
+    assert stat.S_IMODE(os.stat(tmp_path / "a" / "run").st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(tmp_path / "a" / "run" / "memsyncd.lock").st_mode) == 0o600
+    connect(Path(owned.path))
+    owned.close()
+
+
+def test_the_umask_is_left_as_it_was(owned: OwnedSocket) -> None:
+    umask = os.umask(0o022)
+    os.umask(umask)
+    assert owned.is_ours()
+    assert umask != 0o177
+
+
+def test_a_second_daemon_is_told_the_number_of_the_first(run: Path) -> None:
+    arguments = [sys.executable, "-c", HOLD, str(run / "s.sock"), str(run / "memsyncd.lock")]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == b"ready\n"
+        error = refuse(run)
+        assert isinstance(error, AlreadyRunning)
+        assert error.data == {"pid": first.pid}
+        assert str(first.pid) in error.message
+        first.kill()
+    take(run).close()
+
+
+def test_of_two_at_once_one_wins(run: Path) -> None:
+    won: list[OwnedSocket] = []
+    lost: list[AlreadyRunning] = []
+    barrier = threading.Barrier(4)
+
+    def race() -> None:
+        barrier.wait()
+        try:
+            won.append(take(run))
+        except AlreadyRunning as error:
+            lost.append(error)
+
+    threads = [threading.Thread(target=race) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(lost)) == (1, 3)
+    connect(run / "s.sock")
+    won[0].close()
+
+
+def test_a_stale_socket_is_replaced(run: Path) -> None:
+    leave_stale(run / "s.sock")
+    owned = take(run)
+    connect(run / "s.sock")
+    owned.close()
+
+
+def test_a_socket_on_which_somebody_answers_is_not_replaced_even_without_the_lock(run: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(run / "s.sock"))
+        other.listen(1)
+        before = os.stat(run / "s.sock")
+        assert isinstance(refuse(run), AlreadyRunning)
+        assert os.path.samestat(before, os.stat(run / "s.sock"))
+
+
+def test_a_lock_file_that_was_removed_does_not_let_a_second_daemon_in(run: Path, owned: OwnedSocket) -> None:
+    (run / "memsyncd.lock").unlink()
+    assert isinstance(refuse(run), AlreadyRunning)
+    assert owned.is_ours()
+
+
+def test_at_the_end_the_socket_is_gone_and_the_lock_file_stays_and_is_free(run: Path) -> None:
+    owned = take(run)
+    owned.close()
+    assert [entry.name for entry in run.iterdir()] == ["memsyncd.lock"]
+    take(run).close()
+
+
+def test_a_socket_that_another_has_put_in_its_place_is_not_removed(run: Path) -> None:
+    owned = take(run)
+    (run / "s.sock").unlink()
+    assert not owned.is_ours()
+    leave_stale(run / "s.sock")
+    assert not owned.is_ours()
+    owned.close()
+    assert (run / "s.sock").exists()
+
+
+def test_closing_twice_does_nothing_to_the_next_one(run: Path) -> None:
+    first = take(run)
+    first.close()
+    second = take(run)
+    first.close()
+    assert second.is_ours()
+    assert isinstance(refuse(run), AlreadyRunning)
+    second.close()
+
+
+def test_neither_socket_nor_lock_is_left_to_children(owned: OwnedSocket) -> None:
+    assert not os.get_inheritable(owned.sock.fileno())
+    assert not os.get_inheritable(owned._lock_fd)
+
+
+def test_a_refusal_lets_the_lock_go(run: Path) -> None:
+    (run / "s.sock").write_text("precious")
+    assert isinstance(refuse(run), Unsafe)
+    assert (run / "s.sock").read_text() == "precious"
+    (run / "s.sock").unlink()
+    take(run).close()
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
+def test_a_folder_that_others_may_write_to_is_unsafe(run: Path, mode: int) -> None:
+    run.chmod(mode)
+    error = refuse(run)
+    assert isinstance(error, Unsafe)
+    assert error.hint == f"chmod 700 {run}"
+    run.chmod(0o700)
+
+
+def test_a_folder_that_others_may_only_look_into_will_do(run: Path) -> None:
+    run.chmod(0o755)
+    take(run).close()
+
+
+def test_a_folder_that_is_a_link_is_unsafe(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(run)
+    assert isinstance(refuse(tmp_path / "link"), Unsafe)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_unsafe(run: Path) -> None:
+    os.chown(run, 65534, 65534)
+    assert "belongs to user 65534" in refuse(run).message
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a socket away")
+def test_a_socket_of_another_user_is_unsafe(run: Path) -> None:
+    leave_stale(run / "s.sock")
+    os.lchown(run / "s.sock", 65534, 65534)
+    assert "belongs to user 65534" in refuse(run).message
+
+
+def test_a_file_where_the_folder_should_be_is_unsafe(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("")
+    assert isinstance(refuse(tmp_path / "run"), Unsafe | BadConfig)
+
+
+def test_a_link_where_the_lock_should_be_is_not_followed(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("text")
+    (run / "memsyncd.lock").symlink_to(tmp_path / "precious")
+    assert isinstance(refuse(run), Unsafe)
+    assert (tmp_path / "precious").read_text() == "text"
+
+
+def test_a_fifo_where_the_lock_should_be_does_not_hang(run: Path) -> None:
+    os.mkfifo(run / "memsyncd.lock")
+    assert isinstance(refuse(run), Unsafe)
+
+
+def test_a_link_where_the_socket_should_be_is_unsafe(run: Path, tmp_path: Path) -> None:
+    (run / "s.sock").symlink_to(tmp_path / "elsewhere")
+    assert isinstance(refuse(run), Unsafe)
+
+
+@pytest.mark.parametrize("path", ["", "s.sock", "/tmp/\0", "/tmp/folder/", "/" + "x" * 107, "/" + "ü" * 54])
+def test_a_path_that_no_socket_can_have_is_bad_configuration(path: str) -> None:
+    with pytest.raises(BadConfig) as caught:
+        check_path(path, limit_bytes=107)
+    assert "MEMSYNCD_SOCKET" in caught.value.hint
+
+
+def test_the_longest_path_that_a_socket_can_have_works(tmp_path: Path) -> None:
+    name = "x" * (100 - len(os.fsencode(tmp_path)))
+    if len(name) < 2:
+        pytest.skip("the temporary folder's own path is too long")
+    check_path("/" + "x" * 106, limit_bytes=107)
+    check_path("/" + "x" * 102, limit_bytes=103)
+    owned = open_socket(str(tmp_path / name), str(tmp_path / "lock"))
+    connect(Path(owned.path))
+    owned.close()
+
+
+def test_the_limit_of_the_path_is_the_systems(tmp_path: Path) -> None:
+    longest = "/tmp/" + "x" * (PATH_LIMIT_BYTES - 5)
+    with socket.socket(socket.AF_UNIX) as sock:
+        with pytest.raises(OSError, match="too long"):
+            sock.connect(longest + "x")
+        with pytest.raises(FileNotFoundError):
+            sock.connect(longest)
+
+
+def test_a_folder_that_cannot_be_made_is_bad_configuration(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert isinstance(refuse(tmp_path / "file" / "run"), BadConfig)
+
+
+def test_a_socket_inside_a_workspace_is_bad_configuration(tmp_path: Path) -> None:
+    root = tmp_path / "project"
+    (root / "run").mkdir(parents=True)
+    (tmp_path / "way-in").symlink_to(root)
+    for path in [root / "s", root / "run" / "s", tmp_path / "way-in" / "run" / "s"]:
+        with pytest.raises(BadConfig):
+            check_outside(str(path), [str(tmp_path / "other"), str(root)])
+    check_outside(str(tmp_path / "project-2" / "s"), [str(root)])
+    check_outside(str(tmp_path / "s"), [str(root)])
