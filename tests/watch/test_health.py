@@ -1,0 +1,35 @@
+"""Can a workspace's events be relied on, and if not, why?"""
+
+from __future__ import annotations
+
+import errno
+
+from memsyncd.watch.health import MissedRow, describe_health
+
+
+def test_with_nothing_known_against_them_events_are_relied_on() -> None:
+    health = describe_health(observer="LinuxObserver", trouble=(), unwatched={}, missed=MissedRow())
+    assert (health.mode, health.reasons) == ("events", ())
+
+
+def test_each_kind_of_limit_is_named_once_with_what_to_do_and_how_many_folders() -> None:
+    unwatched = {"/a": errno.ENOSPC, "/b": errno.ENOSPC, "/c": errno.EACCES, "/d": errno.EIO}
+    health = describe_health(observer="LinuxObserver", trouble=(), unwatched=unwatched, missed=MissedRow())
+    assert health.mode == "timed"
+    assert health.reasons == (
+        "input/output error (1 folder not watched)",
+        "inotify watch limit reached: raise it with `sudo sysctl fs.inotify.max_user_watches=1048576` (2 folders not watched)",
+        "permission denied (1 folder not watched)",
+    )
+
+
+def test_an_observer_that_only_polls_is_named() -> None:
+    health = describe_health(observer="PollingObserver", trouble=(), unwatched={}, missed=MissedRow())
+    assert health.mode == "timed"
+    assert "by the clock" in health.reasons[0]
+
+
+def test_trouble_comes_first() -> None:
+    health = describe_health(observer="none", trouble=("nothing listens",), unwatched={"/a": errno.ENOSPC}, missed=MissedRow(6))
+    assert health.reasons[0] == "nothing listens"
+    assert len(health.reasons) == 3
