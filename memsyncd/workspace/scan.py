@@ -12,6 +12,7 @@ import stat as modes
 from collections.abc import Collection
 
 from memsyncd.core.changes.snapshot import RootState, Snapshot
+from memsyncd.core.notepath import find_refusal
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.walk import Walk
 
@@ -22,19 +23,20 @@ def scan(scope: Scope, only: Collection[str] | None = None) -> Snapshot:
     """Look at the whole workspace, or at the paths in `only` (relative to the root) and what lies beneath them.
 
     Never raises for what stands on the disk. Where a link lies among `only` the whole workspace is scanned, since what one link
-    brings in depends on the others; the snapshot's `only` says what was scanned.
+    brings in depends on the others: the snapshot's `only` says what was scanned. Paths that can name no note are left out of it.
     """
+    wanted = None if only is None else frozenset(path for path in only if not path or not find_refusal(path))
     before = look_at_root(scope.root)
     for _ in range(N_ATTEMPTS):
         if before[0] != "present":
             break
-        snapshot = _scan_once(scope, before[1], None if only is None else frozenset(only))
+        snapshot = _scan_once(scope, before[1], wanted)
         after = look_at_root(scope.root)
         if after == before:
             return snapshot
         before = after
     state: RootState = "unreadable" if before[0] == "present" else before[0]
-    return Snapshot(root_state=state, files={})
+    return Snapshot(root_state=state, files={}, only=wanted)
 
 
 def look_at_root(root: str) -> tuple[RootState, tuple[int, int] | None]:

@@ -270,6 +270,10 @@ def test_a_restricted_scan_does_not_look_deeper_than_the_glob(root: Path) -> Non
     assert not look(root, ["docs/b", "docs/b/c.md"], include=("docs/*.md",)).files
 
 
+def test_paths_that_can_name_no_note_are_left_out_of_what_was_asked(root: Path) -> None:
+    assert look(root, ["\udcff.md", ".git/index", "../x", ".memories/a.md"]).only == frozenset({".memories/a.md"})
+
+
 def test_asking_for_the_root_is_asking_for_everything(root: Path) -> None:
     write(root, "MEMORY.md")
     write(root, ".memories/a.md")
