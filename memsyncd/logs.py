@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import structlog
 from structlog.stdlib import BoundLogger
@@ -123,6 +124,14 @@ class Key(StrEnum):
     """Not shown itself: asks for `exception`, the traceback."""
 
 
+class LineStream(Protocol):
+    """Where lines go: `sys.stderr`, a file, or a screen that keeps its progress line below them."""
+
+    def write(self, text: str, /) -> object: ...
+
+    def flush(self) -> object: ...
+
+
 def get_log(room: str) -> BoundLogger:
     """The log of one room (`watch`, `server`, …): `log.info(Event.SYNC_DONE, workspace=…, duration_ms=…)`."""
     log: BoundLogger = structlog.get_logger(f"{ROOT}.{room}")
@@ -133,10 +142,10 @@ def set_up_logs(
     *,
     level: Literal["debug", "info", "warning", "error"],
     format: Literal["auto", "json", "console"],  # noqa: A002 - the key's name in the configuration
-    stream: TextIO | None,
+    stream: LineStream | None,
     is_terminal: bool,
 ) -> LineHandler:
-    """Send everything to `stream`, from now on and in this form; a later call replaces an earlier one.
+    """Send everything to `stream` (None: stderr), from now on and in this form; a later call replaces an earlier one.
 
     Libraries are heard from warnings up, whatever the level: watchdog's debug lines would outnumber ours a thousand to one.
     """
@@ -159,11 +168,11 @@ def set_up_logs(
     return handler
 
 
-class LineHandler(logging.StreamHandler[TextIO]):
+class LineHandler(logging.StreamHandler[LineStream]):
     """Writes lines, and loses them quietly when the stream is gone: `n_lost_lines` counts them."""
 
-    def __init__(self, stream: TextIO | None) -> None:
-        super().__init__(stream)
+    def __init__(self, stream: LineStream | None) -> None:
+        super().__init__(sys.stderr if stream is None else stream)
         self.n_lost_lines = 0
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging's name and signature
