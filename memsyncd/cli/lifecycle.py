@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import memsyncd
 from memsyncd.cli.background import LOG_LINES_SHOWN, Spawned, spawn_daemon, wait_until_gone
 from memsyncd.cli.grammar import Argument, Command, Option

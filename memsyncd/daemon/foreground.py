@@ -21,7 +21,7 @@ BAR_CELLS = 24
 CLEAR = "\r\x1b[2K"
 
 
-class Screen(io.TextIOBase):
+class Screen(io.StringIO):
     """Writes to a terminal above a progress line. What cannot be written is lost, never raised."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -106,4 +106,4 @@ class Foreground:
 
 def _home_short(path: str) -> str:
     home = os.path.expanduser("~")
-    return f"~{path[len(home):]}" if path.startswith(f"{home}/") else path
+    return f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path

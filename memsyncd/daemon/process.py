@@ -178,5 +178,3 @@ def _read_asleep_s() -> float:
     """How long the machine has slept since it booted; 0 where the system has no clock that goes on."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return 0.0 if boot is None else time.clock_gettime(boot) - time.monotonic()
-
-

@@ -51,8 +51,6 @@ def to_entries(config: Config, registry: Registry) -> list[Entry]:
     """The configured workspaces. Raises BadRequest for globs that cannot be."""
     entries = []
     for row in config.workspace:
-        entry = registry.make_entry(
-            row.path, name=row.name, include=row.include, exclude=row.exclude, links=row.allow_links_to
-        )
+        entry = registry.make_entry(row.path, name=row.name, include=row.include, exclude=row.exclude, links=row.allow_links_to)
         entries.append(dataclasses.replace(entry, source="config"))
     return entries

@@ -42,9 +42,15 @@ class House:
         self._clock = clock
         self._lane = Lane("memsyncd-index")
         self._listeners: list[OnSynced] = []
-        self.rounds = Rounds(lane=self._lane, policy=policy, clock=clock, on_synced=self._synced, on_folders=self._follow)
+        self.rounds = Rounds(
+            lane=self._lane,
+            policy=policy,
+            clock=clock,
+            on_synced=self._synced,
+            on_folders=self._follow,
+            on_reconciled=self._reconciled,
+        )
         self.watching = Watching(self.rounds, clock)
-        self.rounds.on_reconciled = self.watching.note_reconciled  # type: ignore[method-assign]
         self.workspaces: dict[str, Workspace] = {}
         self._reconcile: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
@@ -133,6 +139,9 @@ class House:
 
     def _follow(self, workspace: Workspace) -> None:
         self.watching.follow(workspace)
+
+    def _reconciled(self, workspace: Workspace, has_missed: bool) -> None:
+        self.watching.note_reconciled(workspace, has_missed)
 
     def _synced(self, workspace: Workspace, done: SyncDone) -> None:
         for listener in self._listeners:

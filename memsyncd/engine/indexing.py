@@ -1,8 +1,8 @@
 """How is a workspace's index opened, rebuilt, tidied and given up?
 
-Jobs for the lane. An index that will not do is rebuilt in a file beside it while the old one, if it opens, goes on answering, and
-swapped in by a rename. What a person deleted or replaced is rebuilt at once; damage that comes back while running, at most once in
-ten minutes; a full disk is waited for and never a reason to rebuild.
+Jobs for the lane. An index that will not do is rebuilt in a file beside it while the old one, if it opens, goes on answering,
+and swapped in by a rename. What a person deleted or replaced is rebuilt at once; damage that comes back while running, at most
+once in ten minutes; a full disk is waited for and never a reason to rebuild.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RECORDS_FAULT = "records"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What opening found: `is_new` if there was nothing, `rebuild_reason` if what was there will not do, `set_aside` a damaged file."""
+    """What opening found: nothing (`is_new`), something that will not do (`rebuild_reason`), damaged records (`set_aside`)."""
 
     is_new: bool = False
     rebuild_reason: str = ""
@@ -66,7 +66,9 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
     try:
         done = yield from sync_workspace(workspace, policy, clock, SyncRequest(is_full=True, index=fresh))
         if done.root_state != "present":
-            raise NotFresh("the workspace's folder is missing: its index is kept", hint="bring the folder back, or remove the workspace")
+            raise NotFresh(
+                "the workspace's folder is missing: its index is kept", hint="bring the folder back, or remove the workspace"
+            )
         while fresh.tidy():
             yield
     except BaseException:
@@ -102,9 +104,8 @@ def tidy_workspace(workspace: Workspace) -> Steps[None]:
 
 def close_workspace(workspace: Workspace) -> Steps[None]:
     """Close both databases."""
-    workspace.close()
-    return
     yield
+    workspace.close()
 
 
 def find_index_trouble(workspace: Workspace) -> str:

@@ -49,7 +49,7 @@ class Lane:
         return job.done
 
     def stop(self, timeout_s: float) -> bool:
-        """Refuse new jobs, end the running one at its next step, fail those that wait. False if the thread did not end in time."""
+        """Refuse new jobs, end the running one at its next step, fail those that wait. False if the thread goes on."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify()

@@ -83,18 +83,14 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
     return Found(hits=tuple(hits), is_relaxed=is_relaxed, why_empty=None if hits else "; ".join(dict.fromkeys(reasons)))
 
 
-def _search_one(
-    workspace: Workspace, query: Query, match: str, asked: Asked, policy: SearchPolicy
-) -> tuple[list[Hit], str]:
+def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, policy: SearchPolicy) -> tuple[list[Hit], str]:
     readers = workspace.readers
     if readers is None:
         raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
     with readers.lend(asked.timeout_s) as reader:
         candidates = find_candidates(reader, match, asked.filters, limit=max(N_CANDIDATES, asked.limit))
         visible = [candidate for candidate in candidates if candidate.path not in asked.hidden]
-        passages = rank_passages(
-            visible, limit=asked.limit, passage_tokens=policy.passage_tokens, min_score=asked.min_score
-        )
+        passages = rank_passages(visible, limit=asked.limit, passage_tokens=policy.passage_tokens, min_score=asked.min_score)
         if not passages:
             return [], _explain_nothing(reader, workspace, match, asked, n_candidates=len(visible))
         return _read_hits(reader, workspace, query, passages), ""

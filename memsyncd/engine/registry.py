@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspaces import Entry
@@ -43,7 +44,12 @@ class Registry:
         """An entry for the folder at `path`, whether it stands there or not. Raises BadRequest for globs that cannot be."""
         root = name_root(os.path.expanduser(path), name=name)
         entry = Entry(
-            id=root.id, name=root.name, root=root.path, include=tuple(include), exclude=tuple(exclude), allow_links_to=tuple(links)
+            id=root.id,
+            name=root.name,
+            root=root.path,
+            include=tuple(include),
+            exclude=tuple(exclude),
+            allow_links_to=tuple(links),
         )
         Includes.parse(entry.include)
         try:
@@ -61,10 +67,7 @@ class Registry:
         if refusal is not None:
             raise refusal
         known = self._find_same_folder(entry.root)
-        if known is not None:
-            entry = self._merge(known, entry)
-        else:
-            entry = replace(entry, name=self._free_name(entry.name))
+        entry = replace(entry, name=self._free_name(entry.name)) if known is None else self._merge(known, entry)
         if any(other.name == entry.name and other.id != entry.id for other in self.entries.values()):
             raise Conflict(f"another workspace is called {entry.name}", hint="give another name with --name")
         self.entries[entry.id] = entry
@@ -132,7 +135,7 @@ class Registry:
     def _read_file(self) -> tuple[list[Entry], str]:
         try:
             rows = json.loads(self._file.read_text(encoding="utf-8"))["workspaces"]
-            return [Entry(source="added", **{key: _freeze(value) for key, value in row.items()}) for row in rows], ""
+            return [_read_row(row) for row in rows], ""
         except FileNotFoundError:
             return [], ""
         except (OSError, ValueError, TypeError, KeyError) as error:
@@ -156,5 +159,12 @@ class Registry:
         fresh.replace(self._file)
 
 
-def _freeze(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+def _read_row(row: dict[str, Any]) -> Entry:
+    return Entry(
+        id=str(row["id"]),
+        name=str(row["name"]),
+        root=str(row["root"]),
+        include=tuple(map(str, row["include"])),
+        exclude=tuple(map(str, row["exclude"])),
+        source="added",
+    )

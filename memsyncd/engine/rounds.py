@@ -1,22 +1,22 @@
 """When is each workspace looked at, and what follows from what was seen?
 
-Events are doorbells: they say which paths are dirty, the debouncer when to look, the sync what is so. Besides there is a full look
-at the start, at every doubt about the watcher, when somebody asks, and every `reconcile_s`. All of this runs on the event loop;
-the work itself on the lane. Nothing wakes up but the reconcile and what an event or a request has set going.
+Doorbells say which paths are dirty and when to look, a sync what is so. Besides there is a full look at the start, at every
+doubt about the watcher, when somebody asks, and every `reconcile_s`. All of this runs on the event loop; the work itself on the
+lane. Nothing wakes up but the reconcile and what an event or a request has set going.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer
+from memsyncd.core.changes.debounce import DebouncePolicy, Settled
 from memsyncd.core.changes.watchplan import is_relevant
+from memsyncd.engine.doorbells import Doorbells
 from memsyncd.engine.indexing import (
     INDEX_FAULT,
     Opened,
@@ -40,8 +40,6 @@ SYNC_FAULT, FULL_FAULT = "sync", "disk_full"
 
 log = get_log("engine")
 
-EventHeard = tuple[str, str, bool, bool]
-
 
 class Rounds:
     """Looks after workspaces on the running loop. `on_synced(workspace, done)` is called on the loop after every sync."""
@@ -54,34 +52,35 @@ class Rounds:
         clock: Clock,
         on_synced: Callable[[Workspace, SyncDone], None],
         on_folders: Callable[[Workspace], None],
+        on_reconciled: Callable[[Workspace, bool], None],
     ) -> None:
-        """`on_folders(workspace)` is called when folders may have come or gone, so that other ones should be watched."""
+        """`on_folders(workspace)` is called when folders may have come or gone, so that other ones should be watched.
+
+        `on_reconciled(workspace, has_missed)` tells whether a timed look found a change that no event had announced.
+        """
         self._loop = asyncio.get_running_loop()
         self._lane = lane
         self.policy = policy
         self._clock = clock
         self._on_synced = on_synced
         self._on_folders = on_folders
+        self._on_reconciled = on_reconciled
         self._workspaces: dict[str, Workspace] = {}
-        self._debouncer: Debouncer[str] = Debouncer(DebouncePolicy(policy.quiet_s, policy.max_wait_s))
-        self._heard: deque[EventHeard] = deque()
-        self._timer: asyncio.TimerHandle | None = None
+        self._doorbells = Doorbells(DebouncePolicy(policy.quiet_s, policy.max_wait_s), clock, self._settled)
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._looks: dict[str, Future[SyncDone]] = {}
-        self._rung: dict[str, set[str]] = {}
 
     # --- what comes and goes ---
 
     def add(self, workspace: Workspace) -> None:
         """Open a workspace's databases and, if syncing is on, look at everything."""
         self._workspaces[workspace.id] = workspace
-        self._rung[workspace.id] = set()
         self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)
 
     def forget(self, workspace: Workspace) -> None:
         """Look at it no more; what runs for it ends by itself."""
         self._workspaces.pop(workspace.id, None)
-        self._debouncer.drop(workspace.id)
+        self._doorbells.forget(workspace.id)
         self._looks.pop(workspace.id, None)
         for key in [key for key in self._timers if key[0] == workspace.id]:
             self._timers.pop(key).cancel()
@@ -89,55 +88,29 @@ class Rounds:
     def set_policy(self, policy: SyncPolicy) -> None:
         """Go on by another policy; what is pending is looked at in full."""
         self.policy = policy
-        self._debouncer = Debouncer(DebouncePolicy(policy.quiet_s, policy.max_wait_s))
+        self._doorbells.set_policy(DebouncePolicy(policy.quiet_s, policy.max_wait_s))
         self.ring_all()
 
-    # --- doorbells ---
-
-    def hear(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:  # noqa: FBT001 - watch's callback
+    def hear(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:
         """An event, on any thread."""
         workspace = self._workspaces.get(workspace_id)
         if workspace is None or not (self.policy.is_enabled and self.policy.is_on_change):
             return
-        if not is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=workspace.scope.exclude):
-            return
-        self._heard.append((workspace_id, path, is_finished, is_folder))
-        if len(self._heard) == 1:
-            self._call_soon(self._take_heard)
+        if is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=workspace.scope.exclude):
+            self._doorbells.ring(workspace_id, path, is_finished=is_finished, is_folder=is_folder)
 
     def ring_all(self) -> None:
         """Look at everything, now; on the loop."""
         if self.policy.is_enabled:
-            for workspace in self._workspaces.values():
-                self._debouncer.push_all(workspace.id, self._clock.now_s())
-            self._arm()
+            self._doorbells.ring_all(self._workspaces)
 
-    def _take_heard(self) -> None:
-        now_s = self._clock.now_s()
-        while self._heard:
-            workspace_id, path, is_finished, is_folder = self._heard.popleft()
-            if workspace_id in self._workspaces:
-                self._rung[workspace_id].add(path)
-                self._debouncer.push(workspace_id, path, now_s, is_finished=is_finished, is_folder=is_folder)
-        self._look_at_due()
-
-    def _look_at_due(self) -> None:
-        for settled in self._debouncer.pop_settled(self._clock.now_s()):
-            workspace = self._workspaces.get(settled.key)
-            if workspace is None:
-                continue
-            if settled.is_wide:
-                self._on_folders(workspace)
-            self._sync(workspace, only=None if settled.is_wide else settled.paths)
-        self._arm()
-
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        deadline_s = self._debouncer.next_deadline_s()
-        if deadline_s is not None:
-            self._timer = self._loop.call_later(max(0.0, deadline_s - self._clock.now_s()), self._look_at_due)
+    def _settled(self, settled: Settled[str]) -> None:
+        workspace = self._workspaces.get(settled.key)
+        if workspace is None:
+            return
+        if settled.is_wide:
+            self._on_folders(workspace)
+        self._sync(workspace, only=None if settled.is_wide else settled.paths)
 
     # --- looks that somebody asks for ---
 
@@ -192,7 +165,12 @@ class Rounds:
         return self._submit(workspace, steps, done, is_urgent=is_urgent or only is not None)
 
     def _submit(
-        self, workspace: Workspace, steps: Callable[[], Any], on_done: Callable[[Workspace, Any], None], *, is_urgent: bool = False
+        self,
+        workspace: Workspace,
+        steps: Callable[[], Any],
+        on_done: Callable[[Workspace, Any], None],
+        *,
+        is_urgent: bool = False,
     ) -> Future[Any]:
         future = self._lane.submit(workspace.id, steps, is_urgent=is_urgent)
         future.add_done_callback(lambda done: self._call_soon(self._ended, workspace, on_done, done))
@@ -243,7 +221,7 @@ class Rounds:
         if on_done is not None:
             on_done(workspace, done)
         if request.only is None:
-            self._rung[workspace.id].clear()
+            self._doorbells.forget_rung(workspace.id)
         self._on_synced(workspace, done)
 
     def _rebuilt(self, request: SyncRequest, workspace: Workspace, done: SyncDone) -> None:
@@ -257,16 +235,12 @@ class Rounds:
         if trouble:
             log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=trouble)
             self.rebuild(workspace)
-        rung = self._rung[workspace.id]
-        unannounced = [path for path in done.changed if not _is_announced(path, rung)]
+        unannounced = self._doorbells.find_unannounced(workspace.id, done.changed)
         if unannounced and self.policy.is_on_change:
             n_missed = workspace.condition.n_missed_events + len(unannounced)
             workspace.condition = replace(workspace.condition, n_missed_events=n_missed)
             log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
-        self.on_reconciled(workspace, bool(unannounced))
-
-    def on_reconciled(self, workspace: Workspace, has_missed: bool) -> None:  # noqa: FBT001 - replaced by the owner
-        """Replaced by whoever supervises the watcher: was a change found that no event had announced?"""
+        self._on_reconciled(workspace, bool(unannounced))
 
     def _look_again(self, workspace: Workspace, done: SyncDone) -> None:
         """Notes within their grace, or still growing, are looked at once more by themselves."""
@@ -308,15 +282,6 @@ class Rounds:
             reason = failure.message if isinstance(failure, MemsyncdError) else type(failure).__name__
             workspace.set_fault(SYNC_FAULT, f"the last sync failed: {reason}")
             log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=reason, exc_info=failure)
-
-
-def _is_announced(path: str, rung: set[str]) -> bool:
-    """True if an event named the path or a folder above it (an empty one is the root)."""
-    while path not in rung:
-        if not path:
-            return False
-        path = path.rpartition("/")[0]
-    return True
 
 
 def _describe(done: SyncDone) -> Mapping[str, Any]:

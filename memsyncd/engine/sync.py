@@ -98,7 +98,9 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     for batch in _read_batches(workspace, suspects.to_read, clock, done):
         # The batch before is written only now: what a settle changes last goes into the transaction with what it drops.
         _write(workspace, index, updates, done)
-        changes = plan_changes(recorded, {file.path.text: file.record for file in batch}, missing, now_s=0.0, grace_s=float("inf"))
+        changes = plan_changes(
+            recorded, {file.path.text: file.record for file in batch}, missing, now_s=0.0, grace_s=float("inf")
+        )
         missing = _without(missing, {old for old, _ in changes.moved})
         _record_moves(workspace, changes, batch, done)
         for update in _find_updates(batch, changes, policy, done):

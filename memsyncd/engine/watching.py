@@ -67,7 +67,7 @@ class Watching:
         if self.is_on:
             self._run(self._check, self._checked)
 
-    def note_reconciled(self, workspace: Workspace, has_missed: bool) -> None:  # noqa: FBT001 - a callback of rounds
+    def note_reconciled(self, workspace: Workspace, has_missed: bool) -> None:
         """A timed look is over: changes that no event announced, three times in a row, mean a new watcher."""
         if self.is_on:
             self._run(partial(self.watcher.note_scan, workspace.id, has_missed=has_missed), self._noted)
@@ -133,7 +133,7 @@ class Watching:
             self._run(self._rebuild, self._rebuilt)
         self._say_health()
 
-    def _noted(self, is_rebuild_wanted: bool) -> None:  # noqa: FBT001 - a thread's result
+    def _noted(self, is_rebuild_wanted: bool) -> None:
         if is_rebuild_wanted:
             self._run(self._rebuild, self._rebuilt)
 

@@ -206,9 +206,7 @@ class Handlers:
 
     async def _get(self, _session: Session, params: GetParams) -> results.Got:
         workspace = self._house.find(params.workspace)
-        place = browse.Place(
-            anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line
-        )
+        place = browse.Place(anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line)
         read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
         if not read.is_current:
             # The note was saved a moment ago: its anchors and lines are known once it is indexed.

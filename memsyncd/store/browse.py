@@ -48,9 +48,8 @@ class StoredNote:
 
 def read_notes(reader: Reader, *, path: str | None, kind: str | None, tag: str | None) -> list[StoredNote]:
     """Notes in order of path; `path` is a path, a folder or a glob; with `kind` or `tag` only sections that have it."""
-    where, bindings = "", ()
-    if path is not None:
-        where, bindings = " WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(find_files(reader, [path])),)
+    where = "" if path is None else " WHERE id IN (SELECT value FROM json_each(?))"
+    bindings = () if path is None else (json.dumps(find_files(reader, [path])),)
     sections = _read_sections(reader, kind, tag)
     is_filtered = kind is not None or tag is not None
     notes = []

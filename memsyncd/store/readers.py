@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import apsw
@@ -34,7 +34,9 @@ class Reader:
     def tokenize(self, text: str) -> list[tuple[int, int, str]]:
         """(start, end, word) of each word as the index knows it; start and end in bytes of the text's UTF-8."""
         data = text.encode("utf-8", "replace")
-        found = self._tokenize(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=True, include_colocated=False)
+        found: Iterable[Any] = self._tokenize(
+            data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=True, include_colocated=False
+        )
         return [(start, end, word) for start, end, word in found]
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import apsw
 
@@ -84,7 +85,7 @@ class Records:
 
     def find_moves(self, new_path: str) -> list[Move]:
         """Moves that ended at `new_path`, newest first."""
-        rows = self._writer.execute(
+        rows: list[Any] = self._writer.execute(
             "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC", (new_path,)
         ).fetchall()
         return [Move(old_path=row[0], new_path=row[1], digest=row[2], seen_at_s=row[3]) for row in rows]

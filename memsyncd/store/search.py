@@ -76,7 +76,9 @@ def find_candidates(reader: Reader, match: str, filters: Filters, *, limit: int)
     statement = _MATCHES.format(allowed=f"AND rowid IN ({allowed})" if allowed else "")
     costs = dict(reader.rows(statement, {"match": match, "limit": limit, **bindings}))
     return [
-        Candidate(chunk=row[0], file=row[1], section=row[2], path=row[3], span=Span(row[4], row[5]), n_tokens=row[6], cost=costs[row[0]])
+        Candidate(
+            chunk=row[0], file=row[1], section=row[2], path=row[3], span=Span(row[4], row[5]), n_tokens=row[6], cost=costs[row[0]]
+        )
         for row in reader.rows(_PLACES, (json.dumps(list(costs)),))
     ]
 

@@ -36,7 +36,9 @@ def plan_rewrite(standing: Iterable[Standing], wanted: Sequence[tuple[Hashable, 
         waiting[row.content].append(row)
     for rows in waiting.values():
         rows.reverse()
-    kept, shifted, inserted = [], [], []
+    kept: list[tuple[int, int]] = []
+    shifted: list[tuple[int, int]] = []
+    inserted: list[int] = []
     for index, (content, place) in enumerate(wanted):
         if not waiting.get(content):
             inserted.append(index)
