@@ -104,9 +104,13 @@ def _say_error(terminal: Terminal, message: str, hint: str) -> None:
 def _say_internal(terminal: Terminal, error: Exception) -> int:
     if os.environ.get("MEMSYNCD_TRACEBACK"):
         raise error
-    message = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-    hint = "" if isinstance(error, OSError) else "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
-    _say_error(terminal, message, hint)
+    if isinstance(error, OSError):
+        # Most likely it is stdout that cannot be written.
+        _say_error(terminal, str(error), "")
+        _leave_quietly()
+    else:
+        hint = "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
+        _say_error(terminal, f"{type(error).__name__}: {error}", hint)
     return EXIT_INTERNAL
 
 
@@ -118,7 +122,7 @@ def _forgive(stream: TextIO) -> TextIO:
 
 
 def _leave_quietly() -> None:
-    # Python flushes stdout once more at exit and would complain of the closed pipe then.
+    # Python flushes stdout once more at exit and would complain of the closed pipe or full disk then.
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError:

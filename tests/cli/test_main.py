@@ -1,0 +1,297 @@
+"""The program as a process, without a daemon: exit statuses, streams and what is imported."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import memsyncd
+
+PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1", "COLUMNS": "80"}
+
+
+def call(env: dict[str, str], *words: str, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "memsyncd", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **more)  # type: ignore[call-overload,no-any-return]
+
+
+def test_without_words_it_says_what_there_is(env: dict[str, str]) -> None:
+    found = call(env)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "search      find passages" in found.stdout
+    assert call(env, "--help").stdout == call(env, "help").stdout == found.stdout
+
+
+def test_the_version_is_said(env: dict[str, str]) -> None:
+    assert call(env, "--version").stdout == f"memsyncd {memsyncd.__version__}\n"
+
+
+def test_help_of_a_command_comes_both_ways(env: dict[str, str]) -> None:
+    found = call(env, "search", "--help")
+    assert found.returncode == 0
+    assert found.stdout == call(env, "help", "search").stdout
+
+
+def test_an_unknown_command_is_a_usage_error_with_the_nearest(env: dict[str, str]) -> None:
+    found = call(env, "serach", "x")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr == "memsyncd: no such command: serach\n  → did you mean `memsyncd search`?\n"
+
+
+def test_a_usage_error_leaves_with_two(env: dict[str, str]) -> None:
+    found = call(env, "search")
+    assert (found.returncode, found.stderr) == (2, "memsyncd: search: QUERY is missing\n  → see `memsyncd search --help`\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["search", "x"], ["status"], ["list"], ["sync"], ["get", "a.md"], ["watch"], ["problems"], ["add", "/"], ["remove", "x"]],
+)
+def test_without_a_daemon_every_question_leaves_with_three_and_says_how_to_start_one(
+    env: dict[str, str], words: list[str], tmp_path: Path
+) -> None:
+    words = [str(tmp_path / "notes") if word == "/" else word for word in words]
+    (tmp_path / "notes").mkdir()
+    found = call(env, *words)
+    assert (found.returncode, found.stdout) == (3, "")
+    assert found.stderr.endswith("  → start it with `memsyncd start`\n")
+
+
+def test_stopping_what_does_not_run_is_fine(env: dict[str, str]) -> None:
+    found = call(env, "stop")
+    assert (found.returncode, found.stderr) == (0, "no daemon runs; nothing to stop\n")
+
+
+def test_a_variable_that_cannot_be_is_bad_configuration(env: dict[str, str]) -> None:
+    found = call(env | {"MEMSYNCD_SOCKET": "m.sock"}, "status")
+    assert found.returncode == 78
+    assert "MEMSYNCD_SOCKET" in found.stderr
+
+
+def test_control_characters_in_arguments_do_not_reach_the_terminal(env: dict[str, str]) -> None:
+    found = call(env, "se\x1b[2Jarch\r")
+    assert "\x1b" not in found.stderr
+    assert "\r" not in found.stderr
+
+
+def test_arguments_that_are_not_utf8_are_answered_all_the_same(env: dict[str, str]) -> None:
+    found = subprocess.run([sys.executable, "-m", "memsyncd", b"\xff\xfe"], env=env, capture_output=True, check=False)
+    assert found.returncode == 2
+    assert b"no such command" in found.stderr
+
+
+def test_a_locale_that_cannot_write_arrows_still_gets_its_answer(env: dict[str, str]) -> None:
+    found = call(env | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}, "help")
+    assert found.returncode == 0
+    assert "COMMAND ?" in found.stdout
+
+
+def test_colour_can_be_forced_and_forbidden(env: dict[str, str]) -> None:
+    assert "\x1b[1m" in call(env | {"FORCE_COLOR": "1"}, "help").stdout
+    assert "\x1b" not in call(env | {"FORCE_COLOR": "1", "NO_COLOR": "1"}, "help").stdout
+    assert "\x1b" not in call(env, "help").stdout
+
+
+def test_a_closed_pipe_ends_it_quietly(env: dict[str, str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as closed:
+        found = subprocess.run(
+            [sys.executable, "-m", "memsyncd", "help"], env=env, stdout=closed, stderr=subprocess.PIPE, check=False
+        )
+    assert (found.returncode, found.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_full_disk_is_told_and_not_taken_for_success(env: dict[str, str]) -> None:
+    with open("/dev/full", "wb") as full:
+        found = subprocess.run(
+            [sys.executable, "-m", "memsyncd", "help"], env=env, stdout=full, stderr=subprocess.PIPE, check=False
+        )
+    assert found.returncode == 70
+    assert found.stderr.startswith(b"memsyncd: [Errno 28] No space left on device")
+    assert b"Traceback" not in found.stderr
+
+
+def test_on_a_terminal_errors_are_coloured(env: dict[str, str]) -> None:
+    leader, follower = pty.openpty()
+    with open(leader, "rb", buffering=0) as screen:
+        subprocess.run([sys.executable, "-m", "memsyncd", "serach"], env=env, stderr=follower, check=False)
+        os.close(follower)
+        assert screen.read(4096).startswith(b"\x1b[1;31mmemsyncd:\x1b[0m no such command")
+
+
+def test_a_current_folder_that_is_gone_is_no_obstacle(env: dict[str, str], tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = "import os, sys; from memsyncd.cli.main import main; os.rmdir(os.getcwd()); sys.exit(main(['status']))"
+    found = subprocess.run([sys.executable, "-c", code], env=env, cwd=gone, capture_output=True, text=True, check=False)
+    assert found.returncode == 3
+
+
+def test_init_makes_what_is_missing_and_never_writes_over(env: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "MEMORY.md").write_text("mine\n")
+    found = call(env, "init", str(folder))
+    assert (found.returncode, found.stdout) == (0, f"made {folder}/.memories/context.md\n")
+    assert "memsyncd start" in found.stderr
+    assert (folder / "MEMORY.md").read_text() == "mine\n"
+    assert "nothing was changed" in call(env, "init", str(folder)).stderr
+
+
+def test_init_works_in_the_current_folder(env: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    assert call(env, "init", cwd=folder).stdout == "made MEMORY.md\nmade .memories/context.md\n"
+    assert (folder / "MEMORY.md").read_text().startswith("# Memory\n")
+
+
+def test_init_follows_no_link_that_leads_nowhere(env: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "MEMORY.md").symlink_to(tmp_path / "elsewhere.md")
+    assert call(env, "init", str(folder)).returncode == 0
+    assert not (tmp_path / "elsewhere.md").exists()
+
+
+@pytest.mark.parametrize("path", ["/", "~", "missing"])
+def test_init_refuses_what_cannot_be_a_workspace(env: dict[str, str], path: str) -> None:
+    found = call(env, "init", path)
+    assert found.returncode in (2, 6)
+    assert found.stderr.startswith("memsyncd: ")
+
+
+def test_config_says_where_it_lies_and_what_is_wrong_with_it(env: dict[str, str], tmp_path: Path) -> None:
+    assert call(env, "config", "path").stdout == f"{tmp_path}/.config/memsyncd/config.toml\n"
+    good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
+    good.write_text("[sync]\ndebounce_ms = 50\n")
+    bad.write_text("[sync]\ndebouce_ms = 50\n")
+    assert call(env, "config", "check", str(good)).returncode == 0
+    found = call(env, "config", "check", "bad.toml", cwd=tmp_path)
+    assert found.returncode == 78
+    assert "bad.toml:2" in found.stderr
+    assert "debounce_ms" in found.stderr
+    assert call(env, "config", "check", "none.toml", cwd=tmp_path).returncode == 78
+
+
+def test_config_shows_every_value_with_its_origin(env: dict[str, str]) -> None:
+    found = call(env | {"MEMSYNCD_SYNC_DEBOUNCE_MS": "70"}, "config", "show")
+    assert found.returncode == 0
+    assert "debounce_ms = 70" in found.stdout
+    assert "env:MEMSYNCD_SYNC_DEBOUNCE_MS" in found.stdout
+
+
+def test_an_interrupt_leaves_with_130_and_no_traceback(env: dict[str, str], tmp_path: Path) -> None:
+    import socket
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as silent:
+        silent.bind(str(tmp_path / "m.sock"))
+        silent.listen()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "memsyncd", "status"],
+            env=env | {"MEMSYNCD_SOCKET": str(tmp_path / "m.sock")},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        connection, _ = silent.accept()
+        with connection:
+            connection.recv(10)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")
+
+
+def test_a_bug_is_told_in_a_sentence_and_shown_when_asked_for(env: dict[str, str]) -> None:
+    code = "import sys; import memsyncd.cli.main as m; m.load_command = None; sys.exit(m.main(['status']))"
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    assert found.returncode == 70
+    assert found.stderr.startswith("memsyncd: TypeError")
+    assert "Traceback" not in found.stderr
+    shown = subprocess.run(
+        [sys.executable, "-c", code], env=env | {"MEMSYNCD_TRACEBACK": "1"}, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" in shown.stderr
+
+
+def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, str]) -> None:
+    code = "import sys; from memsyncd.cli.main import main; main(['search', 'x']); print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
+    loaded = set(found.stdout.split())
+    ours = {"memsyncd", "memsyncd.client", "memsyncd.dirs", "memsyncd.errors"}
+    assert {name for name in loaded if name.startswith("memsyncd") and not f"{name}.".startswith("memsyncd.cli.")} == ours
+    slow = {
+        "argparse",
+        "typing",
+        "socket",
+        "dataclasses",
+        "inspect",
+        "asyncio",
+        "subprocess",
+        "shutil",
+        "tomllib",
+        "logging",
+        "difflib",
+    }
+    assert not loaded & slow
+    assert {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) <= {"memsyncd", "__main__"}
+
+
+BASH = shutil.which("bash")
+
+
+@pytest.mark.skipif(BASH is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("memsyncd sta", ["start", "status"]),
+        ("memsyncd search --ex", ["--explain"]),
+        ("memsyncd config ", ["show", "check", "path"]),
+        ("memsyncd completion z", ["zsh"]),
+        ("memsyncd get ", []),
+        ("memsyncd remove ", ["my notes", "other"]),
+        ("memsyncd list -w o", ["other"]),
+    ],
+)
+def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
+    (tmp_path / "script").write_text(call(env, "completion", "bash").stdout)
+    story = f"""
+        source {tmp_path}/script
+        memsyncd() {{ printf 'my notes\\nother\\n'; }}
+        COMP_LINE={line!r}
+        read -ra COMP_WORDS <<< "$COMP_LINE"
+        [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=("")
+        COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+        _memsyncd
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    answer = subprocess.run([str(BASH), "-c", story], env=env, capture_output=True, text=True, check=True)
+    assert [word for word in answer.stdout.splitlines() if word] == found
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, shell: str) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"needs {shell}")
+    (tmp_path / "script").write_text(call(env, "completion", shell).stdout)
+    assert subprocess.run([program, "-n", str(tmp_path / "script")], env=env, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_script_knows_every_command_and_option(env: dict[str, str], shell: str) -> None:
+    script = call(env, "completion", shell).stdout
+    for word in ("search", "reindex", "completion", "explain", "timeout-ms", "sections"):
+        assert word in script

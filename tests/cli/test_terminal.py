@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsyncd.cli.terminal import Paint, Terminal, clean, clean_line, clean_values, find_width, render_json
+
+
+class Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def make_terminal(env: dict[str, str], *, is_terminal: bool = True) -> Terminal:
+    return Terminal(*((Tty(), Tty()) if is_terminal else (io.StringIO(), io.StringIO())), env)
+
+
+@pytest.mark.parametrize(
+    ("env", "is_terminal", "has_colour"),
+    [
+        ({}, True, True),
+        ({}, False, False),
+        ({"NO_COLOR": "1"}, True, False),
+        ({"NO_COLOR": ""}, True, True),
+        ({"TERM": "dumb"}, True, False),
+        ({"FORCE_COLOR": "1"}, False, True),
+        ({"FORCE_COLOR": "0"}, False, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, True, True),
+    ],
+)
+def test_colour_is_for_terminals_that_want_it(env: dict[str, str], *, is_terminal: bool, has_colour: bool) -> None:
+    assert make_terminal(env, is_terminal=is_terminal).paint.has_colour is has_colour
+
+
+def test_links_are_for_terminals_alone() -> None:
+    assert make_terminal({}).paint.has_links
+    assert not make_terminal({"FORCE_COLOR": "1"}, is_terminal=False).paint.has_links
+    assert not make_terminal({"TERM": "dumb"}).paint.has_links
+
+
+def test_a_real_terminal_is_seen_as_one() -> None:
+    leader, follower = pty.openpty()
+    with open(leader, "rb"), open(follower, "w", encoding="utf-8") as stream:
+        terminal = Terminal(stream, io.StringIO(), {})
+        assert terminal.is_shown
+        assert not terminal.is_talk_shown
+
+
+def test_a_closed_stream_is_no_terminal() -> None:
+    stream = io.StringIO()
+    stream.close()
+    assert not Terminal(stream, io.StringIO(), {}).is_shown
+
+
+def test_progress_is_drawn_over_and_taken_away_before_anything_else_is_said() -> None:
+    terminal = make_terminal({})
+    terminal.show("1/2")
+    terminal.show("2/2")
+    terminal.say("done")
+    assert isinstance(terminal.err, Tty)
+    assert terminal.err.getvalue() == "\r1/2\x1b[K\r2/2\x1b[K\r\x1b[Kdone\n"
+
+
+def test_progress_is_for_terminals_alone() -> None:
+    terminal = make_terminal({}, is_terminal=False)
+    terminal.show("1/2")
+    terminal.clear()
+    assert isinstance(terminal.err, io.StringIO)
+    assert terminal.err.getvalue() == ""
+
+
+def test_paint_wraps_text_and_leaves_no_empty_escapes() -> None:
+    paint = Paint(has_colour=True)
+    assert paint("bold red", "x") == "\x1b[1;31mx\x1b[0m"
+    assert paint("bold", "") == ""
+    assert Paint()("bold", "x") == "x"
+
+
+def test_a_link_names_host_path_and_line() -> None:
+    paint = Paint(has_links=True, host="mill")
+    assert paint.link("a b.md:3", "/w/a b.md", 3) == "\x1b]8;;file://mill/w/a%20b.md#3\x1b\\a b.md:3\x1b]8;;\x1b\\"
+    assert paint.link("a.md", "a.md", 3) == "a.md"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["\x1b[2J", "\x1b]0;owned\x07", "\x9b31m", "\r", "\b", "\x7f", "\u202e", "\u2066", "\ufeff", "\x00"],
+)
+def test_what_steers_a_terminal_is_taken_out(text: str) -> None:
+    assert clean(f"a{text[0]}b") == "ab"
+    assert text[0] not in render_json(f"a{text}b")
+
+
+def test_tabs_and_newlines_stay_in_text_and_go_from_lines() -> None:
+    assert clean("a\tb\nc") == "a\tb\nc"
+    assert clean_line(" a\tb\nc ") == "a b c"
+
+
+def test_ordinary_text_of_any_script_stays() -> None:
+    text = "Grüße, 記憶, ذاكرة, 👩‍💻, é"
+    assert clean(text) == text
+
+
+def test_every_text_of_an_answer_is_cleaned() -> None:
+    assert clean_values({"a\x1b": ["b\x1b", {"c": "d\x1b"}], "n": 1, "x": None}) == {"a": ["b", {"c": "d"}], "n": 1, "x": None}
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text())
+def test_cleaned_text_holds_no_control_character_and_json_says_the_same_without_one(text: str) -> None:
+    assert not [char for char in clean(text) if unicodedata.category(char) == "Cc" and char not in "\t\n"]
+    line = render_json({"text": text})
+    assert json.loads(line) == {"text": text}
+    assert not [char for char in line if unicodedata.category(char) == "Cc"]
+
+
+def test_the_width_is_that_of_the_variable_or_a_usual_one() -> None:
+    assert find_width({"COLUMNS": "123"}) == 123
+    assert find_width({"COLUMNS": "wide"}) > 0
+    assert find_width({"COLUMNS": "0"}) > 0
+
+
+def test_the_width_of_nothing_is_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(descriptor: int) -> os.terminal_size:
+        raise OSError(descriptor)
+
+    monkeypatch.setattr(os, "get_terminal_size", fail)
+    assert find_width({}) == 80
