@@ -18,6 +18,7 @@ from memsyncd.core.note import EMPTY_META, Meta, Problem
 
 FRONT_MATTER_LIMIT_CHARS = 65_536
 SHOWN_CHARS = 40
+PROBLEMS_LIMIT = 20
 PRIORITIES = ("P0", "P1", "P2", "P3")
 LIFECYCLES = ("ephemeral", "session", "task", "project")
 STATUSES = ("active", "archived")
@@ -84,7 +85,7 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
         problems.append(_problem(path, line, "yaml_refused", f"YAML is not read: {refusal}", "keep metadata short and flat"))
         pairs = []
     except (yaml.YAMLError, _NoMapping, ValueError, RecursionError) as error:
-        at = line + _find_error_line(error)
+        at = line + min(_find_error_line(error), text.count("\n"))
         problems.append(
             _problem(path, at, "broken_yaml", "YAML cannot be parsed", "it was read line by line; quote values with `: `")
         )
@@ -179,7 +180,7 @@ class _Reading:
         text = _render(value).strip()
         if not text or text in ("null", "~"):
             return
-        if not isinstance(value, str | yaml.ScalarNode):
+        if isinstance(value, yaml.CollectionNode) or (isinstance(value, str) and value[0] in "[{"):
             self._report(at, "bad_value", f"`{name}` takes one value", "it counts as not said")
         elif name == "importance":
             self._read_importance(text, at, known)
@@ -207,7 +208,8 @@ class _Reading:
         self._report(at, "bad_value", f"`{name}` is none of {', '.join(words)}: {_shorten(text)}", "it counts as not said")
 
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:
-        self._problems.append(_problem(self._path, self._line + at, code, problem, hint))
+        if len(self._problems) < PROBLEMS_LIMIT:
+            self._problems.append(_problem(self._path, self._line + at, code, problem, hint))
 
 
 _WORDS: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES, "status": STATUSES}
@@ -227,7 +229,7 @@ def _list_tags(value: yaml.Node | str) -> list[str]:
     if isinstance(value, yaml.SequenceNode):
         return [_render(item) for item in value.value]
     text = _render(value).strip("[]")
-    return text.split(",") if "," in text else text.split()
+    return [tag.strip(" \t\"'") for tag in (text.split(",") if "," in text else text.split())]
 
 
 def _render(value: yaml.Node | str) -> str:

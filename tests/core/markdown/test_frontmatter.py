@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.markdown.frontmatter import FRONT_MATTER_LIMIT_CHARS, find_front_matter, find_section_meta, parse_meta
+from memsyncd.core.note import EMPTY_META, Meta
+
+
+def read(text: str) -> tuple[Meta, list[tuple[int, str]]]:
+    meta, problems = parse_meta("a.md", text, 1)
+    return meta, [(problem.line, problem.code) for problem in problems]
+
+
+@pytest.mark.parametrize(
+    ("lines", "n_lines"),
+    [
+        (["---", "a: b", "---", "text"], 3),
+        (["---  ", "a: b", "...", "text"], 3),
+        (["---", "---", "text"], 2),
+        (["---", "", "a", "---"], 0),
+        (["---", "just text", "", "more"], 0),
+        (["", "---", "a: b", "---"], 0),
+        (["----", "a: b", "---"], 0),
+        (["---"], 0),
+        ([], 0),
+        (["---", *["a: " + "b" * 1000] * (FRONT_MATTER_LIMIT_CHARS // 1000 + 1), "---"], 0),
+    ],
+)
+def test_front_matter_stands_between_marks_at_the_very_top(lines: list[str], n_lines: int) -> None:
+    assert find_front_matter("a.md", lines).n_lines == n_lines
+
+
+@pytest.mark.parametrize(
+    ("text", "meta"),
+    [
+        ("", EMPTY_META),
+        ("# only a comment", EMPTY_META),
+        ("kind: Decision", Meta(kind="decision")),
+        ("KIND: error", Meta(kind="error")),
+        ("tags: [a, '#b', A, 3]", Meta(tags=("a", "b", "3"))),
+        ("tags: a, b c", Meta(tags=("a", "b c"))),
+        ("tags: '#a b'", Meta(tags=("a", "b"))),
+        ("tags:\n- a\n- b", Meta(tags=("a", "b"))),
+        ("importance: 1", Meta(importance=1.0)),
+        ("priority: p2", Meta(priority="P2")),
+        ("created: 2026-01-02\nexpires: 2027-01-01T10:00:00Z", Meta(created="2026-01-02", expires="2027-01-01T10:00:00Z")),
+        ("status:", EMPTY_META),
+        ("source: no", Meta(source="no")),
+        ("Owner: ann\nlist: [1, {a: b}]", Meta(extra=(("Owner", "ann"), ("list", "1, a: b")))),
+    ],
+)
+def test_values_are_read_as_they_were_written(text: str, meta: Meta) -> None:
+    assert read(text) == (meta, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: 1\nimportance: 1.1", (2, "bad_value")),
+        ("importance: nan", (1, "bad_value")),
+        ("importance: high", (1, "bad_value")),
+        ("kind: {a: b}", (1, "bad_value")),
+        ("lifecycle: never", (1, "bad_value")),
+        ("a: 1\nb: 2\na: 3", (3, "duplicate_key")),
+        ("a: 1\nb: [", (2, "broken_yaml")),
+        ("just words", (1, "broken_yaml")),
+        ("- a\n- b", (1, "broken_yaml")),
+        ("a: &x [1]\nb: [*x, *x]", (1, "yaml_refused")),
+        ("a: " + "[" * 30 + "]" * 30, (1, "yaml_refused")),
+        ("a: " + "[" * 60_000, (1, "yaml_refused")),
+    ],
+)
+def test_what_cannot_be_is_a_problem_at_its_line(text: str, problem: tuple[int, str]) -> None:
+    assert read(text)[1] == [problem]
+
+
+def test_broken_yaml_is_read_line_by_line() -> None:
+    meta, problems = read("title: Why: because\nkind: decision\ntags: [a, b]\nstatus: 'archived'")
+    assert meta == Meta(kind="decision", tags=("a", "b"), status="archived", extra=(("title", "Why: because"),))
+    assert problems == [(1, "broken_yaml")]
+
+
+def test_a_thousand_faults_are_not_a_thousand_problems() -> None:
+    assert len(read("a: b\n" * 1000)[1]) == 20
+
+
+@pytest.mark.parametrize(
+    ("lines", "meta"),
+    [
+        (["<!-- memory: {kind: error} -->"], Meta(kind="error")),
+        (["", "  <!--memory:", "kind: error", "importance: 0.5", "-->", "text"], Meta(kind="error", importance=0.5)),
+        (["text", "<!-- memory: {kind: error} -->"], EMPTY_META),
+        (["<!-- memories: {kind: error} -->"], EMPTY_META),
+        (["", ""], EMPTY_META),
+    ],
+)
+def test_a_memory_comment_counts_if_it_is_the_first_thing(lines: list[str], meta: Meta) -> None:
+    assert find_section_meta("a.md", lines, 0, len(lines)) == (meta, ())
+
+
+@given(st.text(alphabet="abk:-[]{}&*!|>'\"#%@`,? \n\t0.~", max_size=80))
+def test_no_text_is_too_odd(text: str) -> None:
+    parse_meta("a.md", text, 1)

@@ -1,0 +1,129 @@
+"""The scanner against its oracle: markdown-it's own block rules, line for line."""
+
+from __future__ import annotations
+
+from time import process_time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.markdown.blocks import Block, find_paragraphs
+from memsyncd.core.markdown.outline import find_blocks, find_blocks_slowly
+
+MARGINS = ("", "", "", "", " ", "  ", "   ", "    ", "\t", "  \t", "> ", ">", "- ", "1. ", "\\")
+PIECES = (
+    *("", "", "", " ", "\t", "a", "b c", "text | pipe", "**bold**", "_i_ x", "`code`", "\x0b", "\xa0x", "\u2028", "漢字"),
+    *("# h", "## h ##", "#", "#x", "####### x", "===", "=", "---", "--", "-", "- ", "***", "* * *", "__", "___", "- - x"),
+    *(
+        "- x",
+        "* x",
+        "+ x",
+        "-   x",
+        "-     x",
+        "-\tx",
+        "-x",
+        "- [ ] t",
+        "- [x] t",
+        "- a | b",
+        "- # h",
+        "- > q",
+        "- ```",
+        "- <div>",
+    ),
+    *("1. x", "2. x", "1) y", "01. q", "1.", "1.x", "123456789. x", "1234567890. x", "- [a]: x"),
+    *("> q", ">", "> ", "> - x", "> > q", "> # h", "> ```", "> a | b", "> 1. x"),
+    *("```", "```py", "``` `", "~~~", "~~~~", "``", "~"),
+    *("a | b", "| a | b |", "|---|---|", "---|---", "--|--", ":--", "|:-:|", "|", ":", "\\|", "| \\| |", "||", "-|"),
+    *("<div>", "</div>", "<b>", "<b>x", "<?x", "?>", "<script>", "</script>", "<!-- c -->", "<!--", "-->", "<!X>", "<http://x>"),
+    *(
+        "[a]: http://x",
+        "[a]: /u 'ti",
+        "tle'",
+        "[a]:",
+        "[a",
+        "b]: x",
+        "[x](y)",
+        "[a]: x y",
+        "'t'",
+        "[ ]: x",
+        "[a]: <x>",
+        "[^1]: note",
+    ),
+)
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> list[str]:
+    few = draw(st.lists(st.sampled_from(PIECES), min_size=2, max_size=8))
+    pieces = st.sampled_from(few) | st.sampled_from(PIECES)
+    margins = st.just("") | st.sampled_from(MARGINS)
+    lines = draw(st.lists(st.builds(str.__add__, margins, pieces), max_size=30))
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+@given(documents())
+@example([">", "    > q"])
+@example(["- a | b", "- c | d", "--|--"])
+@example(["x", "a | b", "--|--", "<b>"])
+@example(["-", "", "  x"])
+@example(["[foo", "===", "bar]: /url"])
+@example(["    code", "", "    more", "<b>"])
+@example([*["- x"] * 40, "<b>"])
+@settings(deadline=None, max_examples=1000)
+def test_every_block_is_where_markdown_it_sees_it(lines: list[str]) -> None:
+    assert find_blocks(lines) == find_blocks_slowly(lines)
+
+
+@given(documents(), st.integers(0, 5))
+@settings(deadline=None, max_examples=100)
+def test_each_line_that_is_not_blank_is_in_exactly_one_block(lines: list[str], first: int) -> None:
+    blocks = find_blocks(lines, first)
+    held = [at for block in blocks for at in range(block.start, block.end)]
+    assert held == sorted(set(held))
+    assert {at for at in range(first, len(lines)) if lines[at].strip(" \t")} <= set(held)
+    assert all(lines[block.start].strip(" \t") and lines[block.end - 1].strip(" \t") for block in blocks)
+
+
+def test_headings_within_fences_quotes_and_lists_are_none() -> None:
+    lines = ["# one", "```", "# two", "```", "> # three", "", "- # four", "", "Five", "---", "<!--", "# six", "-->"]
+    assert [(block.start, block.level) for block in find_blocks(lines) if block.level] == [(0, 1), (8, 2)]
+
+
+def test_link_reference_definitions_are_blocks_too() -> None:
+    assert find_blocks(["a", "", "[x]: http://y", "[z]: /q", "b"]) == [
+        Block(0, 1, "paragraph"),
+        Block(2, 4, "reference"),
+        Block(4, 5, "paragraph"),
+    ]
+
+
+def test_plain_text_has_paragraphs_only() -> None:
+    assert find_paragraphs(["# a", "- b", "", " ", "```", "c"]) == [Block(0, 2, "paragraph"), Block(4, 6, "paragraph")]
+
+
+def test_what_lies_beyond_a_parsers_depth_swallows_nothing() -> None:
+    lines = ["> " * 200 + "x", "lazy", "", "# after"]
+    assert find_blocks(lines) == [Block(0, 2, "quote"), Block(3, 4, "heading", 1)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[" * 250_000, id="brackets"),
+        pytest.param(">" * 250_000, id="one deep quote"),
+        pytest.param((">" * 50 + " x\nlazy\n") * 4_000, id="deep quotes"),
+        pytest.param("- " * 120_000 + "x", id="one deep list"),
+        pytest.param("- x\n" * 60_000 + "<b>", id="a long list with an awkward end"),
+        pytest.param("-\n" * 100_000, id="empty items"),
+        pytest.param("|" * 120_000 + "\n" + "|-" * 60_000 + "|", id="a wide table"),
+        pytest.param("<!--\n" + "x\n" * 100_000, id="an unclosed comment"),
+        pytest.param("[a\n# h\n" * 30_000, id="labels that never close"),
+    ],
+)
+def test_hostile_text_takes_time_in_proportion_to_its_length(text: str) -> None:
+    started_s = process_time()
+    find_blocks(text.split("\n"))
+    assert process_time() - started_s < 5

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+
+from memsyncd.core.markdown.outline import find_blocks
+from memsyncd.core.markdown.sections import find_heading_text, find_parts, find_slug
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("# One", "One"),
+        ("###### Six ##", "Six"),
+        ("# One#", "One#"),
+        ("#", ""),
+        ("## ##", ""),
+        ("# `code` **bold** _em_ ~~out~~ snake_case", "code bold em out snake_case"),
+        ("# [text](a.md) and [[note|shown]] ![pic](x.png)", "text and shown pic"),
+        ("# a \\* b\\_c", "a * b_c"),
+        ("# a <!-- hidden -->", "a"),
+        ("# " + "x" * 1000, "x" * 300),
+    ],
+)
+def test_a_heading_is_its_plain_text(line: str, text: str) -> None:
+    assert find_heading_text([line], find_blocks([line])[0]) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "slug"),
+    [
+        ("Hello, World!", "hello-world"),
+        ("  a  -  b ", "a-b"),
+        ("snake_case v1.2", "snake_case-v12"),
+        ("Größe 日本語", "größe-日本語"),
+        ("a/b#c", "abc"),
+        ("!!!", "section"),
+        ("", "section"),
+        ("x" * 100, "x" * 80),
+    ],
+)
+def test_a_slug_has_letters_digits_and_hyphens(text: str, slug: str) -> None:
+    assert find_slug(text) == slug
+
+
+def anchors(text: str, *, has_top: bool = False) -> list[str]:
+    lines = text.split("\n")
+    return [part.anchor for part in find_parts("n", lines, find_blocks(lines), has_top=has_top)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("text", ["n#"]),
+        ("# a", ["n#a"]),
+        ("\n\n# a", ["n#a"]),
+        ("# a\n## b\n### c\n## d\n# e", ["n#a", "n#a/b", "n#a/b/c", "n#a/d", "n#e"]),
+        ("### a\n# b\n### c", ["n#a", "n#b", "n#b/c"]),
+        ("# a\n# a\n# a", ["n#a", "n#a-2", "n#a-3"]),
+        ("# a\n# a-2\n# a", ["n#a", "n#a-2", "n#a-3"]),
+        ("# a\n## x\n# a\n## x", ["n#a", "n#a/x", "n#a-2", "n#a-2/x"]),
+    ],
+)
+def test_anchors_name_the_way_to_a_section_and_are_unique(text: str, expected: list[str]) -> None:
+    assert anchors(text) == expected
+
+
+def test_what_precedes_the_first_heading_is_a_section_if_there_is_anything() -> None:
+    assert anchors("# a", has_top=True) == ["n#", "n#a"]
+
+
+def test_many_twins_are_named_in_no_time() -> None:
+    assert anchors("# a\n" * 20_000)[-1] == "n#a-20000"
