@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 FILE_LIMIT_BYTES = 256 * 1024
+_CLOSING_MARKS = ("]", "}", '"""', "'''")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,8 @@ def read_config_text(path: str, *, is_required: bool) -> ConfigText:
     text = _decode(path, data)
     try:
         return ConfigText(path=path, is_found=True, text=text, tables=tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    # Besides TOMLDecodeError: a number of 5,000 digits is a plain ValueError, and brackets may nest too deep.
+    except (ValueError, RecursionError) as error:
         raise BadConfig(f"{path}:{_find_error_line(error, text)}: not TOML: {error}", hint="mend this line") from None
 
 
@@ -93,7 +95,7 @@ def _check_file(path: str, status: os.stat_result) -> None:
         raise BadConfig(f"{path}: anybody may write to it", hint=f"chmod o-w {path}")
 
 
-def _find_error_line(error: tomllib.TOMLDecodeError, text: str) -> int:
+def _find_error_line(error: Exception, text: str) -> int:
     place = re.search(r"at line (\d+)", str(error))
     return int(place[1]) if place else text.count("\n") + 1
 
@@ -130,11 +132,19 @@ def _find_statements(text: str) -> Iterator[tuple[int, _Header | _Pair]]:
     while first < len(lines):
         last = first + 1
         while (table := _parse_or_none("\n".join(lines[first:last]))) is None and last < len(lines):
-            last += 1
+            last = _find_possible_end(lines, last)
         if table:
             is_header = lines[first].lstrip().startswith("[")
             yield first + 1, _read_header(table) if is_header else _Pair(table)
         first = last
+
+
+def _find_possible_end(lines: list[str], start: int) -> int:
+    """The end, exclusive, of the next lines that could complete a statement: a list of 1,000 lines is not parsed 1,000 times."""
+    at = start
+    while at < len(lines) - 1 and not any(mark in lines[at] for mark in _CLOSING_MARKS):
+        at += 1
+    return at + 1
 
 
 def _parse_or_none(statement: str) -> dict[str, Any] | None:
