@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def _act(args: Args, console: Console) -> int:
     target = parse_target(args.target)
+    if (target.end_line or 0) < (target.start_line or 0) or target.start_line == 0:
+        raise BadRequest(f"no such lines: {args.target}", hint="lines count from 1, and the first comes first: PATH:12-18")
     roots = find_roots(console.ask("workspace.list")["workspaces"])
     root, path = find_note(target.path, console.cwd, list(roots.values()))
     if root is None and (path.startswith(("/", "~"))):

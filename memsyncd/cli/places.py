@@ -69,4 +69,9 @@ def show_path(path: str, root: str, cwd: str) -> str:
 
 def show_span(path: str, start_line: int, end_line: int) -> str:
     """`path:12` or `path:12-18`."""
-    return f"{path}:{start_line}" if start_line == end_line else f"{path}:{start_line}-{end_line}"
+    return f"{path}:{show_lines(start_line, end_line)}"
+
+
+def show_lines(start_line: int, end_line: int) -> str:
+    """`12` or `12-18`."""
+    return str(start_line) if start_line == end_line else f"{start_line}-{end_line}"

@@ -24,7 +24,7 @@ def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width:
     linked = paint.link(paint("bold blue", place), os.path.join(root, hit["path"]) if root else "", hit["start_line"])
     trail = " › ".join(hit["heading"])
     marks = "  ".join(filter(None, [hit["kind"] or "", render_tags(hit["tags"])]))
-    score = f"{hit['score']:.2f}"
+    score = f"{hit['score']:.2f}" if hit["score"] >= 0.005 else "<0.01"
     parts = [
         linked,
         trail and shorten(trail, max(width - measure(place) - 24, 24)) if width else trail,

@@ -99,6 +99,8 @@ class Terminal:
 
     def say(self, text: str) -> None:
         self.clear()
+        # Where both end up in one file or on one screen, what was printed before stands before.
+        self.out.flush()
         self.err.write(text + "\n")
         self.err.flush()
 

@@ -7,7 +7,7 @@ import os
 from memsyncd.cli.figures import render_count, render_table
 from memsyncd.cli.grammar import JSON, Argument, Command, Option, name_workspace_option
 from memsyncd.cli.init import find_folder
-from memsyncd.cli.places import find_roots, show_path, show_span
+from memsyncd.cli.places import find_roots, show_lines, show_path
 from memsyncd.cli.progress import show_until_indexed
 from memsyncd.cli.render import render_freshness, render_tags
 from memsyncd.cli.terminal import clean_line, clean_values
@@ -36,7 +36,7 @@ def _add(args: Args, console: Console) -> int:
         return 0
     show_until_indexed(console)
     _print_workspaces(answer, console)
-    if not all(info["has_memory"] for info in answer["workspaces"]):
+    if not all(info["has_memory"] or info["include"] for info in answer["workspaces"]):
         console.terminal.say(
             f"nothing to index there yet: `memsyncd init {clean_line(args.path)}` makes a MEMORY.md to begin with"
         )
@@ -76,7 +76,9 @@ def _list_notes(args: Args, console: Console) -> int:
         terminal.print_json(answer)
     else:
         roots = find_roots(clean_values(console.ask("workspace.list"))["workspaces"])
-        for line in _render_notes(clean_values(answer), roots, console, has_sections=args.sections):
+        for line in _render_notes(
+            clean_values(answer), roots, console, has_sections=bool(args.sections or args.kind or args.tag)
+        ):
             terminal.print(line)
         _say_rest(answer, console)
     return 0 if answer["notes"] else NOTHING_FOUND
@@ -108,7 +110,9 @@ def _render_notes(answer: dict[str, Any], roots: dict[str, str], console: Consol
     rows = [_render_note(note, root, console.cwd) for note in answer["notes"]]
     lines: list[str] = []
     for note, (path, *rest) in zip(answer["notes"], render_table(rows), strict=True):
-        lines.append(paint.link(paint("bold blue", path), os.path.join(root, note["path"]), 1) + "".join(rest))
+        name = path.rstrip()
+        linked = paint.link(paint("bold blue", name), os.path.join(root, note["path"]), 1)
+        lines.append(linked + path[len(name) :] + "".join(rest))
         if has_sections:
             lines += [_render_section(section, paint) for section in note["sections"]]
     return [line.rstrip() for line in lines]
@@ -120,7 +124,7 @@ def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:
 
 
 def _render_section(section: dict[str, Any], paint: Paint) -> str:
-    lines = show_span("", section["start_line"], section["end_line"])
+    lines = show_lines(section["start_line"], section["end_line"])
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
     marks = "  ".join(filter(None, [section["kind"] or "", render_tags(section["tags"]), section["status"] or ""]))
     return f"{paint('dim', f'{lines:>12}')}  {'  ' * max(section['level'] - 1, 0)}{title}  {paint('cyan', marks)}"
