@@ -6,11 +6,12 @@ committed generation; notes that a fresh scan did not find any more (`hidden`) a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from memsyncd.core.recall.query import Query, Term, compile_query, parse_query
-from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, rank_passages
+from memsyncd.core.recall.match import Matcher, Wanted, to_characters
+from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
+from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, rank_passages, score_strengths
 from memsyncd.core.recall.snippet import render_snippet
 from memsyncd.core.span import Span
 from memsyncd.engine.policies import SearchPolicy
@@ -50,6 +51,7 @@ class Hit:
     path: str
     span: Span
     snippet: str
+    strength: float
     score: float
     matched: tuple[str, ...]
     parts: dict[str, float]
@@ -76,11 +78,21 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
         found, reason = _search_one(workspace, query, match, asked, policy)
         hits += found
         reasons += [reason] if reason else []
-    hits.sort(key=lambda hit: (-hit.score, hit.workspace.entry.name, hit.path, hit.span))
-    hits = hits[: asked.limit]
-    all_words = {term.text for term in query.positive}
-    is_relaxed = bool(hits) and (query.n_dropped > 0 or not any(set(hit.matched) >= all_words for hit in hits))
-    return Found(hits=tuple(hits), is_relaxed=is_relaxed, why_empty=None if hits else "; ".join(dict.fromkeys(reasons)))
+    n_terms = len(query.positive) + query.n_dropped
+    hits.sort(key=lambda hit: (-hit.strength, hit.workspace.entry.name, hit.path, hit.span))
+    scored = _score(hits[: asked.limit], n_terms, asked.min_score)
+    if hits and not scored:
+        reasons.append(f"every match scores below min_score {asked.min_score}")
+    is_relaxed = bool(scored) and all(len(hit.matched) < n_terms for hit in scored)
+    return Found(hits=scored, is_relaxed=is_relaxed, why_empty=None if scored else "; ".join(dict.fromkeys(reasons)))
+
+
+def _score(hits: Sequence[Hit], n_terms: int, min_score: float) -> tuple[Hit, ...]:
+    if not hits:
+        return ()
+    scores = score_strengths([hit.strength for hit in hits], coverage=max(len(hit.matched) for hit in hits) / n_terms)
+    scored = (replace(hit, score=score) for hit, score in zip(hits, scores, strict=True))
+    return tuple(hit for hit in scored if hit.score >= min_score)
 
 
 def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, policy: SearchPolicy) -> tuple[list[Hit], str]:
@@ -90,24 +102,22 @@ def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, po
     with readers.lend(asked.timeout_s) as reader:
         candidates = find_candidates(reader, match, asked.filters, limit=max(N_CANDIDATES, asked.limit))
         visible = [candidate for candidate in candidates if candidate.path not in asked.hidden]
-        passages = rank_passages(visible, limit=asked.limit, passage_tokens=policy.passage_tokens, min_score=asked.min_score)
+        passages = rank_passages(visible, limit=asked.limit, passage_tokens=policy.passage_tokens)
         if not passages:
-            return [], _explain_nothing(reader, workspace, match, asked, n_candidates=len(visible))
+            return [], _explain_nothing(reader, workspace, match, asked)
         return _read_hits(reader, workspace, query, passages), ""
 
 
 def _read_hits(reader: Reader, workspace: Workspace, query: Query, passages: Sequence[Passage]) -> list[Hit]:
     sections = read_sections(reader, {passage.best.section for passage in passages})
     texts = read_texts(reader, [candidate.chunk for passage in passages for candidate in passage.chunks])
-    stems = [(term, _stem(reader, term)) for term in query.positive]
-    return [_hit(reader, workspace, passage, sections[passage.best.section], texts, stems) for passage in passages]
+    matcher = Matcher([_stem(reader, term) for term in query.positive])
+    return [_hit(reader, workspace, passage, sections[passage.best.section], texts, query, matcher) for passage in passages]
 
 
-Stemmed = tuple[Term, tuple[str, ...]]
-
-
-def _stem(reader: Reader, term: Term) -> tuple[str, ...]:
-    return tuple(word for _, _, word in reader.tokenize(" ".join(term.words)))
+def _stem(reader: Reader, term: Term) -> Wanted:
+    words = tuple(word for _, _, word in reader.tokenize(" ".join(term.words)))
+    return Wanted(words, term.form is Form.PREFIX)
 
 
 def _hit(
@@ -116,57 +126,33 @@ def _hit(
     passage: Passage,
     section: ShownSection,
     texts: dict[int, ShownText],
-    stems: Sequence[Stemmed],
+    query: Query,
+    matcher: Matcher,
 ) -> Hit:
     best = texts[passage.best.chunk]
-    matched: dict[str, None] = {}
-    lit: list[tuple[int, int]] = []
+    lit = matcher.find(reader.tokenize(best.text))
+    matched = set(lit)
     for candidate in passage.chunks:
+        if len(matched) == len(query.positive):
+            break
         shown = texts[candidate.chunk]
-        tokens = reader.tokenize(shown.text)
-        around = reader.tokenize(f"{shown.heading} {shown.tags}")
-        for term, words in stems:
-            places = _find_term(tokens, term, words)
-            if places or _find_term(around, term, words):
-                matched[term.text] = None
-            if shown is best:
-                lit += places
+        matched.update(matcher.find(reader.tokenize(f"{shown.heading} {shown.tags}")))
+        if shown is not best:
+            matched.update(matcher.find(reader.tokenize(shown.text)))
     return Hit(
         workspace=workspace,
         section=section,
         path=passage.best.path,
         span=passage.span,
-        snippet=render_snippet(best.text, _to_characters(best.text, lit)),
-        score=passage.score,
-        matched=tuple(term.text for term, _ in stems if term.text in matched),
-        parts={"bm25": round(-passage.best.cost, 4), "chunks": float(len(passage.chunks))},
+        snippet=render_snippet(best.text, to_characters(best.text, [place for places in lit.values() for place in places])),
+        strength=passage.strength,
+        score=1.0,
+        matched=tuple(term.text for index, term in enumerate(query.positive) if index in matched),
+        parts={"bm25": round(passage.strength, 4), "chunks": float(len(passage.chunks))},
     )
 
 
-def _find_term(tokens: Sequence[tuple[int, int, str]], term: Term, words: tuple[str, ...]) -> list[tuple[int, int]]:
-    """Byte places where the words of a term stand in a row."""
-    if not words:
-        return []
-    is_prefix = term.form.value == "prefix"
-    found = []
-    for at in range(len(tokens) - len(words) + 1):
-        row = tokens[at : at + len(words)]
-        if all(token[2] == word for token, word in zip(row[:-1], words[:-1], strict=True)):
-            last = row[-1][2]
-            if last == words[-1] or (is_prefix and last.startswith(words[-1])):
-                found.append((row[0][0], row[-1][1]))
-    return found
-
-
-def _to_characters(text: str, places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Byte places of the text's UTF-8 as places of characters, in order."""
-    if text.isascii():
-        return sorted(set(places))
-    data = text.encode("utf-8", "replace")
-    return sorted({(len(data[:start].decode()), len(data[:end].decode())) for start, end in places})
-
-
-def _explain_nothing(reader: Reader, workspace: Workspace, match: str, asked: Asked, *, n_candidates: int) -> str:
+def _explain_nothing(reader: Reader, workspace: Workspace, match: str, asked: Asked) -> str:
     condition = workspace.condition
     if condition.counts.files == 0:
         if condition.state == "indexing":
@@ -174,8 +160,6 @@ def _explain_nothing(reader: Reader, workspace: Workspace, match: str, asked: As
         if condition.state == "missing":
             return "the workspace's folder is missing"
         return "no note is indexed yet: save one as MEMORY.md or under .memories/"
-    if n_candidates:
-        return f"every match scores below min_score {asked.min_score}"
     if not asked.filters.is_empty and is_matching(reader, match):
         return "notes match, and the filters (kind, tag, path) leave none of them"
     if asked.hidden:

@@ -1,8 +1,8 @@
 """Which candidates become hits, in which order, with which score?
 
-Candidates come with FTS5's bm25 (lower is better). Here they become strengths (higher is better), neighbours of a note join into
-passages, and strengths become scores in (0, 1], monotone in rank. Equal strengths order by path and line, so that the same
-question on the same index has the same answer.
+Candidates come with FTS5's bm25 (lower is better). Here they become strengths (higher is better), and neighbours of a note join
+into passages. Equal strengths order by path and line, so that the same question on the same index has the same answer. A score
+is in (0, 1], monotone in rank and comparable within one answer.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from memsyncd.core.span import Span
 
 N_CANDIDATES = 200
-HALF_SCORE_STRENGTH = 5.0
-"""The strength that scores 0.5: about what one rare word met once is worth."""
+MIN_SCORE = 0.0001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,53 +36,51 @@ class Passage:
     best: Candidate
     chunks: tuple[Candidate, ...]
     span: Span
-    score: float
+
+    @property
+    def strength(self) -> float:
+        return -self.best.cost
 
 
-def rank_passages(candidates: Sequence[Candidate], *, limit: int, passage_tokens: int, min_score: float) -> tuple[Passage, ...]:
+@dataclass(slots=True)
+class _Group:
+    chunks: list[Candidate]
+    span: Span
+    n_tokens: float
+
+    def n_joined_tokens(self, candidate: Candidate) -> float:
+        """Size of the union, each line counted once: a chunk's tokens count by the share of its lines that are new."""
+        span = candidate.span
+        n_before = max(0, min(span.end, self.span.start - 1) - span.start + 1)
+        n_after = max(0, span.end - max(span.start, self.span.end + 1) + 1)
+        return self.n_tokens + candidate.n_tokens * (n_before + n_after) / span.n_lines
+
+    def take(self, candidate: Candidate) -> None:
+        self.n_tokens = self.n_joined_tokens(candidate)
+        self.chunks.append(candidate)
+        self.span = self.span.join(candidate.span)
+
+
+def rank_passages(candidates: Sequence[Candidate], *, limit: int, passage_tokens: int) -> tuple[Passage, ...]:
     """Order candidates and join those that touch, the stronger taking in the weaker, up to `passage_tokens` a passage."""
-    ordered = sorted(candidates, key=lambda c: (c.cost, c.path, c.span))
-    groups: list[list[Candidate]] = []
-    spans: list[Span] = []
-    by_file: dict[int, list[int]] = {}
-    for candidate in ordered:
-        place = _find_group(candidate, by_file.get(candidate.file, ()), groups, spans, passage_tokens)
-        if place is not None:
-            groups[place].append(candidate)
-            spans[place] = spans[place].join(candidate.span)
-        elif score_strength(-candidate.cost) >= min_score:
-            by_file.setdefault(candidate.file, []).append(len(groups))
-            groups.append([candidate])
-            spans.append(candidate.span)
-    return tuple(
-        Passage(best=group[0], chunks=tuple(group), span=span, score=score_strength(-group[0].cost))
-        for group, span in zip(groups[:limit], spans[:limit], strict=True)
-    )
+    groups: list[_Group] = []
+    by_file: dict[int, list[_Group]] = {}
+    for candidate in sorted(candidates, key=lambda c: (c.cost, c.path, c.span)):
+        neighbours = by_file.setdefault(candidate.file, [])
+        for group in neighbours:
+            if group.span.is_touching(candidate.span) and group.n_joined_tokens(candidate) <= passage_tokens:
+                group.take(candidate)
+                break
+        else:
+            group = _Group([candidate], candidate.span, candidate.n_tokens)
+            neighbours.append(group)
+            groups.append(group)
+    return tuple(Passage(best=g.chunks[0], chunks=tuple(g.chunks), span=g.span) for g in groups[:limit])
 
 
-def score_strength(strength: float) -> float:
-    """Map a strength of 0 or more into (0, 1], growing: s / (s + HALF_SCORE_STRENGTH), rounded to 4 digits."""
+def score_strengths(strengths: Sequence[float], *, coverage: float) -> tuple[float, ...]:
+    """Scores in (0, 1] for strengths in falling order: each against the first, times the share of the query's words (`coverage`,
+    0-1) that the hit with most of them holds."""
     # bm25 is 0 or a little below for words that stand in half of all chunks: a hit is a hit all the same.
-    return max(round(strength / (strength + HALF_SCORE_STRENGTH), 4), 0.0001) if strength > 0 else 0.0001
-
-
-def _find_group(
-    candidate: Candidate, places: Sequence[int], groups: list[list[Candidate]], spans: list[Span], passage_tokens: int
-) -> int | None:
-    for place in places:
-        if not spans[place].is_touching(candidate.span):
-            continue
-        if _n_joined_tokens(groups[place], candidate) <= passage_tokens:
-            return place
-    return None
-
-
-def _n_joined_tokens(group: Sequence[Candidate], candidate: Candidate) -> int:
-    """Size of the union, each line counted once: overlapping chunks share lines in proportion."""
-    members = sorted((*group, candidate), key=lambda c: c.span)
-    total, covered_to = 0.0, 0
-    for member in members:
-        fresh = max(0, member.span.end - max(covered_to, member.span.start - 1))
-        total += member.n_tokens * fresh / member.span.n_lines
-        covered_to = max(covered_to, member.span.end)
-    return round(total)
+    first = strengths[0] if strengths and strengths[0] > 0 else 1.0
+    return tuple(min(1.0, max(MIN_SCORE, round(coverage * strength / first, 4))) for strength in strengths)
