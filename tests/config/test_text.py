@@ -61,7 +61,8 @@ def test_the_line_of_a_key_is_found_however_it_is_written(key: str, line: int, t
 
 
 PIECES = """
-[sync] [[workspace]] [workspace] [log.x] debounce_ms= path= include= level= " \'\'\' [ ] { } , = . # \\ 1 nan true 1979-05-27 ~ /a x
+[sync] [[workspace]] [workspace] [log.x] debounce_ms= path= include= level= " \'\'\' [ ] { } , = . # \\ 1 nan
+true 1979-05-27 ~ /a x
 """.split()
 texts = st.lists(st.sampled_from([*PIECES, "\n", " "])).map("".join).map(str.encode)
 
