@@ -43,6 +43,17 @@ class OwnedSocket:
         """True while the path names the socket made here. If not, clients cannot find this daemon any more."""
         return self._identity is not None and _find_identity(self.path) == self._identity
 
+    def rebind(self) -> socket.socket:
+        """Listen at the path anew after its file was taken away, and give the socket to serve; the old one is not closed.
+
+        Raises as `open_socket` does, AlreadyRunning if another daemon answers there by now.
+        """
+        _make_folder(os.path.dirname(self.path))
+        _clear_stale(self.path)
+        self.sock = _bind(self.path)
+        self._identity = _find_identity(self.path)
+        return self.sock
+
     def close(self) -> None:
         """Close the socket, remove its file if that is still ours, then let go of the lock. Again: nothing."""
         if self._lock_fd < 0:
@@ -56,7 +67,7 @@ class OwnedSocket:
 
 
 def open_socket(path: str, lock_path: str) -> OwnedSocket:
-    """Lock, then bind and listen at `path`, for this user alone; call it before other threads make files (it sets the umask).
+    """Lock, then bind and listen at `path`, for this user alone.
 
     Raises BadConfig for a path that cannot be a socket's, Unsafe for a folder or file that others could have put there,
     AlreadyRunning, with `pid` in its data if that is known, while another daemon lives.
@@ -97,15 +108,16 @@ def check_outside(path: str, roots: Iterable[str]) -> None:
 def _make_folder(folder: str) -> None:
     """Make it 0700 if it is missing; if it is there, see that it is ours and that nobody else can put things into it."""
     try:
-        with _umask(0o077):
-            os.makedirs(folder, exist_ok=True)
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
         found = os.lstat(folder)
-    except FileExistsError:
-        raise Unsafe(f"not a folder: {folder}", hint=_PATH_HINT) from None
     except OSError as error:
         raise BadConfig(f"cannot make the socket's folder {folder}: {error.strerror}", hint=_PATH_HINT) from None
     if stat.S_ISLNK(found.st_mode):
         raise Unsafe(f"the socket's folder is a link: {folder}", hint="name the folder that it leads to")
+    if not stat.S_ISDIR(found.st_mode):
+        raise Unsafe(f"not a folder: {folder}", hint=_PATH_HINT)
     if found.st_uid != os.geteuid():
         raise Unsafe(f"the socket's folder belongs to user {found.st_uid}: {folder}", hint=_PATH_HINT)
     if found.st_mode & 0o022:
@@ -195,7 +207,7 @@ def _has_answer(path: str) -> bool:
 def _bind(path: str) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _umask(0o177):
+        with _private(sock):
             sock.bind(path)
         sock.listen(BACKLOG)
     except OSError as error:
@@ -205,9 +217,15 @@ def _bind(path: str) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _umask(mask: int) -> Iterator[None]:
-    before = os.umask(mask)
+def _private(sock: socket.socket) -> Iterator[None]:
+    """See to it that the socket's file is 0600 from its first moment. The umask, which all threads share, is the last resort."""
     try:
+        os.fchmod(sock.fileno(), 0o600)  # Linux makes the file with the mode of the unbound socket
+    except OSError:
+        before = os.umask(0o177)
+        try:
+            yield
+        finally:
+            os.umask(before)
+    else:
         yield
-    finally:
-        os.umask(before)

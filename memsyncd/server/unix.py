@@ -84,10 +84,12 @@ class Server:
         return len(self._service.tasks)
 
     async def start(self, sock: socket.socket) -> None:
-        """Begin to accept on a bound Unix socket, which is the server's from now on; its file is not."""
+        """Accept on this bound Unix socket, and no longer on an earlier one. It is the server's from now on; its file is not."""
         sock.settimeout(0)
         # From 3.13 on asyncio would remove the file itself, and does not know whether it is still ours.
         options: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+        if self._listener is not None:
+            self._listener.close()
         self._listener = await self._service.loop.create_unix_server(self._connect, sock=sock, backlog=BACKLOG, **options)
 
     async def stop(self, grace_s: float = 5.0) -> None:

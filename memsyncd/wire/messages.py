@@ -2,7 +2,8 @@
 
 A line is a call, a batch of calls or a fault: something wrong with it that has its answer already. Nothing that a line may
 hold raises: not depth, not numbers out of range, not bytes that are no UTF-8, not half a surrogate pair. A key written twice
-counts as written last. Cutting lines out of a stream is left to `frames`, doing what is asked to the server.
+counts as written last, and one beside `jsonrpc`, `id`, `method` and `params` not at all. Cutting lines out of a stream is left
+to `frames`, doing what is asked to the server.
 """
 
 from __future__ import annotations

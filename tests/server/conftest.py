@@ -156,6 +156,8 @@ async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[S
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(os.fspath(path))
     serving = Serving(path, Desk(), limits or Limits())
+    complaints: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(str(context)))
     await serving.server.start(sock)
     try:
         yield serving
@@ -163,6 +165,7 @@ async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[S
         await serving.server.stop(grace_s=0)
         serving.close_clients()
         await asyncio.sleep(0)
+        assert complaints == []
 
 
 async def wait_until(is_true: Callable[[], object], patience_s: float = PATIENCE_S) -> None:

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import random
+import socket
 
 import pytest
 
@@ -75,6 +78,24 @@ def test_a_client_whose_lines_are_cut_anywhere_but_finished_is_not_timed_out(ser
                 client.write(PING[10:] + PING[:10])
                 assert "result" in await client.read()
             assert serving.dropped == []
+
+    asyncio.run(story())
+
+
+def test_a_second_socket_takes_the_place_of_the_first_and_clients_stay(serve, tmp_path) -> None:
+    async def story() -> None:
+        async with serve() as serving:
+            early = await serving.connect()
+            await early.ask("ping")
+            sock = socket.socket(socket.AF_UNIX)
+            serving.path = tmp_path / "second"
+            sock.bind(str(serving.path))
+            await serving.server.start(sock)
+            late = await serving.connect()
+            assert "result" in await late.ask("ping")
+            assert "result" in await early.ask("ping")
+            with pytest.raises(ConnectionRefusedError):
+                await asyncio.open_unix_connection(str(tmp_path / "s"))
 
     asyncio.run(story())
 
@@ -303,3 +324,59 @@ def test_an_idle_client_is_closed_if_so_configured_unless_it_listens(serve, meth
             assert serving.server.n_clients == (0 if is_closed else 1)
 
     asyncio.run(story())
+
+
+SAYINGS = [PING, PING[:20], PING * 50, b"\n", b"\xff\n", b"[" * 500 + b"\n", b"[" + PING.strip() + b",1]\n", b"x" * 3000]
+SAYINGS += [PING.replace(b"ping", name) for name in (b"status", b"problems", b"sync", b"subscribe", b"get", b"list")]
+SAYINGS += [PING.replace(b'"id":1,', b"").replace(b"ping", name) for name in (b"status", b"problems", b"sync")]
+
+
+def misbehave(sock: socket.socket, chance: random.Random) -> None:
+    acts = [
+        sock.close,
+        lambda: sock.shutdown(socket.SHUT_WR),
+        lambda: sock.shutdown(socket.SHUT_RD),
+        lambda: sock.recv(chance.choice([1, 100, 100_000])),
+        *[lambda: sock.send(chance.choice(SAYINGS))] * 4,
+    ]
+    with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
+        chance.choice(acts)()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_clients_of_all_bad_manners_hurt_nobody(serve, wait_until, make_changed, seed: int) -> None:
+    chance = random.Random(seed)
+
+    async def story() -> None:
+        async with serve(Limits(max_clients=8, max_line_bytes=2000, max_write_buffer_bytes=20_000)) as serving:
+            worker = await serving.connect()
+            assert "result" in await worker.ask("ping")
+            socks: list[socket.socket] = []
+            for step in range(300):
+                socks = [sock for sock in socks if sock.fileno() != -1]
+                if not socks or (len(socks) < 12 and chance.random() < 0.3):
+                    socks.append(serving.connect_plainly())
+                misbehave(chance.choice(socks), chance)
+                if chance.random() < 0.1:
+                    notify_all(serving, make_changed(5000))
+                if step % 3 == 0:
+                    await asyncio.sleep(0)
+                if step % 20 == 0:
+                    assert "result" in await worker.ask("ping")
+            serving.desk.gate.set()
+            for sock in socks:
+                sock.close()
+            await asyncio.sleep(0.01)
+            notify_all(serving, make_changed())  # who had only said that it sends no more is found out by this
+            await wait_until(lambda: serving.server.n_clients == 1)
+            await wait_until(lambda: not serving.server.n_running)
+            assert {name for _, name in serving.errors} <= {"status", "problems", "list"}
+            assert "result" in await worker.ask("ping")
+
+    asyncio.run(story())
+
+
+def notify_all(serving, changed) -> None:
+    """Tell all but the first, who does not listen."""
+    for session in serving.desk.sessions[1:]:
+        session.notify("changed", changed)

@@ -71,11 +71,21 @@ def test_the_socket_is_for_its_user_alone_in_a_folder_for_its_user_alone(tmp_pat
     owned.close()
 
 
-def test_the_umask_is_left_as_it_was(owned: OwnedSocket) -> None:
-    umask = os.umask(0o022)
-    os.umask(umask)
-    assert owned.is_ours()
-    assert umask != 0o177
+@pytest.mark.parametrize("has_fchmod", [True, False])
+def test_neither_way_of_making_it_private_changes_the_umask(run: Path, monkeypatch: pytest.MonkeyPatch, has_fchmod: bool) -> None:
+    def fail(*_: int) -> None:
+        raise OSError("not for sockets")
+
+    if not has_fchmod:
+        monkeypatch.setattr(os, "fchmod", fail)
+    before = os.umask(0o002)
+    try:
+        owned = take(run)
+        assert stat.S_IMODE(os.stat(owned.path).st_mode) == 0o600
+        assert os.umask(0o002) == 0o002
+    finally:
+        os.umask(before)
+    owned.close()
 
 
 def test_a_second_daemon_is_told_the_number_of_the_first(run: Path) -> None:
@@ -152,6 +162,33 @@ def test_a_socket_that_another_has_put_in_its_place_is_not_removed(run: Path) ->
     assert (run / "s.sock").exists()
 
 
+def test_a_socket_whose_file_was_taken_away_can_be_bound_anew(run: Path) -> None:
+    owned = take(run)
+    for name in ["s.sock", "memsyncd.lock"]:
+        (run / name).unlink()
+    run.rmdir()
+    with owned.sock:
+        owned.rebind()
+    assert owned.is_ours()
+    assert stat.S_IMODE(os.stat(owned.path).st_mode) == 0o600
+    connect(Path(owned.path))
+    assert isinstance(refuse(run), AlreadyRunning)
+    owned.close()
+    assert not Path(owned.path).exists()
+
+
+def test_a_path_where_another_answers_by_now_is_left_to_it(run: Path) -> None:
+    owned = take(run)
+    (run / "s.sock").unlink()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(run / "s.sock"))
+        other.listen(1)
+        with pytest.raises(AlreadyRunning):
+            owned.rebind()
+    owned.close()
+    assert (run / "s.sock").exists()
+
+
 def test_closing_twice_does_nothing_to_the_next_one(run: Path) -> None:
     first = take(run)
     first.close()
@@ -209,7 +246,7 @@ def test_a_socket_of_another_user_is_unsafe(run: Path) -> None:
 
 def test_a_file_where_the_folder_should_be_is_unsafe(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("")
-    assert isinstance(refuse(tmp_path / "run"), Unsafe | BadConfig)
+    assert isinstance(refuse(tmp_path / "run"), Unsafe)
 
 
 def test_a_link_where_the_lock_should_be_is_not_followed(run: Path, tmp_path: Path) -> None:
