@@ -24,7 +24,7 @@ from watchdog.observers.inotify_c import (
     WatchCallback,
     WatchDescriptor,
 )
-from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, PathedInotifyEvent
+from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, InotifyMoveEventGrouper, PathedInotifyEvent
 from watchdog.utils import Seconds
 
 from memsyncd.watch.observer import OnDoubt, OnUnwatched, is_worth_telling
@@ -97,8 +97,22 @@ class Reader(InotifyFD):
         return watch
 
 
+class MoveGrouper(InotifyMoveEventGrouper):
+    """Holds back a move's first half until the second comes.
+
+    The kernel queues both in one go, and everything behind a half that stays alone, a file moved out, waits with it: half a
+    second by watchdog's own measure. Halves that are not brought together ring as a deletion and a creation, which does.
+    """
+
+    delay = 0.02
+
+
 class WatchGroup(InotifyWatchGroup):
     """The folders of one watch, with a bookkeeping that survives a folder that was moved out and made anew."""
+
+    def __post_init__(self) -> None:
+        self._move_event_grouper = MoveGrouper()
+        super().__post_init__()
 
     def forget_beneath(self, path: bytes) -> None:
         """Let go of a folder that left the tree: its later events would come under a path where it no longer is."""
