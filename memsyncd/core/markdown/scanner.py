@@ -1,9 +1,8 @@
 """Which blocks does a markdown text have, found by hand where that is certain, many times faster than by a parser?
 
 The rule for every line here is: be exactly right or say that it is awkward. Awkward regions (html, lazy lines after nested
-blocks, multi-line reference definitions) are handed to a parser that is passed in, and only those of its blocks are taken that
-end before the region does, as they cannot depend on what follows. That both ways agree is proved by an oracle test; single
-lines are judged by `linerules`.
+blocks, multi-line reference definitions) are handed to a parser that is passed in, by way of `regions`. That both ways agree is
+proved by an oracle test. Single lines are judged by `linerules`.
 """
 
 from __future__ import annotations
@@ -13,15 +12,9 @@ from typing import Final
 
 from memsyncd.core.markdown import linerules as rules
 from memsyncd.core.markdown.blocks import BLANKS, CODE, FENCE, HEADING, HTML, ITEM, PARAGRAPH, QUOTE, RULE, TABLE, Block
-
-RegionParser = Callable[[Sequence[str], int, int], list[Block]]
-"""Takes lines, the first of a region (0-based) and the one after it; gives the region's blocks as the whole text would have them
-if it ended there."""
+from memsyncd.core.markdown.regions import RegionParser, is_before_delimiter, read_region
 
 AWKWARD: Final = -1
-
-_REGION_LINES = 8
-_REGION_GROWTH = 4
 
 
 def scan_blocks(lines: Sequence[str], first: int, parse_region: RegionParser) -> list[Block]:
@@ -268,45 +261,16 @@ class _Scan:
 
     def _leave_list(self, at: int) -> int:
         """Keep the items found; the one at `at` is awkward. What begins anew there must not be taken for a table's head."""
-        while self._blocks and self._is_before_delimiter(at):
+        while self._blocks and is_before_delimiter(self._lines, at):
             last = self._blocks[-1]
             if last.kind != ITEM or last.end != at:
                 break
             at = self._blocks.pop().start
         return self._hand_over(at)
 
-    def _is_before_delimiter(self, at: int) -> bool:
-        return at + 1 < self._n and rules.is_delimiter(self._lines[at + 1])
-
     def _hand_over(self, at: int) -> int:
-        """Let the parser say what begins at this line, in a region as small as will do."""
         while self._blocks and self._blocks[-1].start >= at:
             self._blocks.pop()
-        n_lines = _REGION_LINES
-        while True:
-            after = self._find_cut(at + n_lines)
-            found = self._parse_region(self._lines, at, after)
-            if after < self._n:
-                found = self._keep_certain(found, after)
-            if found or after >= self._n:
-                self._blocks.extend(found)
-                return found[-1].end if after < self._n else self._n
-            n_lines *= _REGION_GROWTH
-
-    def _keep_certain(self, found: list[Block], after: int) -> list[Block]:
-        """Those blocks that end before the region does, up to one behind which the scan can go on."""
-        while found and self._is_uncertain(found[-1], after):
-            found.pop()
-        return found
-
-    def _is_uncertain(self, block: Block, after: int) -> bool:
-        """Indented code looks beyond blank lines for more of it; an item must not be cut off before what looks like a table."""
-        if block.end >= after or block.kind == CODE:
-            return True
-        return block.kind == ITEM and self._is_before_delimiter(block.end)
-
-    def _find_cut(self, at: int) -> int:
-        """The first line from `at` on before which a text can be cut: under a blank line, or a list item at the margin."""
-        while at < self._n and self._lines[at - 1].strip(BLANKS) and not rules.is_marker(self._lines[at]):
-            at += 1
-        return min(at, self._n)
+        found, after = read_region(self._lines, at, self._parse_region)
+        self._blocks.extend(found)
+        return after

@@ -43,7 +43,8 @@ def _render_lines(note: Note) -> Iterator[str]:
     yield f"note     1-{note.n_lines} {note.title!r}{_render_meta(note.meta)}"
     for section in note.sections:
         heading = " > ".join(section.heading)
-        yield f"section  {section.span.start}-{section.span.end} {section.anchor} h{section.level} {heading!r}{_render_meta(section.meta)}"
+        place = f"{section.span.start}-{section.span.end} {section.anchor}"
+        yield f"section  {place} h{section.level} {heading!r}{_render_meta(section.meta)}"
     for chunk in note.chunks:
         yield f"chunk    {chunk.span.start}-{chunk.span.end} {chunk.anchor}"
     for link in note.links:

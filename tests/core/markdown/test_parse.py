@@ -164,7 +164,7 @@ def test_front_matter_is_a_chunk_of_its_own_so_that_its_words_are_found() -> Non
         ("a\n\n<!-- b\n\n# c\n", 3, "unclosed_comment"),
         ("a\n<<<<<<< x\nb\n=======\nc\n>>>>>>> y\n", 2, "conflict_markers"),
         ("a\n" + "b" * 70_000, 2, "long_line"),
-        ("---\na: [\n---\n", 3, "broken_yaml"),
+        ("---\na: [\n---\n", 2, "broken_yaml"),
         ("---\na: &x 1\nb: *x\n---\n", 2, "yaml_refused"),
         ("---\na: 1\n", 1, "unclosed_front_matter"),
         ("# a\n\n<!-- memory: {kind: b}\n", 3, "broken_yaml"),
