@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from memsyncd.core.changes.snapshot import Snapshot
 from memsyncd.workspace.scan import look_at_root, scan
 from memsyncd.workspace.scope import parse_scope
+from memsyncd.workspace.walk import Walk
 
 
 def write(root: Path, path: str, text: str = "x") -> Path:
@@ -194,6 +196,63 @@ def test_files_of_a_folder_that_can_be_listed_but_not_entered_are_held(plain_roo
     snapshot = look(plain_root)
     assert snapshot.held_files == {".memories/a/x.md"}
     assert not snapshot.is_looked_at(".memories/a/x.md")
+
+
+def test_folders_that_are_excluded_or_too_deep_for_the_glob_are_not_entered(plain_root: Path) -> None:
+    for folder in (".memories/drafts", "docs/deep"):
+        write(plain_root, f"{folder}/x.md")
+        (plain_root / folder).chmod(0)
+    scope = parse_scope(str(plain_root), include=["docs/*.md"], exclude=["drafts"])
+    for only in (None, ["docs/deep"], ["docs"], [".memories/drafts"]):
+        assert not scan(scope, only).failed_folders
+
+
+def test_a_root_that_changes_hands_during_a_scan_is_looked_at_again(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(root, "MEMORY.md")
+    write(root.parent / "next", ".memories/new.md")
+    follow_links = Walk.follow_links
+
+    def swap_roots(walk: Walk) -> None:
+        if (root.parent / "next").exists():
+            root.rename(root.parent / "old")
+            (root.parent / "next").rename(root)
+        follow_links(walk)
+
+    monkeypatch.setattr(Walk, "follow_links", swap_roots)
+    snapshot = look(root)
+    assert list(snapshot.files) == [".memories/new.md"]
+    assert snapshot.root_identity == look_at_root(str(root))[1]
+
+
+def test_a_root_that_goes_away_during_a_scan_is_missing_and_not_empty(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Walk, "follow_links", lambda _: root.rename(root.parent / "away"))
+    assert look(root).root_state == "missing"
+
+
+def test_a_folder_swapped_for_a_link_while_it_is_scanned_shows_nothing_of_where_it_leads(root: Path) -> None:
+    write(root, ".memories/in/inside.md")
+    write(root.parent, "out/outside.md")
+    (root / "link").symlink_to(root.parent / "out")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            for old, new in (
+                (".memories/in", "kept"),
+                ("link", ".memories/in"),
+                (".memories/in", "link"),
+                ("kept", ".memories/in"),
+            ):
+                (root / old).rename(root / new)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        seen = {path for _ in range(500) for path in look(root).files}
+    finally:
+        stop.set()
+        swapper.join()
+    assert seen <= {".memories/in/inside.md"}
 
 
 def test_a_root_that_cannot_be_entered_is_unreadable_and_not_empty(plain_root: Path) -> None:
