@@ -11,6 +11,7 @@ import msgspec
 SHOWN_CHARS = 64
 """Of a name that is not ours; the rest says nothing more."""
 
+_REASON_CHARS = 1000
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*?)`(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<place>[^`]*)`)?")
 _WRONG = re.compile(r"(?P<rule>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
@@ -29,6 +30,8 @@ def find_known_fields(params: type[msgspec.Struct]) -> dict[str, tuple[str, ...]
 def explain_params(reason: str, known_fields: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
     """A message and a hint for what msgspec found wrong with parameters."""
     names = known_fields[""]
+    if len(reason) > _REASON_CHARS:  # it quotes what the client wrote: both ends are enough
+        reason = reason[: _REASON_CHARS // 2] + reason[-_REASON_CHARS // 2 :]
     if match := _UNKNOWN.fullmatch(reason):
         return explain_name(match["name"], known_fields.get(match["place"] or "", names), what="parameter")
     if match := _MISSING.fullmatch(reason):

@@ -106,8 +106,12 @@ class MessageParser:
         try:
             return self._read_call(_decode_envelope(text))
         except msgspec.ValidationError:
-            return _fault_of_shape(text)
+            pass
         except _BAD_JSON as error:
+            return _fault_of_json(error)
+        try:
+            return _fault_of_shape(text)
+        except _BAD_JSON as error:  # a wrong type can stand before bad JSON
             return _fault_of_json(error)
 
 
@@ -155,6 +159,13 @@ class _Envelope(msgspec.Struct, frozen=True, gc=False):
     id: Id | UnsetType = UNSET
 
 
+class _Parts(msgspec.Struct, frozen=True, gc=False):
+    """An envelope of which nothing is known yet; nothing is built from what it holds, however much that is."""
+
+    jsonrpc: msgspec.Raw = _NO_PARAMS
+    id: msgspec.Raw = msgspec.Raw(b"null")
+
+
 class _Answer(msgspec.Struct, kw_only=True, gc=False):
     jsonrpc: str = "2.0"
     id: Id
@@ -174,6 +185,8 @@ class _Notice(msgspec.Struct, kw_only=True, gc=False):
 
 
 _decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_parts = msgspec.json.Decoder(_Parts).decode
+_decode_id = msgspec.json.Decoder(Id).decode
 _decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode_value = msgspec.json.Encoder().encode
 
@@ -218,17 +231,14 @@ def _fault_of_json(error: Exception, request_id: Id | UnsetType = None) -> Fault
 def _fault_of_shape(text: bytes) -> Fault:
     """Say what is wrong with JSON that is no request; the answer bears the id if there is a usable one."""
     try:
-        value = msgspec.json.decode(text)
+        parts = _decode_parts(text)
     except msgspec.ValidationError:
-        return Fault(_body(INVALID_REQUEST, "a number is out of range", _SHAPE_HINT))
-    except _BAD_JSON as error:
-        return _fault_of_json(error)
-    if not isinstance(value, dict):
         return Fault(_body(INVALID_REQUEST, "a request is a JSON object", _SHAPE_HINT))
-    request_id = value.get("id")
-    if isinstance(request_id, bool) or not isinstance(request_id, str | int | float | None):
+    try:
+        request_id = _decode_id(parts.id)
+    except _BAD_JSON:
         return Fault(_body(INVALID_REQUEST, "`id` is a string, a number or null", _SHAPE_HINT))
-    if value.get("jsonrpc") != "2.0":
+    if bytes(parts.jsonrpc) != b'"2.0"':
         return Fault(_body(INVALID_REQUEST, '`jsonrpc` is not "2.0"', _SHAPE_HINT), request_id)
     return Fault(_body(INVALID_REQUEST, "`method` is not a string", _SHAPE_HINT), request_id)
 
