@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from typing import Literal, get_args, get_origin
 
 import msgspec
 
@@ -17,30 +18,42 @@ _MISSING = re.compile(r"Object missing required field `(?P<name>[^`]*)`(?: - at 
 _WRONG = re.compile(r"(?P<rule>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
 
 
-def find_known_fields(params: type[msgspec.Struct]) -> dict[str, tuple[str, ...]]:
-    """The names a parameter object may hold, by the place of the object: `""` for the outermost, else the parameter's name."""
+class Shape(msgspec.Struct, frozen=True):
+    """What the parameters of a method may be.
+
+    `names` has those that an object may hold, by the place of the object: `""` for the outermost, else the parameter's name.
+    `words` has the closed choices, by parameter.
+    """
+
+    names: dict[str, tuple[str, ...]]
+    words: dict[str, tuple[str, ...]]
+
+
+def find_shape(params: type[msgspec.Struct]) -> Shape:
     fields = msgspec.structs.fields(params)
-    known = {"": tuple(field.encode_name for field in fields)}
+    names = {"": tuple(field.encode_name for field in fields)}
     for field in fields:
         if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            known[field.encode_name] = tuple(inner.encode_name for inner in msgspec.structs.fields(field.type))
-    return known
+            names[field.encode_name] = tuple(inner.encode_name for inner in msgspec.structs.fields(field.type))
+    return Shape(names, {field.encode_name: get_args(field.type) for field in fields if get_origin(field.type) is Literal})
 
 
-def explain_params(reason: str, known_fields: Mapping[str, tuple[str, ...]]) -> tuple[str, str]:
+def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
     """A message and a hint for what msgspec found wrong with parameters."""
-    names = known_fields[""]
+    names = shape.names[""]
     if len(reason) > _REASON_CHARS:  # it quotes what the client wrote: both ends are enough
         reason = reason[: _REASON_CHARS // 2] + reason[-_REASON_CHARS // 2 :]
     if match := _UNKNOWN.fullmatch(reason):
-        return explain_name(match["name"], known_fields.get(match["place"] or "", names), what="parameter")
+        return explain_name(match["name"], shape.names.get(match["place"] or "", names), what="parameter")
     if match := _MISSING.fullmatch(reason):
         return f"parameter `{match['name']}` is missing", _list_names(names, what="parameter")
     match = _WRONG.fullmatch(reason)
     place, rule = (match["place"], match["rule"].replace("`", "")) if match else ("", reason)
     if not place:
         return "parameters are given by name, as an object", _list_names(names, what="parameter")
-    return f"parameter `{place}`: {rule[: 4 * SHOWN_CHARS]}", "rpc.discover describes every parameter"
+    words = shape.words.get(place)
+    hint = f"one of: {', '.join(words)}" if words else "rpc.discover describes every parameter"
+    return f"parameter `{place}`: {rule[:1].lower()}{rule[1 : 4 * SHOWN_CHARS]}", hint
 
 
 def explain_name(name: str, known: Iterable[str], *, what: str) -> tuple[str, str]:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
-from memsyncd.wire.explain import explain_name, explain_params, find_known_fields
+from memsyncd.wire.explain import explain_name, explain_params, find_shape
 from memsyncd.wire.methods import METHODS, Method
 from memsyncd.wire.params import Params
 
@@ -82,7 +82,7 @@ class MessageParser:
         try:
             params = reader.decode(envelope.params)
         except msgspec.ValidationError as error:
-            message, hint = explain_params(str(error), reader.known_fields)
+            message, hint = explain_params(str(error), reader.shape)
             return Fault(_body(INVALID_PARAMS, message, hint), envelope.id)
         except _BAD_JSON as error:
             return _fault_of_json(error, envelope.id)
@@ -194,11 +194,11 @@ _encode_value = msgspec.json.Encoder().encode
 class _ParamsReader:
     """Reads the parameters of one method."""
 
-    __slots__ = ("_decode", "known_fields")
+    __slots__ = ("_decode", "shape")
 
     def __init__(self, params: type[Params]) -> None:
         self._decode = msgspec.json.Decoder(params).decode
-        self.known_fields = find_known_fields(params)
+        self.shape = find_shape(params)
 
     def decode(self, raw: msgspec.Raw) -> Params:
         if raw is _NO_PARAMS:
