@@ -13,7 +13,6 @@ ODDITIES: dict[str, tuple[str, str]] = {
         "a cloud service has taken the content off this machine; what was indexed stays",
         "download it to have changes indexed",
     ),
-    "growing": ("it changes while it is being read; it will be read again", ""),
     "link_broken": ("the link leads nowhere", "mend or remove the link"),
     "link_loop": ("the link leads back to a folder above it", "remove the link"),
     "link_outside": (
