@@ -1,0 +1,265 @@
+"""A daemon as a user has it: a process of its own, in a home of its own, on the real disk.
+
+Its home lies under /var/tmp, since editors save differently beneath /tmp, and since a socket's path must be short.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.core.digest import digest_bytes
+from memsyncd.errors import MemsyncdError, NoDaemon
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+START_S = 20.0
+STOP_S = 15.0
+WAIT_S = 15.0
+"""A guard for machines that are busy with other things; what is promised is measured beside it."""
+LOOK_S = 0.01
+LOG_LINES_SHOWN = 60
+
+
+class Daemon:
+    """One life of `memsyncd run`."""
+
+    def __init__(self, env: dict[str, str], socket_path: str, log: Path) -> None:
+        self._socket_path, self._log = socket_path, log
+        with log.open("ab") as stream:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "memsyncd", "run"], env=env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+            )
+        wait_until(self._is_answering, f"no answer on {socket_path}", limit_s=START_S)
+
+    def client(self) -> Client:
+        return Client(self._socket_path, WAIT_S)
+
+    def stop(self) -> int:
+        """Ask it to end, as systemd does, and return its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_S)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """End it as a crash would: nothing is flushed, nothing is said."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    def _is_answering(self) -> bool:
+        assert self.process.poll() is None, f"the daemon ended at once:\n{self._log.read_text()}"
+        try:
+            with self.client() as client:
+                return bool(client.call("ping")["pid"] == self.process.pid)
+        except NoDaemon:
+            return False
+
+
+class Home:
+    """A user's folders. `env` is the whole environment of what runs in them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "daemon.log"
+        self.config = folder / "config.toml"
+        self._daemons: list[Daemon] = []
+        self._n_places = itertools.count(1)
+        (folder / "run").mkdir(mode=0o700)
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(REPOSITORY),
+            "LANG": "C.UTF-8",
+            "HOME": str(folder),
+            "XDG_RUNTIME_DIR": str(folder / "run"),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "XDG_CONFIG_HOME": str(folder / "config"),
+            "MEMSYNCD_CONFIG": str(self.config),
+            "GIT_CONFIG_NOSYSTEM": "1",
+        }
+        self.config.write_text("")
+
+    def start(self) -> Daemon:
+        daemon = Daemon(self.env, str(self.folder / "run" / "memsyncd" / "memsyncd.sock"), self.log)
+        self._daemons.append(daemon)
+        return daemon
+
+    def make_folder(self) -> Path:
+        """A new folder for a workspace, with room beside it."""
+        folder = self.folder / f"w{next(self._n_places)}" / "proj"
+        folder.mkdir(parents=True)
+        return folder
+
+    def read_log(self) -> str:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return "\n".join(lines[-LOG_LINES_SHOWN:])
+
+    def close(self) -> None:
+        for daemon in self._daemons:
+            daemon.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Place:
+    """One workspace that a daemon looks after, and a client that asks about it."""
+
+    def __init__(self, home: Home, daemon: Daemon, root: Path, **options: object) -> None:
+        self.home, self.daemon, self.root = home, daemon, root
+        self.outside = root.parent
+        self.env = home.env
+        self.client = daemon.client()
+        self.id: str = self.client.call("workspace.add", path=str(root), **options)["workspaces"][0]["id"]
+        self.wait(lambda: self.status()["state"] == "ready" and not self.status()["pending"], "it never became ready")
+
+    def status(self) -> dict[str, Any]:
+        return dict(self.client.call("status", workspace=self.id)["workspaces"][0])
+
+    def find(self, word: str, **options: object) -> set[str]:
+        """The notes in which this word is found."""
+        return {hit["path"] for hit in self.client.call("search", query=word, workspace=self.id, **options)["hits"]}
+
+    def notes(self) -> dict[str, str]:
+        """What the index says: path and digest of every note."""
+        return {note["path"]: note["digest"] for note in self.client.call("list", workspace=self.id)["notes"]}
+
+    def wait(self, is_so: Callable[[], bool], complaint: str) -> float:
+        return wait_until(is_so, complaint)
+
+    def wait_found(self, word: str, *paths: str) -> float:
+        """Wait until the word is found in these notes and no others, without asking for a look at the disk."""
+        wanted = set(paths)
+        return self.wait(lambda: self.find(word) == wanted, f"{word!r} was not found in {sorted(wanted)} alone")
+
+    def wait_equal(self) -> float:
+        """Wait until the index says what the disk says, without asking for a look at it."""
+        try:
+            return self.wait(lambda: self.notes() == read_notes(self.root), "the index differs from the disk")
+        except AssertionError as failure:
+            raise AssertionError(f"{failure}\nindex {self.notes()}\ndisk  {read_notes(self.root)}") from None
+
+    def run(self, *command: str | Path, **options: Any) -> str:
+        """Run a program as the user would, in the workspace."""
+        options = {"cwd": self.root, "env": self.env, "timeout": WAIT_S, "check": True} | options
+        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
+        return done.stdout.decode(errors="replace")
+
+    def close(self) -> None:
+        self.client.call("workspace.remove", workspace=self.id)
+        self.client.close()
+
+
+class Presence:
+    """Searches for a word again and again, and notes for how long it was not found."""
+
+    def __init__(self, place: Place, word: str) -> None:
+        self._place, self._word = place, word
+        self._client = place.daemon.client()
+        self._is_over = threading.Event()
+        self.longest_absence_s = 0.0
+        self.n_looks = 0
+        self.failure: MemsyncdError | None = None
+        self._thread = threading.Thread(target=self._watch)
+
+    def __enter__(self) -> Presence:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._client.close()
+
+    def _watch(self) -> None:
+        seen_s = time.monotonic()
+        try:
+            while not self._is_over.wait(LOOK_S):
+                began_s = time.monotonic()
+                if self._client.call("search", query=self._word, workspace=self._place.id)["hits"]:
+                    seen_s = time.monotonic()
+                else:
+                    self.longest_absence_s = max(self.longest_absence_s, began_s - seen_s)
+                self.n_looks += 1
+        except MemsyncdError as failure:
+            self.failure = failure
+
+
+def wait_until(is_so: Callable[[], bool], complaint: str, *, limit_s: float = WAIT_S) -> float:
+    """Look until it is so and return how long that took; fail after `limit_s`."""
+    began_s = time.monotonic()
+    while not is_so():
+        assert time.monotonic() - began_s < limit_s, f"{complaint} within {limit_s} s"
+        time.sleep(LOOK_S)
+    return time.monotonic() - began_s
+
+
+def read_notes(root: Path) -> dict[str, str]:
+    """What the disk says, read in the plainest way: path and digest of every regular note."""
+    found = {}
+    for path in (root / "MEMORY.md", *(root / ".memories").rglob("*")):
+        inside = path.relative_to(root).parts[1:]
+        is_hidden = any(part.startswith(".") for part in inside)
+        if path.suffix in (".md", ".markdown", ".txt") and not is_hidden and path.is_file() and not path.is_symlink():
+            found[str(path.relative_to(root))] = digest_bytes(path.read_bytes())
+    return found
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Home]:
+    home = Home(Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp")))
+    yield home
+    home.close()
+
+
+@pytest.fixture(scope="module")
+def daemon(home: Home) -> Iterator[Daemon]:
+    """One daemon for all tests of a module, as a user has one for all workspaces."""
+    daemon = home.start()
+    yield daemon
+    assert daemon.stop() == 0, home.read_log()
+
+
+@pytest.fixture
+def root(home: Home) -> Path:
+    return home.make_folder()
+
+
+@pytest.fixture
+def place(home: Home, daemon: Daemon, root: Path) -> Iterator[Place]:
+    """A workspace with a MEMORY.md and one more note, indexed."""
+    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
+    (root / ".memories").mkdir()
+    (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
+    place = Place(home, daemon, root)
+    yield place
+    place.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    home = getattr(item, "funcargs", {}).get("home")
+    if report.failed and home is not None:
+        report.sections.append(("the daemon's log", home.read_log()))
+    return report
+
+
+@pytest.fixture
+def watch_word(place: Place) -> Callable[[str], Presence]:
+    """Watch that a word of this workspace is found, while the `with` lasts."""
+    return lambda word: Presence(place, word)
