@@ -52,7 +52,7 @@ class Packer:
     __slots__ = ("_cost_before", "_lines", "_max", "_overlap")
 
     def __init__(self, lines: Sequence[str], policy: ChunkPolicy, *, is_ascii: bool) -> None:
-        costs = map(len, lines) if is_ascii else map(count_quarters, lines)
+        costs = map(len, lines) if is_ascii else (len(line) if line.isascii() else count_quarters(line) for line in lines)
         self._cost_before = list(accumulate(costs, lambda total, cost: total + cost + 1, initial=0))
         self._lines = lines
         self._max = policy.max_tokens * QUARTERS_PER_TOKEN
@@ -70,11 +70,11 @@ class Packer:
 
     def _cut(self, blocks: Sequence[Block]) -> list[Unit]:
         units: list[Unit] = []
-        for block in blocks:
-            if self._cost(block.start, block.end) <= 2 * self._max:
-                units.append(Unit(block.start, block.end))
+        for start, end, _, _ in blocks:
+            if self._cost(start, end) <= 2 * self._max:
+                units.append(Unit(start, end))
             else:
-                units.extend(Unit(at, at + 1) for at in range(block.start, block.end) if self._lines[at].strip(BLANKS))
+                units.extend(Unit(at, at + 1) for at in range(start, end) if self._lines[at].strip(BLANKS))
         return units
 
     def _group(self, start: int, units: Sequence[Unit]) -> Iterator[tuple[int, int]]:

@@ -32,6 +32,7 @@ _RULE = re.compile(r" {0,3}([-_*])[ \t]*(?:\1[ \t]*){2,}$")
 _QUOTE = re.compile(r" {0,3}> ?")
 _QUOTED = re.compile(r"[ \t]*> ?")
 _MARKER = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:[ \t]|$)")
+_MARGIN_MARKER = re.compile(r"(?:[-+*]|[0-9]{1,9}[.)])[ \t]")
 _INTERRUPTING_MARKER = re.compile(r" {0,3}(?:[-+*]|0{0,8}1[.)])[ \t]+[^ \t]")
 _ITEM = re.compile(r" {0,3}(?:([-+*])|[0-9]{1,9}([.)]))(?: {1,4}(?=[^ \t])|[ \t]*$)")
 _HTML = re.compile(r" {0,3}<[/!?A-Za-z]")
@@ -101,6 +102,11 @@ def is_rule(line: str) -> bool:
 def is_marker(line: str) -> bool:
     """True if a list item could begin here, empty ones included."""
     return _MARKER.match(line) is not None
+
+
+def is_marker_at_margin(line: str) -> bool:
+    """True for most of the lines that begin a list item: nothing before the marker, something behind it."""
+    return _MARGIN_MARKER.match(line) is not None
 
 
 def parse_item(line: str) -> Item | None:

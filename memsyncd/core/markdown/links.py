@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memsyncd.core.markdown.blocks import CODE, FENCE, HEADING, Block
+from memsyncd.core.markdown.blocks import CODE, FENCE, HEADING, ITEM, QUOTE, Block
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
 TEXT_LIMIT_CHARS = 500
@@ -20,6 +20,7 @@ _WIKI = r"\[\[(?P<wiki>[^\[\]\n]{1,500})\]\]"
 _RELATIVE = r"\]\([ \t]*(?:<(?P<angle>[^<>\n]{1,500})>|(?P<plain>[^\s()<>]{1,500}))"
 _LINK = re.compile(f"{_WIKI}|{_RELATIVE}")
 _TAG = re.compile(r"(?<![^\s(\[{,;])#([^\W\d_][\w/-]{0,99})")
+_MAYBE_TAG = re.compile(r"#[^\W\d_]")
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}(?:[0-9a-fA-F]{3})?|(?=[a-fA-F]*[0-9])(?:[0-9a-fA-F]{4}){1,2}")
 _RELATION = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?([a-z][a-z0-9_]{0,63}):?[ \t]+\Z")
 _AFTER_TYPED = re.compile(r"[ \t]*(?:\([^)\n]*\)[ \t]*)?\Z")
@@ -40,7 +41,7 @@ class Mention:
 
 def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Mention]:
     """All links and tags in the blocks, in order of lines. `text` is the whole note, to see at once that there are none."""
-    if "[[" not in text and "](" not in text and not _TAG.search(text):
+    if "[[" not in text and "](" not in text and not _MAYBE_TAG.search(text):
         return []
     mentions: list[Mention] = []
     for block in blocks:
@@ -50,10 +51,10 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
 
 
 def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
-    fence = ""
+    fence, may_nest = "", block.kind in (ITEM, QUOTE)
     for at in range(block.start, block.end):
         line = lines[at]
-        if block.kind != HEADING:
+        if may_nest and (fence or "```" in line or "~~~" in line):
             fence, is_code = _follow_fence(line, fence)
             if is_code:
                 continue
@@ -63,8 +64,6 @@ def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
 
 def _follow_fence(line: str, fence: str) -> tuple[str, bool]:
     """The fence that is open after this line, which may lie in a list item or quote, and whether the line belongs to one."""
-    if "```" not in line and "~~~" not in line:
-        return fence, bool(fence)
     mark = line.lstrip(" \t>-+*.)0123456789")
     run = mark[: len(mark) - len(mark.lstrip(mark[0]))] if mark[:3] in ("```", "~~~") else ""
     if not fence:

@@ -14,7 +14,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.markdown.blocks import FENCE, HTML, Block, find_paragraphs
 from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
 from memsyncd.core.markdown.frontmatter import NO_FRONT_MATTER, find_distinct_tags, find_front_matter, find_section_meta
-from memsyncd.core.markdown.lines import decode_note
+from memsyncd.core.markdown.lines import Decoded, decode_note
 from memsyncd.core.markdown.links import Mention, find_mentions
 from memsyncd.core.markdown.outline import find_blocks
 from memsyncd.core.markdown.sections import Part, find_parts
@@ -51,7 +51,13 @@ def parse_note(path: NotePath, data: bytes, policy: ChunkPolicy = DEFAULT_POLICY
         sections=sections,
         chunks=_make_chunks(packer, parts, front.n_lines),
         links=_make_links(parts, mentions),
-        problems=(*decoded.problems, *front.problems, *problems, *_find_odd_blocks(path.text, lines, blocks)),
+        problems=(
+            *decoded.problems,
+            *front.problems,
+            *problems,
+            *_find_conflicts(path.text, decoded),
+            *_find_odd_blocks(path.text, lines, blocks),
+        ),
     )
 
 
@@ -127,8 +133,8 @@ def _find_title(path: NotePath, meta: Meta, parts: Sequence[Part]) -> str:
 
 
 def _find_odd_blocks(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
-    """A fence or comment that nothing closes can only be the last block, as it swallows the rest; and conflict markers."""
-    problems = _find_conflicts(path, lines)
+    """A fence or comment that nothing closes: it swallows the rest, so it can only be the last block."""
+    problems: list[Problem] = []
     last = blocks[-1] if blocks else None
     if last and last.kind == FENCE and not _is_closed_fence(lines, last):
         problems.append(
@@ -147,10 +153,12 @@ def _is_closed_fence(lines: Sequence[str], block: Block) -> bool:
     return block.end > block.start + 1 and len(closing) >= n_marks and not closing.strip(mark)
 
 
-def _find_conflicts(path: str, lines: Sequence[str]) -> list[Problem]:
+def _find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
     """One problem for the first conflict that git left: `<<<<<<<`, `=======` and `>>>>>>>` in order."""
+    if not all(mark in decoded.text for mark in _CONFLICT_MARKS):
+        return []
     wanted, first = 0, 0
-    for at, line in enumerate(lines):
+    for at, line in enumerate(decoded.lines):
         if line.startswith(_CONFLICT_MARKS[wanted]):
             first = at if wanted == 0 else first
             wanted += 1

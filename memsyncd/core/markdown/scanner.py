@@ -220,12 +220,10 @@ class _Scan:
         kind = ""
         while at < self._n:
             line = self._lines[at]
-            if kind and (rules.is_rule(line) or not rules.is_marker(line)):
-                return at
             item = rules.parse_item(line)
             if item is None:
-                return self._leave_list(at)
-            if kind not in ("", item.kind):
+                return self._leave_list(at) if rules.is_marker(line) else at
+            if kind not in ("", item.kind) or (item.content[:1] == item.kind and rules.is_rule(line)):
                 return at
             kind = item.kind
             end = self._find_item_end(at, item)
@@ -240,10 +238,11 @@ class _Scan:
         end, is_plain, was_blank = at + 1, rules.is_tame(item.content), not item.content
         if was_blank and end < self._n and not self._lines[end].strip(BLANKS):
             return end + 1
-        is_deep = rules.is_deep(self._lines[at])
         while end < self._n:
             line = self._lines[end]
             text = line.lstrip(BLANKS)
+            if rules.is_marker_at_margin(line):
+                return end
             if not text:
                 is_plain, was_blank = False, True
             elif rules.find_indent(line) >= item.indent:
@@ -252,7 +251,7 @@ class _Scan:
                 return AWKWARD
             elif was_blank or rules.is_terminator(line):
                 return end
-            elif not (is_deep or (is_plain and rules.is_tame(text))):
+            elif not (is_plain and rules.is_tame(text)) and not rules.is_deep(self._lines[at]):
                 return AWKWARD
             end += 1
         return end
