@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from memsyncd.cli.background import wait_until_gone
+
+WAITS = "import time; print(flush=True); time.sleep(60)"
+STAYS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+
+
+@pytest.fixture
+def start() -> Iterator[list[subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+    yield started
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def begin(code: str, started: list[subprocess.Popen[bytes]]) -> int:
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    started.append(process)
+    assert process.stdout is not None
+    process.stdout.readline()
+    return process.pid
+
+
+def test_a_process_that_ends_when_asked_is_gone_even_if_nobody_has_waited_for_it(start: list[subprocess.Popen[bytes]]) -> None:
+    if not hasattr(os, "pidfd_open"):
+        pytest.skip("needs pidfd_open")
+    assert wait_until_gone(begin(WAITS, start), 20)
+
+
+def test_a_process_that_stays_is_told(start: list[subprocess.Popen[bytes]]) -> None:
+    assert not wait_until_gone(begin(STAYS, start), 0.1)
+
+
+def test_a_process_that_has_gone_already_is_gone(start: list[subprocess.Popen[bytes]]) -> None:
+    pid = begin("print(flush=True)", start)
+    start[0].wait()
+    assert wait_until_gone(pid, 1)
+
+
+def test_without_handles_on_processes_their_numbers_are_looked_at(
+    start: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    assert not wait_until_gone(begin(STAYS, start), 0.1)
+    gone = begin("print(flush=True)", start)
+    start[1].wait()
+    assert wait_until_gone(gone, 1)

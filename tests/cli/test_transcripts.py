@@ -1,0 +1,259 @@
+"""Commands and what they answer, against the real daemon, as a person would see them.
+
+In a transcript a line that begins with `$ ` is done by a shell; what follows is what it must print: `! ` marks lines of stderr,
+`[n]` the exit status if it is not 0, and `<word>` stands for any text. Lines that begin with `// ` are remarks.
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import memsyncd
+
+PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
+TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
+MAX_SCREEN_BYTES = 1 << 20
+
+
+class Seat:
+    """A home of its own, and a shell in it in which `memsyncd` is the program under test."""
+
+    def __init__(self, home: Path, run_dir: str) -> None:
+        self.home = self.cwd = home
+        programs = home / "bin"
+        programs.mkdir()
+        program = programs / "memsyncd"
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memsyncd "$@"\n')
+        program.chmod(0o755)
+        self.env = {
+            "HOME": str(home),
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PYTHONPATH": PACKAGE_HOME,
+            "PYTHONUTF8": "1",
+            "XDG_RUNTIME_DIR": run_dir,
+            "COLUMNS": "80",
+        }
+
+    def do(self, line: str) -> subprocess.CompletedProcess[str]:
+        command = ["/bin/sh", "-c", line]
+        return subprocess.run(command, cwd=self.cwd, env=self.env, capture_output=True, text=True, check=False, timeout=50)
+
+    def tell(self, line: str) -> list[str]:
+        """What a transcript says of this line."""
+        word, _, rest = line.partition(" ")
+        if word == "cd":
+            self.cwd = (self.cwd / rest).resolve()
+            return []
+        done = self.do(line)
+        status = [f"[{done.returncode}]"] if done.returncode else []
+        return [*done.stdout.splitlines(), *(f"! {each}" for each in done.stderr.splitlines()), *status]
+
+    def show(self, line: str, *, interrupt_after: str = "") -> str:
+        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a text."""
+        leader, follower = pty.openpty()
+        process = subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {line}"],
+            cwd=self.cwd,
+            env=self.env,
+            stdin=follower,
+            stdout=follower,
+            stderr=follower,
+            start_new_session=True,
+        )
+        os.close(follower)
+        screen = b""
+        with open(leader, "rb", buffering=0) as terminal:
+            while len(screen) < MAX_SCREEN_BYTES:
+                try:
+                    piece = terminal.read(4096)
+                except OSError:  # Linux says so when the last writer has gone
+                    break
+                if not piece:
+                    break
+                screen += piece
+                if interrupt_after and interrupt_after.encode() in screen:
+                    process.send_signal(2)
+                    interrupt_after = ""
+        process.wait(30)
+        return screen.decode().replace("\r\n", "\n")
+
+
+@pytest.fixture
+def seat(tmp_path: Path) -> Iterator[Seat]:
+    # A socket's path may be no longer than 107 bytes, so its folder has a short name.
+    run_dir = tempfile.mkdtemp(prefix="m")
+    home = tmp_path.resolve()
+    seat = Seat(home, run_dir)
+    yield seat
+    seat.cwd = home
+    seat.do("memsyncd stop")
+    shutil.rmtree(run_dir)
+
+
+def read_steps(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Each line to do, with what it must print."""
+    steps: list[tuple[str, list[str]]] = []
+    for text in path.read_text().splitlines():
+        if text.startswith("$ "):
+            steps.append((text[2:], []))
+        elif steps and not text.startswith("// "):
+            steps[-1][1].append(text)
+    yield from steps
+
+
+def find_pattern(wanted: list[str], home: Path) -> str:
+    text = "\n".join(wanted).strip("\n").replace("<home>", str(home))
+    return re.sub(r"<[a-z]+>", ".*", re.escape(text))
+
+
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: str(path.stem))
+def test_the_transcript_is_what_happens(seat: Seat, path: Path) -> None:
+    for line, wanted in read_steps(path):
+        told = "\n".join(seat.tell(line)).strip("\n")
+        pattern = find_pattern(wanted, seat.home)
+        assert re.fullmatch(pattern, told), f"$ {line}\n{told}\n--- wanted\n" + "\n".join(wanted)
+
+
+def write_note(seat: Seat, path: str, text: str) -> None:
+    file = seat.home / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def test_a_terminal_is_shown_matched_words_lit_and_places_as_links(seat: Seat) -> None:
+    write_note(seat, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
+    assert seat.do("memsyncd start notes").returncode == 0
+    seat.cwd = seat.home / "notes"
+    seat.do("memsyncd sync")
+    screen = seat.show("memsyncd search pool")
+    assert f"\x1b]8;;file://{os.uname().nodename}{seat.home}/notes/MEMORY.md#" in screen
+    assert "\x1b[1;34mMEMORY.md:" in screen
+    assert "The \x1b[1;33mpool\x1b[0m waits." in screen
+
+
+def test_a_terminal_without_colours_is_shown_none(seat: Seat) -> None:
+    seat.env["TERM"] = "dumb"
+    write_note(seat, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
+    screen = seat.show("memsyncd start notes") + seat.show("memsyncd search pool --wait") + seat.show("memsyncd status")
+    assert "**pool**" in screen
+    assert "\x1b[1" not in screen
+    assert "\x1b]" not in screen
+
+
+def test_what_a_note_says_cannot_steer_the_terminal(seat: Seat) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eredis"
+    write_note(seat, "notes/MEMORY.md", f"# Redis {evil}\n\nThe {evil} pool.\n")
+    assert seat.do("memsyncd start notes").returncode == 0
+    words = [
+        "search pool --wait",
+        "search pool --json",
+        "get MEMORY.md",
+        "get MEMORY.md --json",
+        "list --sections",
+        "list --notes --json",
+    ]
+    for line in words:
+        done = seat.do(f"memsyncd {line}")
+        assert done.returncode == 0, done.stderr
+        assert not set(done.stdout) & set("\x1b\x07\x9b\u202e"), line
+
+
+def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(seat: Seat) -> None:
+    for n in range(1500):
+        write_note(seat, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 40)
+    screen = seat.show("memsyncd start notes")
+    assert re.search(r"indexing .*notes.* [\d,]+/[\d,]+ notes", screen)
+    assert screen.endswith("\r\x1b[K")
+    assert "1,500 notes" in seat.do("memsyncd status").stdout
+    assert "indexing" in seat.show("memsyncd reindex")
+
+
+def test_watching_prints_a_line_for_each_change_until_interrupted(seat: Seat) -> None:
+    write_note(seat, "notes/MEMORY.md", "# M\n\nBegin.\n")
+    assert seat.do("memsyncd start notes").returncode == 0
+    seat.do("memsyncd sync")
+    saved: list[float] = []
+
+    def save() -> None:
+        time.sleep(1)
+        saved.append(time.monotonic())
+        write_note(seat, "notes/.memories/new.md", "# New\n\nKafka.\n")
+
+    saver = threading.Thread(target=save)
+    saver.start()
+    screen = seat.show("memsyncd watch", interrupt_after="new.md")
+    saver.join()
+    assert screen.startswith("\x1b[2mwatching notes (generation ")
+    assert re.search(r"\d\d:\d\d:\d\d.*notes.*generation \d+  \d+ chunks?  \.memories/new\.md\n", screen)
+
+
+def test_watching_ends_with_three_when_the_daemon_goes(seat: Seat) -> None:
+    assert seat.do("memsyncd start").returncode == 0
+    stopper = threading.Timer(1.0, seat.do, ["memsyncd stop"])
+    stopper.start()
+    done = seat.do("memsyncd watch --all")
+    stopper.join()
+    assert done.returncode == 3
+    assert done.stderr.startswith("watching every workspace to come")
+
+
+def test_a_daemon_that_cannot_start_says_why_and_leaves_with_its_own_status(seat: Seat) -> None:
+    write_note(seat, ".config/memsyncd/config.toml", "[sync]\ndebouce_ms = 5\n")
+    done = seat.do("memsyncd start")
+    assert done.returncode == 78
+    assert "the daemon stopped at once" in done.stderr
+    assert "config.toml:2: sync.debouce_ms" in done.stderr
+
+
+def test_many_may_start_it_at_once_and_one_daemon_runs(seat: Seat) -> None:
+    done = seat.do("for n in 1 2 3; do memsyncd start & done; wait; memsyncd status --json")
+    assert len(set(re.findall(r"pid (\d+)", done.stderr))) == 1, done.stderr
+    assert done.returncode == 0
+
+
+def test_a_client_with_a_runtime_folder_finds_a_daemon_that_was_started_without_one(seat: Seat) -> None:
+    runtime = seat.env.pop("XDG_RUNTIME_DIR")
+    seat.env["XDG_STATE_HOME"] = state = tempfile.mkdtemp(prefix="m")
+    try:
+        assert seat.do("memsyncd start").returncode == 0
+        assert f"socket  {state}/memsyncd/run/" in seat.do(f"XDG_RUNTIME_DIR={runtime} memsyncd status").stdout
+        assert seat.do("MEMSYNCD_SOCKET=/nowhere/m.sock memsyncd status").returncode == 3
+        assert seat.do("memsyncd stop").returncode == 0
+    finally:
+        shutil.rmtree(state)
+
+
+def test_the_foreground_ends_with_an_interrupt_in_good_order(seat: Seat) -> None:
+    write_note(seat, "notes/MEMORY.md", "# M\n\nBegin.\n")
+    screen = seat.show("memsyncd run notes", interrupt_after="ready")
+    assert "Traceback" not in screen
+    assert "notes" in screen
+    assert seat.do("memsyncd status").returncode == 3
+
+
+def test_running_with_init_makes_the_first_notes(seat: Seat) -> None:
+    (seat.home / "notes").mkdir()
+    seat.show("memsyncd run --init notes", interrupt_after="ready")
+    assert (seat.home / "notes" / ".memories" / "context.md").exists()
+
+
+def test_an_old_log_that_has_grown_long_is_put_aside(seat: Seat) -> None:
+    log = seat.home / ".local" / "state" / "memsyncd" / "daemon.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(b"x" * (5 << 20))
+    assert seat.do("memsyncd start").returncode == 0
+    assert log.stat().st_size < 1 << 20
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert (log.parent / "daemon.log.1").stat().st_size == 5 << 20
