@@ -105,9 +105,9 @@ def _say_internal(terminal: Terminal, error: Exception) -> int:
     if os.environ.get("MEMSYNCD_TRACEBACK"):
         raise error
     if isinstance(error, OSError):
-        # Most likely it is stdout that cannot be written.
-        _say_error(terminal, str(error), "")
+        # Most likely it is stdout that cannot be written: what it still holds must not be tried again.
         _leave_quietly()
+        _say_error(terminal, str(error), "")
     else:
         hint = "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
         _say_error(terminal, f"{type(error).__name__}: {error}", hint)
