@@ -1,14 +1,14 @@
 """What did somebody type, and what does FTS5 get to see of it?
 
-Any text is a query: words, `"phrases"`, `-not`, `prefix*`; all else is words. The compiler quotes every piece, so that no syntax
-of FTS5 passes through. Plain words are joined by OR, without stopwords unless nothing else is left: questions come as sentences,
-and an AND of their words finds next to nothing. Phrases and `-not` are strict.
+Any text is a query: words, `"phrases"`, `-not`, `prefix*`; all else is words, so are a quote that nothing closes and a `--flag`.
+The compiler quotes every piece, so that no syntax of FTS5 passes through. Plain words are joined by OR, without stopwords unless
+nothing else is left: questions come as sentences, and an AND of their words finds next to nothing. Phrases and `-not` are strict.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from memsyncd.core.recall.stopwords import STOPWORDS
@@ -19,8 +19,10 @@ TERM_LIMIT = 32
 """FTS5's parser is outside every time limit, so what it gets to parse is bounded."""
 PREFIX_MIN_CHARACTERS = 2
 
-_PIECE = re.compile(r'(?P<no>-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
-_WORD = re.compile(r"\w+", re.UNICODE)
+_PIECE = re.compile(r'(?P<no>-(?!-))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))')
+# What FTS5's unicode61 takes for one word: letters and digits, and the accents that follow them where a text is decomposed.
+_WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
+_APOSTROPHES = ("'", "’")
 
 
 class Form(Enum):
@@ -33,7 +35,10 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One thing to look for. `words` are what the tokenizer will see; a term with several must meet them in a row."""
+    """One thing to look for. `words` are what the tokenizer will see; a term with several must meet them in a row.
+
+    They keep their case: the tokenizer folds it, and in its own way.
+    """
 
     text: str
     words: tuple[str, ...]
@@ -59,26 +64,16 @@ def parse_query(text: str) -> Query:
     """Read what somebody typed. Raises TooLarge over 1 KiB, and nothing else on any text."""
     if len(text.encode("utf-8", "replace")) > QUERY_LIMIT_BYTES:
         raise TooLarge(f"the query is over {QUERY_LIMIT_BYTES} bytes", hint="ask in fewer words")
-    wanted: dict[tuple[str, ...], Term] = {}
-    needed: dict[tuple[str, ...], Term] = {}
-    unwanted: dict[tuple[str, ...], Term] = {}
-    n_dropped = 0
+    wanted: dict[object, Term] = {}
+    needed: dict[object, Term] = {}
+    unwanted: dict[object, Term] = {}
     for piece in _PIECE.finditer(text):
         term = _read_term(piece)
-        if term is None:
-            continue
-        place = unwanted if piece["no"] else needed if term.form is Form.PHRASE else wanted
-        if len(wanted) + len(needed) + len(unwanted) >= TERM_LIMIT:
-            n_dropped += 1
-        else:
-            place.setdefault(term.words, term)
+        if term is not None:
+            place = unwanted if piece["no"] else needed if term.form is Form.PHRASE else wanted
+            place.setdefault((term.form, tuple(word.lower() for word in term.words)), term)
     kept = [term for term in wanted.values() if not _is_stopword(term)]
-    return Query(
-        wanted=tuple(kept if kept or needed else wanted.values()),
-        needed=tuple(needed.values()),
-        unwanted=tuple(unwanted.values()),
-        n_dropped=n_dropped,
-    )
+    return _limit(kept if kept or needed else [*wanted.values()], [*needed.values()], [*unwanted.values()])
 
 
 def compile_query(query: Query) -> str:
@@ -97,9 +92,21 @@ def compile_query(query: Query) -> str:
     return expression
 
 
+def _limit(wanted: list[Term], needed: list[Term], unwanted: list[Term]) -> Query:
+    """Keep as many terms as FTS5 may be given. What is strict goes first, for without it an answer would be wrong, not worse."""
+    n_unwanted = min(TERM_LIMIT // 2, max(0, TERM_LIMIT - len(needed)))
+    query = Query(
+        needed=tuple(needed[:TERM_LIMIT]),
+        unwanted=tuple(unwanted[:n_unwanted]),
+        wanted=tuple(wanted[: max(0, TERM_LIMIT - len(needed) - len(unwanted[:n_unwanted]))]),
+    )
+    n_kept = len(query.positive) + len(query.unwanted)
+    return replace(query, n_dropped=len(wanted) + len(needed) + len(unwanted) - n_kept)
+
+
 def _read_term(piece: re.Match[str]) -> Term | None:
     text = piece["phrase"] if piece["phrase"] is not None else piece["word"]
-    words = tuple(_WORD.findall(text.lower()))
+    words = tuple(_WORD.findall(text))
     if not words:
         return None
     if piece["phrase"] is not None:
@@ -112,7 +119,10 @@ def _read_term(piece: re.Match[str]) -> Term | None:
 
 
 def _is_stopword(term: Term) -> bool:
-    return term.form is Form.WORD and all(word in STOPWORDS for word in term.words)
+    """True for `the` and `what's`; what else is joined (`to-do`, `and/or`, `is_a`) stands for more than its parts."""
+    if term.form is not Form.WORD or not all(word.lower() in STOPWORDS for word in term.words):
+        return False
+    return len(term.words) == 1 or any(mark in term.text for mark in _APOSTROPHES)
 
 
 def _quote(term: Term) -> str:

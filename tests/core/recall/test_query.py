@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import apsw
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memsyncd.core.recall.query import QUERY_LIMIT_BYTES, TERM_LIMIT, Form, Query, Term, compile_query, parse_query
+from memsyncd.errors import TooLarge
+from memsyncd.store.schema import TOKENIZER
+
+typed = st.text(max_size=250) | st.text(alphabet=st.sampled_from("ab\"-*_:()^+{}[]~. \t'’é\u0301ß日本ANDORNOT0"), max_size=250)
+
+
+def make_table(*texts: str) -> apsw.Connection:
+    """A real FTS5 table with two columns, as the index has more than one."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(f"CREATE VIRTUAL TABLE notes USING fts5(heading, text, tokenize='{TOKENIZER}')")
+    connection.executemany("INSERT INTO notes(text) VALUES(?)", [(text,) for text in texts])
+    return connection
+
+
+def find(connection: apsw.Connection, query: str) -> list[int]:
+    """The 1-based numbers of the texts that a query finds; none for a query that looks for nothing."""
+    match = compile_query(parse_query(query))
+    return sorted(row[0] for row in connection.execute("SELECT rowid FROM notes WHERE notes MATCH ?", (match,))) if match else []
+
+
+def show(terms: tuple[Term, ...]) -> list[str]:
+    return [f"{term.form.value}:{' '.join(term.words)}" for term in terms]
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("", ""),
+        ("  \t ", ""),
+        ("?!", ""),
+        ("_ __ -_", ""),
+        ("redis", '"redis"'),
+        ("redis timeout", '"redis" OR "timeout"'),
+        ("redis redis Redis", '"redis"'),
+        ("How does the redis cache work?", '"redis" OR "cache" OR "work"'),
+        ("the", '"the"'),
+        ("what's this?", '"what s" OR "this"'),
+        ("what's new", '"new"'),
+        ("What’s new", '"new"'),
+        ("to-do list", '"to do" OR "list"'),
+        ('"redis timeout"', '"redis timeout"'),
+        ('"redis timeout" cache', '"redis timeout" AND ("redis timeout" OR "cache")'),
+        ('"redis timeout" "is cold"', '"redis timeout" AND "is cold"'),
+        ('"redis timeout" the', '"redis timeout"'),
+        ('a "b', '"b"'),
+        ('5" disk failure', '"5" OR "disk" OR "failure"'),
+        ("redis -cache", '("redis") NOT "cache"'),
+        ('redis -"cold cache" -warm', '(("redis") NOT "cold cache") NOT "warm"'),
+        ("redis -the", '("redis") NOT "the"'),
+        ("git push --force", '"git" OR "push" OR "force"'),
+        ("- redis", '"redis"'),
+        ("-cache", ""),
+        ("re*", '"re" *'),
+        ("r*", '"r"'),
+        ("*", ""),
+        ("redis*", '"redis" *'),
+        ("redis redis*", '"redis" OR "redis" *'),
+        ("snake_ca*", '"snake ca" *'),
+        ("snake_case DEC-0054 a/b.py user@host", '"snake case" OR "DEC 0054" OR "a b py" OR "user host"'),
+        ("NEAR(a b, 3) AND OR NOT", '"NEAR a" OR "b" OR "3"'),
+        ("text:redis {heading}:x ^start", '"text redis" OR "heading x" OR "start"'),
+        ("don't", '"don t"'),
+        ("日本語", '"日本語"'),
+        ("cafe\u0301s", '"cafe\u0301s"'),
+        ("nul\0byte \ud800", '"nul byte"'),
+    ],
+)
+def test_a_query_compiles_to_this_expression(text: str, expression: str) -> None:
+    assert compile_query(parse_query(text)) == expression
+
+
+def test_what_is_strict_and_what_is_not_are_told_apart() -> None:
+    query = parse_query('cache redis* "time out" -slow -"very slow"')
+    assert show(query.wanted) == ["word:cache", "prefix:redis"]
+    assert show(query.needed) == ["phrase:time out"]
+    assert show(query.unwanted) == ["word:slow", "phrase:very slow"]
+    assert show(query.positive) == ["phrase:time out", "word:cache", "prefix:redis"]
+
+
+def test_a_term_keeps_the_text_as_it_was_typed() -> None:
+    assert [term.text for term in parse_query('Snake_Case "Two Words" re*').positive] == ["Two Words", "Snake_Case", "re*"]
+
+
+# --- bounds -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_query_may_have_1_kib_and_not_a_byte_more() -> None:
+    assert parse_query("x" * QUERY_LIMIT_BYTES).positive
+    with pytest.raises(TooLarge):
+        parse_query("x" * (QUERY_LIMIT_BYTES + 1))
+    with pytest.raises(TooLarge):
+        parse_query("日" * (QUERY_LIMIT_BYTES // 3 + 1))
+
+
+def test_stopwords_take_no_room_from_the_words_that_count() -> None:
+    query = parse_query(" ".join(f"the of w{number}" for number in range(TERM_LIMIT)))
+    assert len(query.wanted) == TERM_LIMIT
+    assert query.n_dropped == 0
+
+
+def test_what_is_too_much_is_dropped_and_counted() -> None:
+    query = parse_query(" ".join(f"w{number}" for number in range(TERM_LIMIT + 5)))
+    assert [term.text for term in query.wanted] == [f"w{number}" for number in range(TERM_LIMIT)]
+    assert query.n_dropped == 5
+
+
+def test_what_must_not_stand_there_is_heeded_after_any_number_of_words() -> None:
+    words = " ".join(f"w{number}" for number in range(TERM_LIMIT + 5))
+    query = parse_query(f'{words} -secret "a phrase"')
+    assert show(query.unwanted) == ["word:secret"]
+    assert show(query.needed) == ["phrase:a phrase"]
+    assert query.n_dropped == 7
+
+
+@given(typed)
+@example('"' * 200)
+@example("-a " * 300)
+@example('"a" ' * 250)
+@example(" ".join(f'"{number}"' for number in range(200)))
+@example(" ".join(f"-{number}" for number in range(150)) + " x")
+def test_a_query_never_holds_more_terms_than_the_limit(text: str) -> None:
+    query = parse_query(text) if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES else Query()
+    assert len(query.positive) + len(query.unwanted) <= TERM_LIMIT
+
+
+# --- what FTS5 makes of it --------------------------------------------------------------------------------------------
+
+
+@given(typed, st.text(max_size=100))
+@example("(" * 1000, "")
+@example(" ".join(f"-{number}" for number in range(200)) + " x", "")
+@example("a." * 512, "")
+@example("\U00011fc0", "")
+def test_any_text_is_a_query_and_none_is_a_syntax_error_to_fts5(text: str, note: str) -> None:
+    connection = make_table("a b", note.encode("utf-8", "replace").decode())
+    if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES:
+        find(connection, text)
+    connection.close()
+
+
+# Scripts and forms that people write: precomposed and not, letters whose case is odd, ligatures, scripts with and without spaces.
+words = st.text(
+    alphabet=st.sampled_from("abzAZ09éÉïßİıǅﬁΣςжЖא日本語한국กำहिन्दी²½") | st.sampled_from("\u0301\u0308_-./@"),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(words)
+@example("İstanbul")
+@example("re\u0301sume\u0301")
+@example("snake_case")
+@example("DEC-0054")
+@example("a/b.py")
+@example("user@host")
+def test_what_stands_in_a_note_is_found_by_typing_it(word: str) -> None:
+    connection = make_table(f"before {word} after", "another note")
+    tokens = connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])(
+        word.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+    )
+    typed_word = word.lstrip("-")
+    if tokens and parse_query(typed_word).positive:
+        assert 1 in find(connection, typed_word)
+    connection.close()
+
+
+def test_words_find_notes_that_hold_any_of_them_and_phrases_only_those_that_hold_them_in_a_row() -> None:
+    connection = make_table("redis runs hot", "the timeout of redis", "redis timeout is long", "nothing")
+    assert find(connection, "redis timeout") == [1, 2, 3]
+    assert find(connection, '"redis timeout"') == [3]
+    assert find(connection, '"redis timeout" hot') == [3]
+
+
+def test_what_is_not_wanted_is_left_out() -> None:
+    connection = make_table("redis cache", "redis disk", "cold redis cache")
+    assert find(connection, "redis -cache") == [2]
+    assert find(connection, 'redis -"cold redis"') == [1, 2]
+
+
+def test_a_flag_is_looked_for_like_any_word() -> None:
+    connection = make_table("use --force with care", "use a feather")
+    assert find(connection, "--force") == [1]
+
+
+def test_a_prefix_finds_its_words_also_within_an_identifier() -> None:
+    connection = make_table("kubernetes", "kube_proxy", "cube", "kube_client")
+    assert find(connection, "kube*") == [1, 2, 4]
+    assert find(connection, "kube_cl*") == [4]
+
+
+def test_the_parts_of_an_identifier_find_it() -> None:
+    connection = make_table("call snake_case_name here", "DEC-0054 was taken")
+    assert find(connection, "case") == [1]
+    assert find(connection, "0054") == [2]
+
+
+def test_words_are_found_whatever_their_case_accents_or_ending() -> None:
+    connection = make_table("Résumés were deployed")
+    for text in ("resume", "RÉSUMÉ", "re\u0301sume\u0301s", "deploy", "DEPLOYING"):
+        assert find(connection, text) == [1], text
+
+
+def test_a_prefix_has_no_fewer_characters_than_keep_it_cheap() -> None:
+    assert parse_query("a*").wanted[0].form is Form.WORD
+    assert parse_query("ab*").wanted[0].form is Form.PREFIX
