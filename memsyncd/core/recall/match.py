@@ -57,8 +57,8 @@ class Matcher:
 
 
 def to_characters(text: str, places: Iterable[Place]) -> list[Place]:
-    """Places in bytes of the text's UTF-8 as places of characters, in order."""
-    if text.isascii():
-        return sorted(set(places))
-    data = text.encode("utf-8", "replace")
-    return sorted({(len(data[:start].decode()), len(data[:end].decode())) for start, end in places})
+    """Places in bytes of the text's UTF-8 as places of characters, by start, the longest of those that begin as one first."""
+    if not text.isascii():
+        data = text.encode("utf-8", "replace")
+        places = {(len(data[:start].decode()), len(data[:end].decode())) for start, end in places}
+    return sorted(set(places), key=lambda place: (place[0], -place[1]))

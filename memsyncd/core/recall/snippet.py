@@ -1,7 +1,7 @@
 """Which line does somebody see of a hit, and which words are lit in it?
 
-One window of the text around the densest matches, white space folded, matched words between `**` and `**`; the text's own `**`
-is left out, so that the marks mean matches only.
+One window of the text around the densest matches, white space folded, matched words between `**` and `**`. Of the text's own
+stars those are left out that could be taken for marks: whoever splits a snippet at `**` has every second piece lit.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ MARK = "**"
 WINDOW_CHARACTERS = 240
 _ELLIPSIS = "…"
 _SPACE = re.compile(r"\s+")
+_STARS = re.compile(r"\*{2,}")
 
 
 def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int = WINDOW_CHARACTERS) -> str:
-    """Cut `text` to about `window` characters around `matches`, (start, end) pairs in characters, in order of start."""
+    """Cut `text` to about `window` characters around `matches`, (start, end) pairs in characters, in order of start.
+
+    Of matches that overlap the first is marked.
+    """
     start, end = _find_window(text, matches, window)
     pieces, at = [], start
     for first, after in matches:
         if first < at or after > end:
             continue
-        pieces += [_plain(text[at:first]), MARK, text[first:after], MARK]
+        pieces += [_plain(text[at:first]), MARK, _plain(text[first:after]), MARK]
         at = after
     pieces.append(_plain(text[at:end]))
     body = _SPACE.sub(" ", "".join(pieces)).strip()
@@ -51,4 +55,5 @@ def _find_word_start(text: str, at: int) -> int:
 
 
 def _plain(text: str) -> str:
-    return text.replace(MARK, "")
+    """Without stars in a row, and without those at an end, which would lengthen the mark beside it."""
+    return _STARS.sub("", text).strip("*")

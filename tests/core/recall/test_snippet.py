@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.recall.snippet import MARK, WINDOW_CHARACTERS, render_snippet
+
+prose = st.text(alphabet=st.sampled_from("ab é日*\n\t_."), max_size=600)
+
+
+@st.composite
+def texts_with_matches(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
+    """A text, and places of words in it, as a tokenizer would give them: no white space or stars at their ends."""
+    text = draw(prose)
+    words = [(found.start(), found.end()) for found in re.finditer(r"[abé日]+", text)]
+    return text, sorted(draw(st.sets(st.sampled_from(words), max_size=20))) if words else []
+
+
+def test_a_short_text_is_shown_whole_with_its_matches_marked() -> None:
+    assert render_snippet("the cache is cold", [(4, 9)]) == "the **cache** is cold"
+
+
+def test_white_space_is_folded() -> None:
+    assert render_snippet("# Cache\n\n\tis   cold\n", [(2, 7)]) == "# **Cache** is cold"
+
+
+@pytest.mark.parametrize(
+    ("text", "match", "snippet"),
+    [
+        ("a **bold** word", (11, 15), "a bold **word**"),
+        ("a **bold** word", (4, 8), "a **bold** word"),
+        ("a ***bold*** word", (5, 9), "a **bold** word"),
+        ("an *odd* word", (4, 7), "an **odd** word"),
+        ("two **red cats** here", (6, 14), "two **red cats** here"),
+        ("two red **cats** here", (4, 14), "two **red cats** here"),
+    ],
+)
+def test_the_stars_of_the_text_are_never_taken_for_marks(text: str, match: tuple[int, int], snippet: str) -> None:
+    assert render_snippet(text, [match]) == snippet
+
+
+def test_a_long_text_is_cut_at_words_around_the_match_and_says_so() -> None:
+    words = [f"word{number}" for number in range(300)]
+    text = " ".join(words)
+    at = text.index("word150")
+    snippet = render_snippet(text, [(at, at + 7)])
+    assert "**word150**" in snippet
+    assert snippet.startswith("…word")
+    assert snippet.endswith("…")
+    assert set(snippet.strip("…").replace(MARK, "").split()) <= set(words)
+    assert len(snippet) <= WINDOW_CHARACTERS + 2 + 2 * len(MARK)
+
+
+def test_the_window_lies_where_most_matches_are() -> None:
+    text = "cache " + "x " * 300 + "cache and cache " + "y " * 300
+    places = [(found.start(), found.end()) for found in re.finditer("cache", text)]
+    assert render_snippet(text, places).count("**cache**") == 2
+
+
+def test_a_match_at_either_end_is_shown() -> None:
+    text = f"first {'x ' * 400}last"
+    assert render_snippet(text, [(0, 5)]).startswith("**first** x")
+    assert render_snippet(text, [(len(text) - 4, len(text))]).endswith("x **last**")
+
+
+def test_a_text_without_spaces_is_cut_all_the_same() -> None:
+    text = "日" * 5000
+    snippet = render_snippet(text, [(2500, 2502)])
+    assert "**日日**" in snippet
+    assert len(snippet) <= WINDOW_CHARACTERS + 10
+
+
+@given(texts_with_matches())
+def test_every_second_piece_between_marks_is_a_match_and_nothing_else_is(given_text: tuple[str, list[tuple[int, int]]]) -> None:
+    text, matches = given_text
+    pieces = render_snippet(text, matches).split(MARK)
+    assert len(pieces) % 2 == 1
+    words = {text[start:end] for start, end in matches}
+    assert set(pieces[1::2]) <= words
+    assert not any(set(piece) & set("\n\t") for piece in pieces)
+
+
+@given(texts_with_matches())
+def test_a_text_with_a_match_shows_at_least_one(given_text: tuple[str, list[tuple[int, int]]]) -> None:
+    text, matches = given_text
+    # A word as long as the window itself does not fit beside what stands before it.
+    if matches and max(end - start for start, end in matches) < WINDOW_CHARACTERS // 3:
+        assert MARK in render_snippet(text, matches)
+
+
+@given(texts_with_matches())
+def test_a_snippet_keeps_to_its_window(given_text: tuple[str, list[tuple[int, int]]]) -> None:
+    text, matches = given_text
+    assert len(render_snippet(text, matches).replace(MARK, "")) <= WINDOW_CHARACTERS + 2
+
+
+@given(texts_with_matches())
+def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, int]]]) -> None:
+    text, matches = given_text
+    if len(text) <= WINDOW_CHARACTERS:
+        assert re.findall(r"[abé日_.]", render_snippet(text, matches)) == re.findall(r"[abé日_.]", text)
