@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.recall.ranking import Candidate, Passage, rank_passages, score_strengths
+from memsyncd.core.span import Span
+
+
+def make(chunk: int, start: int, end: int, *, cost: float = -5.0, file: int = 1, n_tokens: int = 50, path: str = "") -> Candidate:
+    return Candidate(
+        chunk=chunk, file=file, section=chunk, path=path or f"{file}.md", span=Span(start, end), cost=cost, n_tokens=n_tokens
+    )
+
+
+def rank(*candidates: Candidate, limit: int = 10, passage_tokens: int = 400) -> tuple[Passage, ...]:
+    return rank_passages(candidates, limit=limit, passage_tokens=passage_tokens)
+
+
+@st.composite
+def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(0, 6), st.floats(-30, 0), st.integers(1, 200)),
+            max_size=25,
+        )
+    )
+    return [
+        make(number, start, start + more, cost=cost, file=file, n_tokens=n_tokens)
+        for number, (file, start, more, cost, n_tokens) in enumerate(rows, 1)
+    ]
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_lowest_cost_comes_first() -> None:
+    passages = rank(make(1, 1, 2, cost=-1.0, file=1), make(2, 1, 2, cost=-9.0, file=2), make(3, 1, 2, cost=-4.0, file=3))
+    assert [passage.best.chunk for passage in passages] == [2, 3, 1]
+
+
+def test_equal_costs_order_by_path_and_line() -> None:
+    passages = rank(make(1, 50, 51, file=2), make(2, 90, 91, file=1), make(3, 10, 11, file=2), make(4, 1, 2, file=1))
+    assert [passage.best.chunk for passage in passages] == [4, 2, 3, 1]
+
+
+@given(candidate_lists(), st.randoms(use_true_random=False))
+def test_the_order_in_which_candidates_come_does_not_matter(candidates: list[Candidate], shuffler: random.Random) -> None:
+    distinct = list({(candidate.file, candidate.span, candidate.cost): candidate for candidate in candidates}.values())
+    shuffled = shuffler.sample(distinct, len(distinct))
+    assert rank(*shuffled) == rank(*distinct)
+
+
+@given(candidate_lists())
+def test_strengths_never_grow_on_the_way_down(candidates: list[Candidate]) -> None:
+    strengths = [passage.strength for passage in rank(*candidates, limit=100)]
+    assert strengths == sorted(strengths, reverse=True)
+
+
+# --- scores -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_score_is_the_share_of_the_first_times_the_share_of_words_held() -> None:
+    assert score_strengths([8.0, 4.0, 2.0], coverage=1.0) == (1.0, 0.5, 0.25)
+    assert score_strengths([8.0, 4.0], coverage=0.5) == (0.5, 0.25)
+    assert score_strengths([], coverage=1.0) == ()
+
+
+@pytest.mark.parametrize("strengths", [[0.0], [0.000001, 0.0], [5.0, 0.0, -0.000001], [-0.5]])
+def test_a_word_that_stands_nearly_everywhere_is_a_hit_all_the_same(strengths: list[float]) -> None:
+    assert all(score > 0 for score in score_strengths(strengths, coverage=0.01))
+
+
+@given(st.lists(st.floats(-1, 1e9), max_size=20), st.floats(0, 1))
+def test_scores_lie_above_0_up_to_1_and_never_grow_on_the_way_down(strengths: list[float], coverage: float) -> None:
+    scores = score_strengths(sorted(strengths, reverse=True), coverage=coverage)
+    assert len(scores) == len(strengths)
+    assert list(scores) == sorted(scores, reverse=True)
+    assert all(0 < score <= 1 for score in scores)
+
+
+# --- joining ----------------------------------------------------------------------------------------------------------
+
+
+def test_touching_chunks_of_a_note_become_one_passage_under_the_stronger() -> None:
+    [passage] = rank(make(1, 1, 4, cost=-3.0), make(2, 6, 9, cost=-8.0))
+    assert passage.best.chunk == 2
+    assert {candidate.chunk for candidate in passage.chunks} == {1, 2}
+    assert passage.span == Span(1, 9)
+    assert passage.strength == 8.0
+
+
+def test_chunks_apart_or_of_other_notes_stay_apart() -> None:
+    assert len(rank(make(1, 1, 4), make(2, 7, 9))) == 2
+    assert len(rank(make(1, 1, 4, file=1), make(2, 5, 9, file=2))) == 2
+
+
+def test_a_passage_takes_in_no_more_than_it_may_hold() -> None:
+    passages = rank(make(1, 1, 4, n_tokens=100), make(2, 5, 8, n_tokens=100), make(3, 9, 12, n_tokens=100), passage_tokens=200)
+    assert [passage.span for passage in passages] == [Span(1, 8), Span(9, 12)]
+
+
+def test_lines_that_chunks_share_count_once() -> None:
+    overlapping = make(1, 1, 10, n_tokens=100), make(2, 6, 15, n_tokens=100)
+    assert len(rank(*overlapping, passage_tokens=150)) == 1
+    assert len(rank(*overlapping, passage_tokens=149)) == 2
+
+
+def test_a_chunk_alone_may_be_larger_than_a_passage() -> None:
+    assert rank(make(1, 1, 4, n_tokens=900), passage_tokens=400)[0].span == Span(1, 4)
+
+
+@given(candidate_lists(), st.integers(10, 400))
+def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
+    candidates: list[Candidate], passage_tokens: int
+) -> None:
+    passages = rank(*candidates, limit=100, passage_tokens=passage_tokens)
+    placed = [candidate.chunk for passage in passages for candidate in passage.chunks]
+    assert sorted(placed) == sorted(candidate.chunk for candidate in candidates)
+    for passage in passages:
+        assert {candidate.file for candidate in passage.chunks} == {passage.best.file}
+        assert passage.span.start == min(candidate.span.start for candidate in passage.chunks)
+        assert passage.span.end == max(candidate.span.end for candidate in passage.chunks)
+        assert passage.best.cost == min(candidate.cost for candidate in passage.chunks)
+
+
+# --- cutting ----------------------------------------------------------------------------------------------------------
+
+
+def test_there_are_no_more_passages_than_asked_for() -> None:
+    many = [make(number, 10 * number, 10 * number) for number in range(1, 20)]
+    assert [passage.best.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
