@@ -6,7 +6,6 @@ A stream that draws one progress line below what is written to it; logs go throu
 from __future__ import annotations
 
 import asyncio
-import io
 import os
 import shutil
 from collections.abc import Iterable
@@ -21,7 +20,7 @@ BAR_CELLS = 24
 CLEAR = "\r\x1b[2K"
 
 
-class Screen(io.StringIO):
+class Screen:
     """Writes to a terminal above a progress line. What cannot be written is lost, never raised."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -31,6 +30,9 @@ class Screen(io.StringIO):
     def write(self, text: str) -> int:
         self._put(f"{CLEAR}{text}{self._line}" if self._line else text)
         return len(text)
+
+    def flush(self) -> None:
+        """Every write is flushed already."""
 
     def show(self, line: str) -> None:
         """Draw this line over the last; an empty one clears it."""

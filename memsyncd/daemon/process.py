@@ -11,12 +11,13 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from memsyncd import __version__
-from memsyncd.config import Loaded, load_config
+from memsyncd.config import RESTART_KEYS, Loaded, find_changed_keys, load_config
 from memsyncd.daemon.foreground import Foreground, Screen
 from memsyncd.daemon.memory import give_back, read_rss_bytes
 from memsyncd.daemon.settings import to_entries, to_limits, to_search_policy, to_sync_policy
@@ -27,7 +28,7 @@ from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
-from memsyncd.logs import Event, get_log, set_up_logs
+from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
 from memsyncd.server.sockets import OwnedSocket, check_outside, open_socket
 from memsyncd.server.unix import Server
@@ -55,14 +56,14 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
     if loaded.config.socket.path and not has_named_socket(env):
         dirs = dirs.with_socket(loaded.config.socket.path)
     screen = Screen(sys.stderr) if terminal else None
-    log_config = loaded.config.log
-    set_up_logs(level=log_config.level, format=log_config.format, stream=screen or sys.stderr, is_terminal=terminal)
+    say = partial(_set_up_logs, stream=screen or sys.stderr, is_terminal=terminal)
+    say(loaded)
     sqlite = check_sqlite()
     owned = open_socket(dirs.socket_path, dirs.lock_path)
     try:
         has_colour = terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         foreground = Foreground(screen, has_colour=has_colour)
-        daemon = _Daemon(dirs, loaded, env, owned, sqlite, foreground)
+        daemon = _Daemon(dirs, loaded, env, owned, sqlite, foreground, say)
         return asyncio.run(daemon.live(paths))
     finally:
         owned.close()
@@ -72,7 +73,14 @@ class _Daemon:
     """One life of the process."""
 
     def __init__(
-        self, dirs: Dirs, loaded: Loaded, env: Mapping[str, str], owned: OwnedSocket, sqlite: str, foreground: Foreground
+        self,
+        dirs: Dirs,
+        loaded: Loaded,
+        env: Mapping[str, str],
+        owned: OwnedSocket,
+        sqlite: str,
+        foreground: Foreground,
+        set_up_logs_by: Callable[[Loaded], None],
     ) -> None:
         self._dirs = dirs
         self._loaded = loaded
@@ -80,6 +88,8 @@ class _Daemon:
         self._owned = owned
         self._sqlite = sqlite
         self._foreground = foreground
+        self._set_up_logs = set_up_logs_by
+        self._config_stamp = _read_stamp(dirs.config_file)
         self._clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns, asleep_s=_read_asleep_s)
         self._registry = Registry(Path(dirs.state_dir) / "workspaces.json", home=os.path.expanduser("~"), uid=os.geteuid())
 
@@ -89,6 +99,8 @@ class _Daemon:
         config = self._loaded.config
         for warning in self._loaded.warnings:
             log.warning(Event.CONFIG_WARNING, reason=warning)
+        self._stopping = asyncio.Event()
+        self._rebinding: asyncio.Task[None] | None = None
         self._threads = ThreadPoolExecutor(max_workers=QUERY_THREADS, thread_name_prefix="memsyncd-query")
         self._house = House(
             registry=self._registry,
@@ -96,6 +108,7 @@ class _Daemon:
             cache_dir=Path(self._dirs.cache_dir),
             policy=to_sync_policy(config),
             clock=self._clock,
+            on_reconcile=self._look_around,
         )
         self._handlers = Handlers(self._house, to_search_policy(config), self._clock, self._threads, self._facts())
         self._server = Server(
@@ -121,7 +134,7 @@ class _Daemon:
         check_outside(self._owned.path, [workspace.entry.root for workspace in self._house.workspaces.values()])
 
     async def _serve(self) -> None:
-        loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+        loop, stopping = asyncio.get_running_loop(), self._stopping
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
@@ -140,18 +153,40 @@ class _Daemon:
         self._threads.shutdown(wait=True, cancel_futures=True)
         log.debug(Event.DAEMON_STOPPED)
 
+    def _look_around(self) -> None:
+        """At each timed look: has the configuration changed, do clients still find the socket?"""
+        if _read_stamp(self._dirs.config_file) != self._config_stamp:
+            self._reload()
+        if not self._owned.is_ours() and (self._rebinding is None or self._rebinding.done()):
+            self._rebinding = asyncio.create_task(self._rebind())
+
+    async def _rebind(self) -> None:
+        """The socket's file was taken away: listen anew, or leave the field to another daemon."""
+        try:
+            await self._server.start(self._owned.rebind())
+            log.warning(Event.SOCKET_REBOUND, socket=self._owned.path)
+        except MemsyncdError as failure:
+            log.error(Event.SOCKET_LOST, socket=self._owned.path, reason=failure.message)
+            self._stopping.set()
+
     def _reload(self) -> None:
         """Read the configuration again; a bad one is refused and the old stays."""
+        self._config_stamp = _read_stamp(self._dirs.config_file)
         try:
             loaded = load_config(self._dirs.config_file, self._env)
             entries = to_entries(loaded.config, self._registry)
         except MemsyncdError as failure:
             log.error(Event.CONFIG_REFUSED, reason=failure.message, hint=failure.hint)
             return
+        changed = find_changed_keys(self._loaded.config, loaded.config)
         self._loaded = loaded
+        self._set_up_logs(loaded)
         self._house.reload(to_sync_policy(loaded.config), entries)
         self._handlers.search_policy = to_search_policy(loaded.config)
-        log.info(Event.CONFIG_RELOADED, config=loaded.path)
+        log.info(Event.CONFIG_RELOADED, config=loaded.path, keys=", ".join(changed) or "none")
+        waiting = RESTART_KEYS.intersection(changed)
+        if waiting:
+            log.warning(Event.CONFIG_WARNING, keys=", ".join(sorted(waiting)), reason="takes effect after a restart")
 
     def _synced(self, _workspace: Workspace, done: SyncDone) -> None:
         if done.n_upserted > MANY_CHUNKS:
@@ -168,6 +203,20 @@ class _Daemon:
             count_clients=lambda: self._server.n_clients,
             count_requests=lambda: (self._server.counts.requests, self._server.counts.failed_requests),
         )
+
+
+def _set_up_logs(loaded: Loaded, *, stream: LineStream, is_terminal: bool) -> None:
+    wanted = loaded.config.log
+    set_up_logs(level=wanted.level, format=wanted.format, stream=stream, is_terminal=is_terminal)
+
+
+def _read_stamp(path: str) -> tuple[int, int, int] | None:
+    """What tells one version of a file from another, None if there is no file."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _say_request_failed(failure: Exception, method: str) -> None:

@@ -34,7 +34,17 @@ OnSynced = Callable[[Workspace, SyncDone], None]
 class House:
     """All workspaces while the daemon runs. Make it on the running loop."""
 
-    def __init__(self, *, registry: Registry, state_dir: Path, cache_dir: Path, policy: SyncPolicy, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        state_dir: Path,
+        cache_dir: Path,
+        policy: SyncPolicy,
+        clock: Clock,
+        on_reconcile: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_reconcile` is called before each timed look, for what the daemon itself wants to look at then."""
         self._loop = asyncio.get_running_loop()
         self._registry = registry
         self._state_dir = state_dir
@@ -42,6 +52,7 @@ class House:
         self._clock = clock
         self._lane = Lane("memsyncd-index")
         self._listeners: list[OnSynced] = []
+        self._on_reconcile = on_reconcile
         self.rounds = Rounds(
             lane=self._lane,
             policy=policy,
@@ -154,6 +165,7 @@ class House:
 
     def _reconcile_all(self) -> None:
         self._arm()
+        self._on_reconcile()
         asleep_s = self._clock.asleep_s()
         if asleep_s - self._asleep_s > SLEPT_S:
             self.watching.doubt("the machine has slept")

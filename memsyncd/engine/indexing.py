@@ -108,13 +108,6 @@ def close_workspace(workspace: Workspace) -> Steps[None]:
     workspace.close()
 
 
-def find_index_trouble(workspace: Workspace) -> str:
-    """Why the open index must be rebuilt though nothing failed yet: its file was deleted or replaced. Empty if all is well."""
-    if workspace.index is not None and workspace.index.is_replaced():
-        return "index.db was deleted or replaced"
-    return ""
-
-
 def may_rebuild(workspace: Workspace, failure: MemsyncdError, now_s: float) -> bool:
     """True if `failure` asks for a rebuild and damage has not been healed within the last ten minutes; notes that it will be."""
     if not isinstance(failure, (StoreCorrupt, IndexUnfit)):

@@ -8,7 +8,7 @@ lane. Nothing wakes up but the reconcile and what an event or a request has set 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,6 @@ from memsyncd.engine.doorbells import Doorbells
 from memsyncd.engine.indexing import (
     INDEX_FAULT,
     Opened,
-    find_index_trouble,
     may_rebuild,
     open_workspace,
     rebuild_index,
@@ -69,6 +68,7 @@ class Rounds:
         self._doorbells = Doorbells(DebouncePolicy(policy.quiet_s, policy.max_wait_s), clock, self._settled)
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._looks: dict[str, Future[SyncDone]] = {}
+        self._missing_roots: set[str] = set()
 
     # --- what comes and goes ---
 
@@ -82,6 +82,7 @@ class Rounds:
         self._workspaces.pop(workspace.id, None)
         self._doorbells.forget(workspace.id)
         self._looks.pop(workspace.id, None)
+        self._missing_roots.discard(workspace.id)
         for key in [key for key in self._timers if key[0] == workspace.id]:
             self._timers.pop(key).cancel()
 
@@ -211,13 +212,18 @@ class Rounds:
         workspace: Workspace,
         done: SyncDone,
     ) -> None:
-        was = workspace.condition
-        condition = was.with_fault(SYNC_FAULT, "").with_fault(FULL_FAULT, "")
+        condition = workspace.condition.with_fault(SYNC_FAULT, "").with_fault(FULL_FAULT, "")
         workspace.condition = replace(condition, is_indexing=False)
+        self._say_root(workspace)
+        if done.index_trouble:
+            log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=done.index_trouble)
+            self.rebuild(workspace)
+        if done.has_new_folders:
+            self._on_folders(workspace)
         self._look_again(workspace, done)
         if done.paths:
             self._later(workspace, "tidy", TIDY_AFTER_S, self._tidy)
-            log.info(Event.SYNC_DONE, workspace=workspace.id, **_describe(done))
+            log.info(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
         if on_done is not None:
             on_done(workspace, done)
         if request.only is None:
@@ -231,23 +237,27 @@ class Rounds:
         self._sync(workspace, only=None)
 
     def _reconciled(self, workspace: Workspace, done: SyncDone) -> None:
-        trouble = find_index_trouble(workspace)
-        if trouble:
-            log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=trouble)
-            self.rebuild(workspace)
-        unannounced = self._doorbells.find_unannounced(workspace.id, done.changed)
+        unannounced = self._doorbells.find_unannounced(workspace.id, done.discovered)
         if unannounced and self.policy.is_on_change:
             n_missed = workspace.condition.n_missed_events + len(unannounced)
             workspace.condition = replace(workspace.condition, n_missed_events=n_missed)
             log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
         self._on_reconciled(workspace, bool(unannounced))
 
+    def _say_root(self, workspace: Workspace) -> None:
+        """Log once that the folder is gone, and once that it is back."""
+        is_missing = workspace.condition.root_state != "present"
+        if is_missing != (workspace.id in self._missing_roots):
+            self._missing_roots ^= {workspace.id}
+            event = Event.WORKSPACE_MISSING if is_missing else Event.WORKSPACE_BACK
+            log.warning(event, workspace=workspace.id, root=workspace.entry.root)
+
     def _look_again(self, workspace: Workspace, done: SyncDone) -> None:
         """Notes within their grace, or still growing, are looked at once more by themselves."""
         if done.waiting:
             self._later(workspace, "grace", self.policy.delete_grace_s + GRACE_SLACK_S, self._look_at_paths, done.waiting)
         if done.growing:
-            self._later(workspace, "growing", max(self.policy.quiet_s, GRACE_SLACK_S), self._look_at_paths, done.growing)
+            self._later(workspace, "growing", max(self.policy.max_wait_s, GRACE_SLACK_S), self._look_at_paths, done.growing)
 
     def _look_at_paths(self, workspace: Workspace, paths: Iterable[str]) -> None:
         self._sync(workspace, only=frozenset(paths))
@@ -282,16 +292,3 @@ class Rounds:
             reason = failure.message if isinstance(failure, MemsyncdError) else type(failure).__name__
             workspace.set_fault(SYNC_FAULT, f"the last sync failed: {reason}")
             log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=reason, exc_info=failure)
-
-
-def _describe(done: SyncDone) -> Mapping[str, Any]:
-    return {
-        "generation": done.generation,
-        "added": len(done.added),
-        "modified": len(done.modified),
-        "moved": len(done.moved),
-        "removed": len(done.removed),
-        "upserted": done.n_upserted,
-        "deleted": done.n_deleted,
-        "duration_ms": round(done.duration_ms, 1),
-    }

@@ -52,12 +52,18 @@ class SyncDone:
     modified: list[str] = field(default_factory=list)
     moved: list[tuple[str, str]] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
+    vanished: list[str] = field(default_factory=list)
+    """Notes that this sync was the first to miss."""
     n_unchanged: int = 0
     n_touched: int = 0
     waiting: tuple[str, ...] = ()
     absent: frozenset[str] = frozenset()
     """Notes still indexed that the scan did not find: within their grace."""
     growing: tuple[str, ...] = ()
+    has_new_folders: bool = False
+    """Links lead elsewhere than before, or the root is another: what is watched must follow."""
+    index_trouble: str = ""
+    """Why the index must be rebuilt though it was written without complaint; looked for in full syncs."""
     failed: list[Problem] = field(default_factory=list)
     generation: int = 0
     paths: list[str] = field(default_factory=list)
@@ -67,9 +73,22 @@ class SyncDone:
     n_shifted: int = 0
 
     @property
-    def changed(self) -> list[str]:
-        """Every path whose content, place or existence was found to differ."""
-        return [*self.added, *self.modified, *itertools.chain.from_iterable(self.moved), *self.removed]
+    def discovered(self) -> list[str]:
+        """Every path that this sync was the first to find different."""
+        return [*self.added, *self.modified, *itertools.chain.from_iterable(self.moved), *self.vanished]
+
+    def describe(self) -> dict[str, float]:
+        """The figures that a log tells."""
+        return {
+            "generation": self.generation,
+            "added": len(self.added),
+            "modified": len(self.modified),
+            "moved": len(self.moved),
+            "removed": len(self.removed),
+            "upserted": self.n_upserted,
+            "deleted": self.n_deleted,
+            "duration_ms": round(self.duration_ms, 1),
+        }
 
     def count(self, written: Written) -> None:
         self.generation = written.generation
@@ -87,11 +106,13 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
         raise AssertionError("a sync needs an open index")
     done = SyncDone(started_at_s=clock.wall_s(), generation=index.generation)
     snapshot = scan(workspace.scope, only=request.only)
-    recorded = index.recorded(request.only)
+    # The scan says what it was about in the end; what waits for its grace is needed to recognise moves.
+    recorded = index.recorded(None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys())
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
     missing = track_missing(workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s())
     done.n_unchanged, done.root_state = suspects.n_unchanged, snapshot.root_state
     done.absent = frozenset(missing.since_s)
+    done.vanished = sorted(done.absent - set(workspace.missing.since_s))
     pending = len(suspects.to_read) + len(suspects.vanished)
     _tell_pending(workspace, pending)
     updates: list[Update] = []
@@ -197,12 +218,15 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     workspace.condition = replace(
         workspace.condition,
         pending=len(done.waiting) + len(done.growing),
+        index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,
         synced_at_s=done.started_at_s if snapshot.only is None else workspace.condition.synced_at_s,
         root_state=snapshot.root_state,
         scan_problems=tuple(sorted((*kept, *fresh.values()), key=lambda problem: (problem.path, problem.code))),
     )
+    index, was = workspace.index, (workspace.root_identity, workspace.link_folders)
     if snapshot.only is None:
-        workspace.root_identity = snapshot.root_identity
-        workspace.link_folders = snapshot.link_folders
+        workspace.root_identity, workspace.link_folders = snapshot.root_identity, snapshot.link_folders
+        done.index_trouble = "index.db was deleted or replaced" if index is not None and index.is_replaced() else ""
     else:
         workspace.link_folders |= snapshot.link_folders
+    done.has_new_folders = was != (workspace.root_identity, workspace.link_folders)

@@ -7,6 +7,7 @@ which is nearly always enough, and a thread if it needs more, so that one heavy 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NotFresh, StoreCorrupt
 from memsyncd.server import convert
 from memsyncd.server.session import Session
+from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.store.search import Filters
 from memsyncd.wire import results
@@ -121,6 +123,7 @@ class Handlers:
     def _add(self, _session: Session, params: AddParams) -> results.Workspaces:
         if not params.path.startswith(("/", "~")):
             raise BadRequest("the path is not absolute", hint="send the folder's absolute path")
+        check_outside(self._facts.socket, [os.path.expanduser(params.path)])
         added = self._house.add(params.path, name=params.name or "", include=params.include, exclude=params.exclude)
         return results.Workspaces(workspaces=[convert.to_info(added)])
 
