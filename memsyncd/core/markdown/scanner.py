@@ -27,13 +27,14 @@ class _Scan:
     or `AWKWARD`.
     """
 
-    __slots__ = ("_blocks", "_lines", "_n", "_parse_region", "_starts")
+    __slots__ = ("_blocks", "_lines", "_n", "_parse_region", "_starts", "_undefined_until")
 
     def __init__(self, lines: Sequence[str], parse_region: RegionParser) -> None:
         self._lines = lines
         self._n = len(lines)
         self._parse_region = parse_region
         self._blocks: list[Block] = []
+        self._undefined_until = 0
         self._starts: dict[str, Callable[[int], int]] = {
             "#": self._scan_heading,
             ">": self._scan_quote,
@@ -116,15 +117,20 @@ class _Scan:
         line = self._lines[at]
         if rules.is_reference(line, self._lines[at + 1] if at + 1 < self._n else ""):
             return at + 1
-        end = at
+        return AWKWARD if self._may_define(at) else self._scan_paragraph(at)
+
+    def _may_define(self, at: int) -> bool:
+        """True if a label that opens on this line might close as a definition's; it may go on beyond what ends a paragraph."""
+        end = max(at, self._undefined_until)
         while end < self._n and self._lines[end].strip(BLANKS):
             line = self._lines[end]
             if "]:" in line:
-                return AWKWARD
+                return True
             if end > at and rules.is_terminator(line):
                 break
             end += 1
-        return self._scan_paragraph(at)
+        self._undefined_until = end
+        return False
 
     # --- leaves -------------------------------------------------------------------------------------------------------
 

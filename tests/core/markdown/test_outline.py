@@ -121,6 +121,7 @@ def test_what_lies_beyond_a_parsers_depth_swallows_nothing() -> None:
         pytest.param("|" * 120_000 + "\n" + "|-" * 60_000 + "|", id="a wide table"),
         pytest.param("<!--\n" + "x\n" * 100_000, id="an unclosed comment"),
         pytest.param("[a\n# h\n" * 30_000, id="labels that never close"),
+        pytest.param("[a\n===\n" * 30_000, id="labels in headings"),
     ],
 )
 def test_hostile_text_takes_time_in_proportion_to_its_length(text: str) -> None:
