@@ -17,6 +17,7 @@
     ├── BadConfig             the configuration names something that cannot be
     └── StoreFailed           SQLite could not do what was asked
         ├── StoreCorrupt      the file is damaged: rebuild it
+        ├── IndexUnfit        an index that is damaged, or another version's: rebuild it
         └── StoreFull         no space: wait, never rebuild
 
 `code` is the stable word in `data.code` of an error answer, `rpc_code` its JSON-RPC number, `exit_status` what the command
@@ -130,6 +131,11 @@ class StoreFailed(MemsyncdError):
 class StoreCorrupt(StoreFailed):
     code = "store_corrupt"
     rpc_code = -32014
+
+
+class IndexUnfit(StoreFailed):
+    code = "index_unfit"
+    rpc_code = -32016
 
 
 class StoreFull(StoreFailed):

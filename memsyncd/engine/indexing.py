@@ -14,8 +14,8 @@ from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt
-from memsyncd.store.index import Index, IndexUnfit, remove_index
+from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt
+from memsyncd.store.index import Index, remove_index
 from memsyncd.store.readers import Readers
 from memsyncd.store.records import Records
 from memsyncd.store.schema import find_fingerprint

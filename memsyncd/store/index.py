@@ -15,7 +15,7 @@ import apsw
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.changes.snapshot import FileStat
-from memsyncd.errors import MemsyncdError, StoreCorrupt
+from memsyncd.errors import IndexUnfit, StoreCorrupt
 from memsyncd.store.connections import Durability, is_moved, naming_failures, open_writer, transaction
 from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note
 from memsyncd.store.readers import Readers
@@ -27,12 +27,6 @@ MERGE_PAGES = 500
 
 _RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
 _TOUCH = "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
-
-
-class IndexUnfit(MemsyncdError):
-    """The file is not an index that this program can go on with: rebuild it. `reason` is for people."""
-
-    code = "index_unfit"
 
 
 class Index:

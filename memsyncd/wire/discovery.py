@@ -60,6 +60,8 @@ def _describe_errors() -> dict[str, dict[str, object]]:
     classes: list[type[MemsyncdError]] = [MemsyncdError]
     while classes:
         error = classes.pop()
+        if error.__module__ != MemsyncdError.__module__:
+            continue  # a front end's own, which never crosses the wire
         found[error.code] = {"code": error.rpc_code, "message": error.code.replace("_", " ")}
         classes.extend(error.__subclasses__())
     return found
