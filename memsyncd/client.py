@@ -258,4 +258,4 @@ def _read_configured_socket(config_file: str) -> str:
         path = tomllib.loads(text.decode()).get("socket", {}).get("path", "")
     except (ValueError, AttributeError):
         return ""
-    return path if isinstance(path, str) else ""
+    return path if isinstance(path, str) and path.startswith(("/", "~/")) else ""

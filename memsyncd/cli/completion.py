@@ -111,7 +111,7 @@ def render_zsh() -> str:
 def _render_zsh_words(words: Words) -> Iterator[str]:
     for option in words.options:
         action = ":workspace:_memsyncd_workspaces" if option.metavar == "WS" else f":{option.metavar}: " if option.metavar else ""
-        told = option.help.replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+        told = _shorten(option).replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
         for flag in option.flags:
             yield _quote_zsh(f"*{flag}[{told}]{action}")
     if words.choices:
@@ -120,6 +120,11 @@ def _render_zsh_words(words: Words) -> Iterator[str]:
         yield "'*:file:_files'"
     if words.takes_workspace:
         yield "'1:workspace:_memsyncd_workspaces'"
+
+
+def _shorten(option: Option) -> str:
+    # A menu has a line for each; what follows a colon is for those who ask for help.
+    return option.help.partition(":")[0]
 
 
 def _quote_zsh(text: str) -> str:
@@ -141,7 +146,7 @@ def _render_fish_words(words: Words) -> Iterator[str]:
     for option in words.options:
         flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
         value = f" -x -a {_quote_fish(f'({NAMES})')}" if option.metavar == "WS" else " -x" if option.metavar else ""
-        yield f"{flags}{value} -d {_quote_fish(option.help)}"
+        yield f"{flags}{value} -d {_quote_fish(_shorten(option))}"
     if words.choices:
         yield f"-a {_quote_fish(' '.join(words.choices))}"
     if words.takes_file:

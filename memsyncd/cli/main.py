@@ -114,7 +114,10 @@ def _say_internal(terminal: Terminal, error: Exception) -> int:
     return EXIT_INTERNAL
 
 
-def _forgive(stream: TextIO) -> TextIO:
+def _forgive(stream: TextIO | None) -> TextIO:
+    # Python has no stream where the caller closed its descriptor.
+    if stream is None:
+        return open(os.devnull, "w", encoding="utf-8")
     # A locale without `…` or `→` must not stop an answer.
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")

@@ -51,7 +51,7 @@ class Progress:
 
 def show_until_indexed(console: Console) -> None:
     """On a terminal, draw the progress of what is being indexed until nothing is; Ctrl-C ends the drawing, not the work."""
-    if not console.terminal.is_talk_shown:
+    if not console.terminal.can_draw:
         return
     progress = Progress(console)
     try:
@@ -65,7 +65,7 @@ def show_until_indexed(console: Console) -> None:
 def wait_with_progress(console: Console, request_id: int, *, timeout_s: float | None) -> dict[str, Any]:
     """The answer to a request that may take long; on a terminal its progress is drawn, seen over a second connection."""
     client = console.client
-    if not console.terminal.is_talk_shown:
+    if not console.terminal.can_draw:
         return client.wait(request_id, timeout_s=timeout_s)
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     progress = Progress(console)

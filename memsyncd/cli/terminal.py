@@ -78,7 +78,7 @@ class Paint:
 class Terminal:
     """Where a command prints: `print` for data, `say` for talk, `show` for a line that is drawn over."""
 
-    __slots__ = ("_drawn", "err", "err_paint", "is_shown", "is_talk_shown", "out", "paint", "width")
+    __slots__ = ("_drawn", "can_draw", "err", "err_paint", "is_shown", "is_talk_shown", "out", "paint", "width")
 
     def __init__(self, out: TextIO, err: TextIO, env: Mapping[str, str]) -> None:
         self.out = out
@@ -88,6 +88,7 @@ class Terminal:
         self.paint = _find_paint(env, is_terminal=self.is_shown)
         self.err_paint = _find_paint(env, is_terminal=self.is_talk_shown)
         self.width = find_width(env)
+        self.can_draw = self.is_talk_shown and env.get("TERM") != "dumb"
         self._drawn = False
 
     def print(self, text: str = "") -> None:
@@ -105,8 +106,8 @@ class Terminal:
         self.err.flush()
 
     def show(self, text: str) -> None:
-        """Draw one line over the last one; nothing where stderr is no terminal."""
-        if self.is_talk_shown:
+        """Draw one line over the last one; nothing where stderr is no terminal that can."""
+        if self.can_draw:
             self.err.write(f"\r{text}\x1b[K")
             self.err.flush()
             self._drawn = True

@@ -253,7 +253,15 @@ def test_the_environment_wins_over_the_configuration_file(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "text",
-    ["[sync]\nenabled = true\n", "[socket]\n", "[socket\n", "socket = 1\n", "[socket]\npath = 1\n", '[socket]\npath = ""\n'],
+    [
+        "[sync]\nenabled = true\n",
+        "[socket]\n",
+        "[socket\n",
+        "socket = 1\n",
+        "[socket]\npath = 1\n",
+        '[socket]\npath = ""\n',
+        '[socket]\npath = "m.sock"\n',
+    ],
 )
 def test_a_configuration_that_names_no_socket_leaves_the_usual_ones(tmp_path: Path, text: str) -> None:
     assert find_sockets(write_config(tmp_path, text))[0].endswith("/.local/state/memsyncd/run/memsyncd.sock")

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import memsyncd
+
+PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {"HOME": str(tmp_path), "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
+
+
+def write_script(env: dict[str, str], shell: str) -> str:
+    """What `memsyncd completion` prints for the shell."""
+    command = [sys.executable, "-m", "memsyncd", "completion", shell]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
+
+
+BASH = shutil.which("bash")
+
+
+@pytest.mark.skipif(BASH is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("memsyncd sta", ["start", "status"]),
+        ("memsyncd search --ex", ["--explain"]),
+        ("memsyncd config ", ["show", "check", "path"]),
+        ("memsyncd completion z", ["zsh"]),
+        ("memsyncd get ", []),
+        ("memsyncd remove ", ["my notes", "other"]),
+        ("memsyncd list -w o", ["other"]),
+    ],
+)
+def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
+    (tmp_path / "script").write_text(write_script(env, "bash"))
+    story = f"""
+        source {tmp_path}/script
+        memsyncd() {{ printf 'my notes\\nother\\n'; }}
+        COMP_LINE={line!r}
+        read -ra COMP_WORDS <<< "$COMP_LINE"
+        [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=("")
+        COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+        _memsyncd
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    answer = subprocess.run([str(BASH), "-c", story], env=env, capture_output=True, text=True, check=True)
+    assert [word for word in answer.stdout.splitlines() if word] == found
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, shell: str) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"needs {shell}")
+    (tmp_path / "script").write_text(write_script(env, shell))
+    assert subprocess.run([program, "-n", str(tmp_path / "script")], env=env, check=False).returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [("memsyncd sta", ["start", "status"]), ("memsyncd search --ex", ["--explain"]), ("memsyncd completion z", ["zsh"])],
+)
+def test_fish_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
+    (tmp_path / "script").write_text(write_script(env, "fish"))
+    story = f"source {tmp_path}/script; complete -C '{line}'"
+    answer = subprocess.run(["fish", "--no-config", "-c", story], env=env, capture_output=True, text=True, check=True)
+    assert [each.partition("\t")[0] for each in answer.stdout.splitlines()] == found
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_every_script_knows_every_command_and_option(env: dict[str, str], shell: str) -> None:
+    script = write_script(env, shell)
+    for word in ("search", "reindex", "completion", "explain", "timeout-ms", "sections"):
+        assert word in script
