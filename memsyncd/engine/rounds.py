@@ -255,7 +255,8 @@ class Rounds:
     def _look_again(self, workspace: Workspace, done: SyncDone) -> None:
         """Notes within their grace, or still growing, are looked at once more by themselves."""
         if done.waiting:
-            self._later(workspace, "grace", self.policy.delete_grace_s + GRACE_SLACK_S, self._look_at_paths, done.waiting)
+            # Until its end, not its length: looks at other notes must not put off this one.
+            self._later(workspace, "grace", done.waiting_s + GRACE_SLACK_S, self._look_at_paths, done.waiting)
         if done.growing:
             self._later(workspace, "growing", max(self.policy.max_wait_s, GRACE_SLACK_S), self._look_at_paths, done.growing)
 

@@ -57,6 +57,8 @@ class SyncDone:
     n_unchanged: int = 0
     n_touched: int = 0
     waiting: tuple[str, ...] = ()
+    waiting_s: float = 0.0
+    """How long until the grace of the first that is waiting is over."""
     absent: frozenset[str] = frozenset()
     """Notes still indexed that the scan did not find: within their grace."""
     growing: tuple[str, ...] = ()
@@ -133,6 +135,8 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     end = plan_changes(recorded, {}, missing, now_s=clock.now_s(), grace_s=request.grace_s)
     updates += [DropNote(path) for path in end.gone]
     done.removed, done.waiting = list(end.gone), end.waiting
+    first_s = min((missing.since_s[path] for path in end.waiting), default=clock.now_s())
+    done.waiting_s = max(0.0, first_s + policy.delete_grace_s - clock.now_s())
     _write(workspace, index, updates, done)
     workspace.missing = _without(missing, set(end.gone))
     _conclude(workspace, snapshot, done)

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -123,6 +123,7 @@ class Place:
         self.home, self.daemon, self.root = home, daemon, root
         self.outside = root.parent
         self.env = home.env
+        self.is_closed = False
         self.client = daemon.client()
         self.id: str = self.client.call("workspace.add", path=str(root), **options)["workspaces"][0]["id"]
         self.wait(lambda: self.status()["state"] == "ready" and not self.status()["pending"], "it never became ready")
@@ -155,13 +156,15 @@ class Place:
 
     def run(self, *command: str | Path, **options: Any) -> str:
         """Run a program as the user would, in the workspace."""
-        options = {"cwd": self.root, "env": self.env, "timeout": WAIT_S, "check": True} | options
-        done = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options)
-        return done.stdout.decode(errors="replace")
+        words = [str(word) for word in command]
+        options = {"cwd": self.root, "env": self.env, "timeout": WAIT_S, "stderr": subprocess.STDOUT} | options
+        return subprocess.run(words, check=True, stdout=subprocess.PIPE, **options).stdout.decode(errors="replace")
 
     def close(self) -> None:
-        self.client.call("workspace.remove", workspace=self.id)
-        self.client.close()
+        if not self.is_closed:
+            self.is_closed = True
+            self.client.call("workspace.remove", workspace=self.id)
+            self.client.close()
 
 
 class Presence:
@@ -176,7 +179,7 @@ class Presence:
         self.failure: MemsyncdError | None = None
         self._thread = threading.Thread(target=self._watch)
 
-    def __enter__(self) -> Presence:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -240,14 +243,26 @@ def root(home: Home) -> Path:
 
 
 @pytest.fixture
-def place(home: Home, daemon: Daemon, root: Path) -> Iterator[Place]:
+def make_place(home: Home, daemon: Daemon) -> Iterator[Callable[..., Place]]:
+    """Look after a folder as it stands, until the test is over."""
+    places: list[Place] = []
+
+    def make(root: Path, **options: object) -> Place:
+        places.append(Place(home, daemon, root, **options))
+        return places[-1]
+
+    yield make
+    for place in places:
+        place.close()
+
+
+@pytest.fixture
+def place(root: Path, make_place: Callable[..., Place]) -> Place:
     """A workspace with a MEMORY.md and one more note, indexed."""
     (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
     (root / ".memories").mkdir()
     (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
-    place = Place(home, daemon, root)
-    yield place
-    place.close()
+    return make_place(root)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,0 +1,283 @@
+"""Notes and folders come, go, move and are swapped; links lead to them. The index follows, and nobody has asked it to."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Home, Place, Presence
+
+    MakePlace = Callable[..., Place]
+
+MEMORY = "MEMORY.md"
+
+
+def write(path: Path, word: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"# Note\n\n{word} stands here\n")
+    return path
+
+
+def test_a_note_that_is_moved_in_is_found_though_nothing_follows(place: Place) -> None:
+    write(place.outside / "new.md", "larch").rename(place.root / ".memories" / "new.md")
+    place.wait_found("larch", ".memories/new.md")
+    place.wait_equal()
+
+
+def test_a_note_that_is_moved_out_or_deleted_goes_after_its_grace(place: Place) -> None:
+    write(place.root / ".memories" / "a.md", "larch")
+    write(place.root / ".memories" / "b.md", "maple")
+    place.wait_equal()
+    (place.root / ".memories" / "a.md").rename(place.outside / "a.md")
+    (place.root / ".memories" / "b.md").unlink()
+    assert not place.find("larch maple", wait="disk")
+    place.wait_found("larch")
+    place.wait_found("maple")
+    place.wait_equal()
+
+
+def test_a_note_that_is_gone_leaves_in_time_though_others_are_saved_all_the_while(place: Place) -> None:
+    gone, busy = write(place.root / ".memories" / "gone.md", "larch"), place.root / MEMORY
+    place.wait_found("larch", ".memories/gone.md")
+    gone.unlink()
+
+    def is_gone() -> bool:
+        with busy.open("a") as stream:
+            stream.write("- one more line\n")
+        return not place.find("larch")
+
+    assert place.wait(is_gone, "it stayed") < 4.0
+
+
+def test_a_renamed_note_is_found_under_its_new_name_alone_and_at_once(
+    place: Place, watch_word: Callable[[str], Presence]
+) -> None:
+    old = write(place.root / ".memories" / "old.md", "larch")
+    place.wait_found("larch", ".memories/old.md")
+    with watch_word("larch") as presence:
+        old.rename(old.with_name("new.md"))
+        took_s = place.wait_found("larch", ".memories/new.md")
+    assert took_s < 1.0, "the old name stayed for the grace of what vanished"
+    assert presence.longest_absence_s == 0.0
+    place.wait_equal()
+
+
+def test_a_renamed_note_is_one_that_moved(place: Place) -> None:
+    old = write(place.root / ".memories" / "old.md", "larch")
+    place.wait_equal()
+    old.rename(old.with_name("new.md"))
+    place.wait_found("larch", ".memories/new.md")
+    place.wait(lambda: '"moved": 1' in last_sync(place), "no move was told")
+
+
+def test_a_renamed_folder_takes_its_notes_with_it(place: Place, watch_word: Callable[[str], Presence]) -> None:
+    folder = place.root / ".memories" / "sessions"
+    write(folder / "one.md", "larch")
+    write(folder / "deep" / "two.md", "maple")
+    place.wait_equal()
+    with watch_word("larch") as presence:
+        folder.rename(folder.with_name("talks"))
+        place.wait_found("larch", ".memories/talks/one.md")
+        place.wait_found("maple", ".memories/talks/deep/two.md")
+    assert presence.longest_absence_s == 0.0
+    write(folder.with_name("talks") / "one.md", "hazel")
+    place.wait_found("hazel", ".memories/talks/one.md")
+    place.wait_equal()
+
+
+def test_folders_that_are_made_moved_in_or_copied_in_are_found_with_all_they_hold_and_watched(place: Place) -> None:
+    memories = place.root / ".memories"
+    write(memories / "a" / "b" / "c" / "d" / "made.md", "larch")
+    write(place.outside / "in" / "x" / "moved.md", "maple")
+    write(place.outside / "copy" / "y" / "copied.md", "hazel")
+    (place.outside / "in").rename(memories / "in")
+    place.run("cp", "-r", place.outside / "copy", memories / "copy")
+    place.wait_equal()
+    for path, word in (("a/b/c/d/more.md", "aspen"), ("in/x/more.md", "rowan"), ("copy/y/more.md", "alder")):
+        write(memories / path, word)
+        place.wait_found(word, f".memories/{path}")
+
+
+def test_many_small_notes_made_at_once_are_all_found(place: Place) -> None:
+    for number in range(300):
+        write(place.root / ".memories" / f"day{number % 20}" / f"{number}.md", f"note{number}")
+    place.wait_equal()
+
+
+def test_memories_that_are_removed_and_made_again_are_followed_again(place: Place) -> None:
+    memories = place.root / ".memories"
+    shutil.rmtree(memories)
+    place.wait_equal()
+    write(memories / "again.md", "larch")
+    place.wait_found("larch", ".memories/again.md")
+    write(memories / "sub" / "more.md", "maple")
+    place.wait_found("maple", ".memories/sub/more.md")
+    place.wait_equal()
+
+
+def test_a_first_memory_is_found_in_a_folder_that_had_none(home: Home, daemon: Daemon, root: Path, make_place: MakePlace) -> None:
+    place = make_place(root)
+    write(root / ".memories" / "first.md", "larch")
+    place.wait_found("larch", ".memories/first.md")
+    write(root / "MEMORY.md", "maple")
+    place.wait_found("maple", "MEMORY.md")
+    place.wait_equal()
+
+
+def test_a_root_that_goes_is_missing_and_forgets_nothing_until_it_is_back(place: Place) -> None:
+    aside = place.outside / "aside"
+    place.root.rename(aside)
+    place.wait(lambda: place.status()["state"] == "missing", "nobody noticed that the root is gone")
+    assert place.find("keepsake") == {MEMORY}
+    write(aside / "MEMORY.md", "larch")
+    aside.rename(place.root)
+    place.wait_found("larch", MEMORY)
+    place.wait(lambda: place.status()["state"] == "ready", "it stayed missing")
+    write(place.root / ".memories" / "more.md", "maple")
+    place.wait_found("maple", ".memories/more.md")
+
+
+def test_a_root_that_is_swapped_for_another_folder_is_read_anew_and_watched(place: Place) -> None:
+    write(place.outside / "other" / "MEMORY.md", "larch")
+    write(place.outside / "other" / ".memories" / "deep" / "note.md", "maple")
+    place.root.rename(place.outside / "aside")
+    (place.outside / "other").rename(place.root)
+    place.wait_found("larch", MEMORY)
+    place.wait_equal()
+    write(place.root / ".memories" / "deep" / "more.md", "hazel")
+    place.wait_found("hazel", ".memories/deep/more.md")
+    write(place.outside / "aside" / ".memories" / "not.md", "aspen")
+    assert not place.find("aspen", wait="disk")
+
+
+def test_what_is_no_note_is_never_found(place: Place) -> None:
+    memories = place.root / ".memories"
+    hidden = (".hidden.md", ".note.md.swp", ".tmp-1-abc", ".git/x.md")
+    for name in (*hidden, "#auto.md#", "#auto.md", "note.md~", "note.md.tmp.1.abc", "image.png"):
+        write(memories / name, "larch")
+    os.mkfifo(memories / "pipe.md")
+    write(place.root / "README.md", "larch")
+    write(place.root / "src" / ".memories" / "x.md", "larch")
+    write(memories / "real.md", "maple")
+    place.wait_found("maple", ".memories/real.md")
+    assert not place.find("larch", wait="disk")
+    place.wait_equal()
+
+
+# --- links ---
+
+
+def test_a_memory_file_that_links_to_a_note_is_found_once_and_followed(place: Place) -> None:
+    (place.root / MEMORY).unlink()
+    real = write(place.root / ".memories" / "real.md", "larch")
+    (place.root / MEMORY).symlink_to(".memories/real.md")
+    place.wait_found("larch", ".memories/real.md")
+    write(real, "maple")
+    place.wait_found("maple", ".memories/real.md")
+    (place.root / MEMORY).write_text("# Through the link\n\nhazel\n")
+    place.wait_found("hazel", ".memories/real.md")
+
+
+def test_the_target_of_a_link_is_watched_from_the_beginning(root: Path, make_place: MakePlace) -> None:
+    real = write(root / "docs" / "real.md", "larch")
+    (root / MEMORY).symlink_to("docs/real.md")
+    place = make_place(root)
+    assert place.find("larch") == {MEMORY}
+    write(real, "maple")
+    place.wait_found("maple", MEMORY)
+    real.unlink()
+    write(real, "hazel")
+    place.wait_found("hazel", MEMORY)
+
+
+def test_the_target_of_a_new_link_is_watched_from_then_on(place: Place) -> None:
+    real = write(place.root / "docs" / "real.md", "larch")
+    (place.root / ".memories" / "link.md").symlink_to("../docs/real.md")
+    place.wait_found("larch", ".memories/link.md")
+    write(real, "maple")
+    place.wait_found("maple", ".memories/link.md")
+
+
+def test_a_linked_folder_is_found_and_watched(place: Place) -> None:
+    write(place.root / "docs" / "one.md", "larch")
+    (place.root / ".memories" / "docs").symlink_to("../docs")
+    place.wait_found("larch", ".memories/docs/one.md")
+    write(place.root / "docs" / "two.md", "maple")
+    place.wait_found("maple", ".memories/docs/two.md")
+
+
+def test_a_link_out_of_the_workspace_is_refused_by_name(place: Place) -> None:
+    secret = write(place.outside / "secret.md", "larch")
+    (place.root / ".memories" / "link.md").symlink_to(secret)
+    assert not place.find("larch", wait="disk")
+    problems = place.client.call("problems", workspace=place.id)["problems"]
+    assert [(problem["path"], problem["code"]) for problem in problems] == [(".memories/link.md", "link_outside")]
+
+
+def test_a_hard_link_that_is_written_elsewhere_is_seen_by_whoever_asks_for_the_disk(place: Place) -> None:
+    note = place.root / ".memories" / "hard.md"
+    os.link(write(place.outside / "hard.md", "larch"), note)
+    place.wait_found("larch", ".memories/hard.md")
+    write(place.outside / "hard.md", "maple")
+    assert place.find("maple", wait="disk") == {".memories/hard.md"}
+
+
+def test_two_hard_links_in_one_workspace_are_both_found(place: Place) -> None:
+    one = write(place.root / ".memories" / "one.md", "larch")
+    os.link(one, place.root / ".memories" / "two.md")
+    place.wait_found("larch", ".memories/one.md", ".memories/two.md")
+    write(one, "maple")
+    assert place.find("maple", wait="disk") == {".memories/one.md", ".memories/two.md"}
+
+
+# --- includes ---
+
+
+def test_included_notes_are_followed_where_their_folders_come_and_go(root: Path, make_place: MakePlace) -> None:
+    place = make_place(root, include=["CLAUDE.md", "docs/**/*.md"])
+    write(root / "CLAUDE.md", "larch")
+    place.wait_found("larch", "CLAUDE.md")
+    write(root / "docs" / "deep" / "one.md", "maple")
+    place.wait_found("maple", "docs/deep/one.md")
+    shutil.rmtree(root / "docs")
+    place.wait_found("maple")
+    write(root / "docs" / "two.md", "hazel")
+    place.wait_found("hazel", "docs/two.md")
+
+
+# --- the daemon keeps nothing of what has gone ---
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process holds")
+def test_workspaces_that_come_and_go_leave_no_watch_thread_or_file_behind(
+    home: Home, daemon: Daemon, make_place: MakePlace
+) -> None:
+    def count() -> tuple[int, int]:
+        proc = Path(f"/proc/{daemon.process.pid}")
+        fds = [fd.name for fd in (proc / "fd").iterdir()]
+        n_watches = sum((proc / "fdinfo" / fd).read_text().count("inotify wd") for fd in fds if (proc / "fdinfo" / fd).exists())
+        return len(list((proc / "task").iterdir())), n_watches
+
+    def come_and_go() -> None:
+        for _ in range(5):
+            place = make_place(home.make_folder())
+            write(place.root / ".memories" / "sub" / "note.md", "larch")
+            place.wait_found("larch", ".memories/sub/note.md")
+            place.close()
+
+    come_and_go()
+    before = count()
+    come_and_go()
+    make_place(home.make_folder()).wait(lambda: count() <= (before[0] + 2, before[1] + 2), f"more than {before} stayed")
+
+
+def last_sync(place: Place) -> str:
+    lines = [line for line in place.home.read_log().splitlines() if "sync_done" in line and place.id in line]
+    return lines[-1] if lines else ""
