@@ -98,13 +98,13 @@ class Client:
         return self.wait(self.send(method, **params), timeout_s=self.timeout_s)
 
     def send(self, method: str, **params: object) -> int:
-        """Ask, and leave the answer to `wait`. Returns the request's id."""
+        """Ask, and leave the answer to `wait`. Returns the request's id. Raises BadRequest for text that is no UTF-8."""
         self._last_id += 1
         given = {name: value for name, value in params.items() if value is not None}
-        request = {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": given}
+        line = _render_request({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": given})
         try:
             self._socket.settimeout(self.timeout_s)
-            self._socket.sendall(json.dumps(request, separators=(",", ":")).encode("ascii") + b"\n")
+            self._socket.sendall(line)
         except TimeoutError as error:
             raise _timed_out(self.timeout_s) from error
         except OSError:
@@ -203,6 +203,15 @@ def _find_connect_error(error: OSError, path: str) -> MemsyncdError:
     if "too long" in str(error):
         return BadConfig(f"the socket's path is too long: {path}", hint="name a shorter one with MEMSYNCD_SOCKET")
     return NoDaemon(f"no daemon answers on {path}", hint=START_HINT)
+
+
+def _render_request(request: dict[str, Any]) -> bytes:
+    try:
+        return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    except UnicodeEncodeError as error:
+        raise BadRequest(
+            "a text or path in the question is not valid UTF-8", hint="memsyncd speaks UTF-8 alone: rename the file"
+        ) from error
 
 
 def _timed_out(timeout_s: float | None) -> NoAnswer:

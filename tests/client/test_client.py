@@ -89,6 +89,11 @@ def test_a_call_sends_one_line_and_returns_the_result(listen: Listen) -> None:
     assert seen == [{"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "späti\n"}}]
 
 
+def test_text_that_is_not_utf8_is_refused_before_it_is_sent(listen: Listen) -> None:
+    with Client(listen(lambda connection: None), 5) as client, pytest.raises(BadRequest, match="UTF-8"):
+        client.call("get", path="a\udcff.md")
+
+
 def test_an_error_becomes_the_class_of_its_code_with_its_hint_and_data(listen: Listen) -> None:
     data = {"code": "workspace_not_found", "hint": "add it", "near": ["notes"]}
     with (
