@@ -47,10 +47,12 @@ def fill_gaps(blocks: Iterable[Block], lines: Sequence[str], first: int) -> Iter
     """
     done = first
     for block in blocks:
-        if block.start > done:
-            yield from _split_at_blanks(lines, done, block.start, REFERENCE)
-        done = block.end
-        yield block if lines[done - 1].strip(BLANKS) else _trim(block, lines)
+        start, end, _, _ = block
+        if start > done:
+            yield from _split_at_blanks(lines, done, start, REFERENCE)
+        done = end
+        last = lines[end - 1]
+        yield block if last and last[-1] not in BLANKS else _trim(block, lines)
     yield from _split_at_blanks(lines, done, len(lines), REFERENCE)
 
 

@@ -28,7 +28,7 @@ _INDENTED_CODE = re.compile(r" {4}| {0,3}\t")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
-_RULE = re.compile(r" {0,3}([-_*])[ \t]*(?:\1[ \t]*){2,}$")
+_RULE = re.compile(r" {0,3}(?P<rule>[-_*])[ \t]*(?:(?P=rule)[ \t]*){2,}$")
 _QUOTE = re.compile(r" {0,3}> ?")
 _QUOTED = re.compile(r"[ \t]*> ?")
 _MARKER = re.compile(r" {0,3}(?:[-+*]|[0-9]{1,9}[.)])(?:[ \t]|$)")
@@ -41,6 +41,8 @@ _DELIMITER_CELL = re.compile(r":?-+:?")
 _BARE_PIPE = re.compile(r"(?<!\\)\|")
 _REFERENCE = re.compile(r" {0,3}\[[^\[\]\\]*[A-Za-z0-9][^\[\]\\]*\]:[ \t]+(?:https?://)?[A-Za-z0-9_./?#=~+,;!-]+[ \t]*$")
 _TITLE_STARTS = ('"', "'", "(")
+_TERMINATOR = re.compile("|".join(rule.pattern for rule in (_MARKER, _QUOTE, _HEADING, _FENCE, _RULE)))
+_INTERRUPTER = re.compile("|".join(rule.pattern for rule in (_INTERRUPTING_MARKER, _QUOTE, _HEADING, _FENCE, _RULE)))
 _DEEP = re.compile(r"(?:[ \t]*(?:[->*+]|[0-9]{1,9}[.)])){16}")
 
 
@@ -136,14 +138,12 @@ def may_be_html(line: str) -> bool:
 
 def is_terminator(line: str) -> bool:
     """True if the line, not indented as code, ends quotes, tables and items, html set aside."""
-    return bool(_MARKER.match(line) or _QUOTE.match(line) or _HEADING.match(line) or _FENCE.match(line) or _RULE.match(line))
+    return _TERMINATOR.match(line) is not None
 
 
 def is_interrupting(line: str) -> bool:
     """True if the line ends a paragraph above it, html and tables set aside."""
-    return bool(
-        _INTERRUPTING_MARKER.match(line) or _QUOTE.match(line) or _HEADING.match(line) or _FENCE.match(line) or _RULE.match(line)
-    )
+    return _INTERRUPTER.match(line) is not None
 
 
 def is_reference(line: str, below: str) -> bool:

@@ -241,7 +241,10 @@ class _Scan:
 
     def _find_item_end(self, at: int, item: rules.Item) -> int:
         """The line after an item and the blank lines that follow it."""
-        end, is_plain, was_blank = at + 1, rules.is_tame(item.content), not item.content
+        end = at + 1
+        if end < self._n and rules.is_marker_at_margin(self._lines[end]):
+            return end
+        is_plain, was_blank = rules.is_tame(item.content), not item.content
         if was_blank and end < self._n and not self._lines[end].strip(BLANKS):
             return end + 1
         while end < self._n:
