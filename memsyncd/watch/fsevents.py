@@ -30,6 +30,8 @@ class MacEmitter(FSEventsEmitter):
 
 
 class MacObserver(FSEventsObserver):
+    system = "fsevents"
+
     def __init__(self, on_doubt: OnDoubt) -> None:
         # Past the parent's own: it would take its emitter and forward nothing to it.
         BaseObserver.__init__(self, MacEmitter, latency=DEFAULT_FSEVENTS_LATENCY, on_doubt=on_doubt)

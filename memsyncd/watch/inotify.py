@@ -180,6 +180,8 @@ class Emitter(InotifyEmitter):
 class LinuxObserver(BaseObserver):
     """One inotify instance and one dispatching thread for all watches."""
 
+    system = "inotify"
+
     def __init__(self, on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> None:
         self.reader = Reader(on_doubt, on_unwatched)
         self.reader.start()

@@ -115,9 +115,9 @@ class Watcher:
 
     @property
     def observer_name(self) -> str:
-        """The class that listens, such as LinuxObserver; "none" while nothing does."""
+        """What listens: `inotify`, `fsevents`, the class's name for any other; "none" while nothing does."""
         observer = self._schedule.observer
-        return NO_OBSERVER if observer is None else type(observer).__name__
+        return NO_OBSERVER if observer is None else getattr(observer, "system", type(observer).__name__)
 
     def stop(self) -> None:
         """End all threads, waiting for them a few seconds at most. Nothing can be watched afterwards."""

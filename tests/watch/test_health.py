@@ -8,13 +8,13 @@ from memsyncd.watch.health import MissedRow, describe_health
 
 
 def test_with_nothing_known_against_them_events_are_relied_on() -> None:
-    health = describe_health(observer="LinuxObserver", trouble=(), unwatched={}, missed=MissedRow())
+    health = describe_health(observer="inotify", trouble=(), unwatched={}, missed=MissedRow())
     assert (health.mode, health.reasons) == ("events", ())
 
 
 def test_each_kind_of_limit_is_named_once_with_what_to_do_and_how_many_folders() -> None:
     unwatched = {"/a": errno.ENOSPC, "/b": errno.ENOSPC, "/c": errno.EACCES, "/d": errno.EIO}
-    health = describe_health(observer="LinuxObserver", trouble=(), unwatched=unwatched, missed=MissedRow())
+    health = describe_health(observer="inotify", trouble=(), unwatched=unwatched, missed=MissedRow())
     assert health.mode == "timed"
     assert health.reasons == (
         "input/output error (1 folder not watched)",

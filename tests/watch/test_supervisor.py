@@ -317,7 +317,7 @@ def test_no_inotify_instance_is_named_and_a_rebuild_finds_one(
     assert "max_user_instances" in health.reasons[0]
     monkeypatch.undo()
     assert watcher.rebuild(1000) is None
-    assert watcher.health("ws").observer == "LinuxObserver"
+    assert watcher.health("ws").observer == "inotify"
     watched.expect_ring("MEMORY.md")
 
 
