@@ -33,14 +33,21 @@ class Spawned(NamedTuple):
     log_start: int
 
     def wait_for_answer(self, console: Console, timeout_s: float) -> dict[str, Any]:
-        """What it answers to `ping`. Raises NoDaemon if it ends or the time is up."""
+        """What is answered to `ping`, by it or by one that was started at the same time and won.
+
+        Raises NoDaemon if it ends and no other answers, or the time is up.
+        """
         deadline_s = time.monotonic() + timeout_s
         while True:
+            is_over = self.process.poll() is not None or time.monotonic() > deadline_s
             try:
-                return console.ask("ping")
+                answer = console.ask("ping")
+                # One that has yet to find the other's lock could outlive it, if that is stopped at once.
+                if is_over or answer["pid"] == self.process.pid:
+                    return answer
             except NoDaemon:
                 console.close()
-                if self.process.poll() is not None or time.monotonic() > deadline_s:
+                if is_over:
                     raise
             time.sleep(POLL_S)
 

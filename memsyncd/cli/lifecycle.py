@@ -37,11 +37,15 @@ def _start(args: Args, console: Console) -> int:
         pid = console.ask("ping")["pid"]
     except NoDaemon:
         return _start_anew(paths, console)
-    for path in paths:
-        console.ask("workspace.add", path=path)
+    _add(paths, console)
     console.terminal.say(f"memsyncd runs already (pid {pid})")
     show_until_indexed(console)
     return 0
+
+
+def _add(paths: list[str], console: Console) -> None:
+    for path in paths:
+        console.ask("workspace.add", path=path)
 
 
 def _start_anew(paths: list[str], console: Console) -> int:
@@ -50,6 +54,8 @@ def _start_anew(paths: list[str], console: Console) -> int:
         answer = spawned.wait_for_answer(console, START_TIMEOUT_S)
     except NoDaemon:
         return _say_failure(spawned, console)
+    if answer["pid"] != spawned.process.pid:
+        _add(paths, console)
     terminal = console.terminal
     terminal.say(f"memsyncd {memsyncd.__version__} runs in the background (pid {answer['pid']})")
     if terminal.is_talk_shown:

@@ -226,9 +226,13 @@ def test_a_daemon_that_cannot_start_says_why_and_leaves_with_its_own_status(seat
 
 
 def test_many_may_start_it_at_once_and_one_daemon_runs(seat: Seat) -> None:
-    done = seat.do("for n in 1 2 3; do memsyncd start & done; wait; memsyncd status --json")
+    for n in (1, 2, 3):
+        write_note(seat, f"notes{n}/MEMORY.md", "# M\n")
+    done = seat.do("for n in 1 2 3; do memsyncd start notes$n & done; wait; memsyncd list --names | sort")
+    assert done.stdout.split() == ["notes1", "notes2", "notes3"]
     assert len(set(re.findall(r"pid (\d+)", done.stderr))) == 1, done.stderr
     assert done.returncode == 0
+    assert seat.do("memsyncd stop; sleep 0.5; memsyncd status").returncode == 3
 
 
 def test_a_client_with_a_runtime_folder_finds_a_daemon_that_was_started_without_one(seat: Seat) -> None:
