@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from watchdog.observers.api import BaseObserver
 from watchdog.observers.fsevents import DEFAULT_FSEVENTS_LATENCY, FSEventsEmitter, FSEventsObserver
 
-from memsyncd.watch.observer import OnDoubt
+from memsyncd.watch.doubts import OnDoubt
 
 if TYPE_CHECKING:
     from watchdog.utils import Seconds

@@ -27,7 +27,7 @@ from watchdog.observers.inotify_c import (
 from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, InotifyMoveEventGrouper, PathedInotifyEvent
 from watchdog.utils import Seconds
 
-from memsyncd.watch.observer import OnDoubt, OnUnwatched, is_worth_telling
+from memsyncd.watch.doubts import OnDoubt, OnUnwatched, is_worth_telling
 
 JOIN_LIMIT_S = 5.0
 OVERFLOW = InotifyEvent(WatchDescriptor(-1), InotifyConstants.IN_Q_OVERFLOW, 0, b"")

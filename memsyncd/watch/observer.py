@@ -12,8 +12,6 @@ import contextlib
 import logging
 import sys
 import warnings
-from collections.abc import Callable
-from errno import ENOENT, ENOTDIR
 
 from watchdog.events import (
     DirAttribEvent,
@@ -30,8 +28,7 @@ from watchdog.events import (
 )
 from watchdog.observers.api import BaseObserver
 
-OnDoubt = Callable[[str], None]
-OnUnwatched = Callable[[str, int], None]
+from memsyncd.watch.doubts import OnDoubt, OnUnwatched
 
 # One list for every watch: two watches on a folder share a descriptor, and the later one's mask would replace the other's.
 # Reading is not in it, or our own reads would come back as events.
@@ -60,11 +57,6 @@ def open_observer(on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> BaseObserver:
     observer = _make_observer(on_doubt, on_unwatched)
     observer.start()
     return observer
-
-
-def is_worth_telling(errno: int) -> bool:
-    """True unless the folder had merely gone again before it could be watched."""
-    return errno not in (ENOENT, ENOTDIR)
 
 
 def _make_observer(on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> BaseObserver:

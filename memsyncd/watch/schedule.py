@@ -16,8 +16,9 @@ from typing import TypeAlias
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 
+from memsyncd.watch.doubts import OnDoubt, is_worth_telling
 from memsyncd.watch.health import describe_limit
-from memsyncd.watch.observer import EVENTS, OnDoubt, is_worth_telling, open_observer
+from memsyncd.watch.observer import EVENTS, open_observer
 
 JOIN_LIMIT_S = 5.0
 RETRY_FIRST_S, RETRY_LAST_S = 60.0, 600.0

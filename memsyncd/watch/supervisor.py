@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from watchdog.events import FileSystemEvent
 
 from memsyncd.core.changes.watchplan import Watch
+from memsyncd.watch.doubts import OnDoubt
 from memsyncd.watch.health import MissedRow, WatchHealth, describe_health
-from memsyncd.watch.observer import OnDoubt
 from memsyncd.watch.rings import Route, find_rings, place_ring
 from memsyncd.watch.schedule import Schedule, Spot, call_fault, is_within
 
