@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+import threading
 from collections.abc import Callable, Iterable
 
 from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
@@ -17,6 +17,8 @@ from memsyncd.engine.policies import Clock
 RUNG_LIMIT = 4096
 """Paths remembered a workspace; beyond it the root itself counts as rung."""
 ROOT = ""
+
+_Heard = tuple[str, str, bool, bool]
 
 
 class Doorbells:
@@ -27,7 +29,8 @@ class Doorbells:
         self._clock = clock
         self._on_settled = on_settled
         self._debouncer: Debouncer[str] = Debouncer(policy)
-        self._heard: deque[tuple[str, str, bool, bool]] = deque()
+        self._lock = threading.Lock()
+        self._heard: list[_Heard] = []
         self._rung: dict[str, set[str]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -37,8 +40,10 @@ class Doorbells:
 
     def ring(self, workspace_id: str, path: str, *, is_finished: bool, is_folder: bool) -> None:
         """A path is dirty; from any thread."""
-        self._heard.append((workspace_id, path, is_finished, is_folder))
-        if len(self._heard) == 1:
+        with self._lock:
+            self._heard.append((workspace_id, path, is_finished, is_folder))
+            is_first = len(self._heard) == 1
+        if is_first:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._take)
 
@@ -63,8 +68,9 @@ class Doorbells:
 
     def _take(self) -> None:
         now_s = self._clock.now_s()
-        while self._heard:
-            workspace_id, path, is_finished, is_folder = self._heard.popleft()
+        with self._lock:
+            heard, self._heard = self._heard, []
+        for workspace_id, path, is_finished, is_folder in heard:
             rung = self._rung.setdefault(workspace_id, set())
             rung.add(path if len(rung) < RUNG_LIMIT else ROOT)
             self._debouncer.push(workspace_id, path, now_s, is_finished=is_finished, is_folder=is_folder)
