@@ -68,7 +68,8 @@ def rank_passages(candidates: Sequence[Candidate], *, limit: int, passage_tokens
     for candidate in sorted(candidates, key=lambda c: (c.cost, c.path, c.span)):
         neighbours = by_file.setdefault(candidate.file, [])
         for group in neighbours:
-            if group.span.is_touching(candidate.span) and group.n_joined_tokens(candidate) <= passage_tokens:
+            # What adds no line joins a passage of any size: a giant line is many chunks, and one answer.
+            if group.span.is_touching(candidate.span) and group.n_joined_tokens(candidate) <= max(passage_tokens, group.n_tokens):
                 group.take(candidate)
                 break
         else:
@@ -80,7 +81,8 @@ def rank_passages(candidates: Sequence[Candidate], *, limit: int, passage_tokens
 
 def score_strengths(strengths: Sequence[float], *, coverage: float) -> tuple[float, ...]:
     """Scores in (0, 1] for strengths in falling order: each against the first, times the share of the query's words (`coverage`,
-    0-1) that the hit with most of them holds."""
+    0-1) that the hit with most of them holds.
+    """
     # bm25 is 0 or a little below for words that stand in half of all chunks: a hit is a hit all the same.
     first = strengths[0] if strengths and strengths[0] > 0 else 1.0
     return tuple(min(1.0, max(MIN_SCORE, round(coverage * strength / first, 4))) for strength in strengths)

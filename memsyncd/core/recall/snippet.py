@@ -7,6 +7,7 @@ stars those are left out that could be taken for marks: whoever splits a snippet
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 MARK = "**"
@@ -36,9 +37,11 @@ def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int
 def _find_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:
     if len(text) <= window:
         return 0, len(text)
+    starts, ends = [first for first, _ in matches], sorted(after for _, after in matches)
     best, best_count = 0, -1
-    for first, _ in matches:
-        count = sum(first <= start and after <= first + window for start, after in matches)
+    for first in starts:
+        # Those that end within the window, less those that began before it: a long line may hold thousands.
+        count = bisect_right(ends, first + window) - bisect_left(starts, first)
         if count > best_count:
             best, best_count = first, count
     start = _find_word_start(text, max(0, min(best - window // 5, len(text) - window)))

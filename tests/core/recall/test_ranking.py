@@ -133,3 +133,9 @@ def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
 def test_there_are_no_more_passages_than_asked_for() -> None:
     many = [make(number, 10 * number, 10 * number) for number in range(1, 20)]
     assert [passage.best.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
+
+
+def test_pieces_of_one_giant_line_are_one_passage_though_each_alone_is_too_large() -> None:
+    (passage,) = rank(*(make(number, 3, 3, cost=-number, n_tokens=16_384) for number in range(1, 20)))
+    assert passage.span == Span(3, 3)
+    assert len(passage.chunks) == 19

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,14 @@ def test_the_window_lies_where_most_matches_are() -> None:
     text = "cache " + "x " * 300 + "cache and cache " + "y " * 300
     places = [(found.start(), found.end()) for found in re.finditer("cache", text)]
     assert render_snippet(text, places).count("**cache**") == 2
+
+
+def test_thousands_of_matches_in_one_giant_line_cost_no_more_than_a_look_at_each() -> None:
+    text = "filler " * 10_000 + "filler filler"
+    places = [(found.start(), found.end()) for found in re.finditer("filler", text)]
+    began_s = time.perf_counter()
+    assert render_snippet(text, places).startswith("**filler** **filler**")
+    assert time.perf_counter() - began_s < 1.0
 
 
 def test_a_match_at_either_end_is_shown() -> None:
