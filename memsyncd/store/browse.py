@@ -98,9 +98,9 @@ def _read_sections(reader: Reader, kind: str | None, tag: str | None) -> dict[in
     conditions, bindings = ["1"], []
     if kind is not None:
         conditions.append("s.kind = ?")
-        bindings.append(kind)
+        bindings.append(kind.lower())
     if tag is not None:
-        conditions.append("s.id IN (SELECT section FROM tags WHERE tag = ?)")
+        conditions.append("s.id IN (SELECT section FROM tags WHERE tag = ? COLLATE NOCASE)")
         bindings.append(tag.removeprefix("#"))
     found: dict[int, list[StoredSection]] = {}
     statement = f"{_SECTIONS} WHERE {' AND '.join(conditions)} ORDER BY s.file, s.start_line"

@@ -65,9 +65,7 @@ def name_failure(failure: apsw.Error) -> StoreFailed | NotFresh:
 
 def open_writer(path: str, durability: Durability) -> apsw.Connection:
     """The one connection that may write `path`; makes the file if there is none. Raises the classes of `naming_failures`."""
-    with naming_failures():
-        connection = apsw.Connection(path)
-        _prepare(connection)
+    with _opening(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) as connection:
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", durability.value)
         connection.pragma("secure_delete", True)
@@ -78,11 +76,22 @@ def open_writer(path: str, durability: Durability) -> apsw.Connection:
 
 def open_reader(path: str) -> apsw.Connection:
     """A connection that cannot write. Raises the classes of `naming_failures`."""
-    with naming_failures():
-        connection = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
-        _prepare(connection)
+    with _opening(path, apsw.SQLITE_OPEN_READONLY) as connection:
         connection.pragma("query_only", True)
     return connection
+
+
+@contextlib.contextmanager
+def _opening(path: str, flags: int) -> Iterator[apsw.Connection]:
+    """A connection that is closed again if what is done inside fails: a damaged file may then be moved away."""
+    with naming_failures():
+        connection = apsw.Connection(path, flags=flags)
+        try:
+            _prepare(connection)
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
 
 
 def _prepare(connection: apsw.Connection) -> None:

@@ -7,19 +7,19 @@ why a file must be rebuilt (`IndexUnfit`), and `store.rebuild` does that beside 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
 import apsw
 
 from memsyncd.core.changes.diff import Recorded
-from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.errors import IndexUnfit, StoreCorrupt
-from memsyncd.store.connections import Durability, is_moved, naming_failures, open_writer, transaction
-from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note
+from memsyncd.store.connections import BUSY_MS, Durability, is_moved, naming_failures, open_writer, transaction
+from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note, read_stat_row, stat_row
 from memsyncd.store.readers import Readers
-from memsyncd.store.schema import create_schema, read_fingerprint
+from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
 from memsyncd.store.updates import Counts, DropNote, PutNote, TouchNote, Update, Written
 
 MERGE_PAGES = 500
@@ -37,38 +37,37 @@ class Index:
         self.path = path
         self.fingerprint = fingerprint
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.is_new = not path.exists()
-        self._writer = open_writer(str(path), Durability.REBUILDABLE)
         try:
-            self._check(generation)
-            self._ids = Ids.read(self._writer)
-        except BaseException:
-            self._writer.close()
-            raise
-        self.generation = int(self._writer.execute("SELECT value FROM meta WHERE key = 'generation'").get or 0)
-        self.counts = self._count()
-        self.readers = Readers(str(path))
-        self._has_deleted = True
-
-    def _check(self, generation: int) -> None:
-        try:
-            with naming_failures():
-                found = read_fingerprint(self._writer)
-                if found and self._writer.execute("PRAGMA quick_check(1)").get != "ok":
-                    raise IndexUnfit("index.db is damaged")
+            self._writer = open_writer(str(path), Durability.REBUILDABLE)
+            try:
+                with naming_failures():
+                    self._open(generation)
+            except BaseException:
+                self._writer.close()
+                raise
         except StoreCorrupt as failure:
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
-        if not found:
+        self.readers = Readers(str(path))
+        self._has_deleted = True
+        self.is_tidy = False
+
+    def _open(self, generation: int) -> None:
+        self.is_new = is_empty(self._writer)
+        if self.is_new:
             with transaction(self._writer):
                 create_schema(self._writer, self.fingerprint, generation=generation)
-            self.is_new = True
-        elif found != self.fingerprint:
+        elif read_fingerprint(self._writer) != self.fingerprint:
             raise IndexUnfit("index.db was made by another version or with other chunking")
+        elif self._writer.execute("PRAGMA quick_check(1)").get != "ok":
+            raise IndexUnfit("index.db is damaged")
+        self._ids = Ids.read(self._writer)
+        self.generation = int(self._writer.execute("SELECT value FROM meta WHERE key = 'generation'").get or 0)
+        self.counts = self._count()
 
-    def recorded(self, only: Iterable[str] | None = None) -> dict[str, Recorded]:
-        """What the index knows of files; with `only`, of these paths and of what lies beneath them."""
+    def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
+        """What the index knows of files; with `only`, of these paths and of what lies beneath them (an empty one is the root)."""
         with naming_failures():
-            if only is None:
+            if only is None or "" in only:
                 return dict(_recorded(row) for row in self._writer.execute(_RECORDED))
             found: dict[str, Recorded] = {}
             for path in only:
@@ -79,7 +78,7 @@ class Index:
 
     def apply(self, updates: Sequence[Update]) -> Written:
         """Write all of `updates` in one transaction. The generation grows if a note's content, place or existence changed."""
-        rows, paths = Rows(), []
+        rows, paths, ids_before = Rows(), [], replace(self._ids)
         tally = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
         try:
             with transaction(self._writer):
@@ -88,13 +87,15 @@ class Index:
                 rows.flush(self._writer)
                 if paths:
                     self._writer.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(self.generation + 1),))
+                counts = self._count() if paths else self.counts
         except BaseException:
-            self._ids = Ids.read(self._writer)
+            self._ids = ids_before
             raise
         if paths:
             self.generation += 1
-            self.counts = self._count()
+            self.counts = counts
         self._has_deleted = self._has_deleted or tally["deleted"] > 0
+        self.is_tidy = False
         return Written(generation=self.generation, paths=tuple(dict.fromkeys(paths)), **tally)
 
     def _apply_one(self, update: Update, rows: Rows, tally: dict[str, int]) -> list[str]:
@@ -102,7 +103,7 @@ class Index:
             case PutNote():
                 return self._put(update, rows, tally)
             case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
-                self._writer.execute(_TOUCH, (*_stat_row(stat), read_at_ns, path))
+                self._writer.execute(_TOUCH, (*stat_row(stat), read_at_ns, path))
                 return []
             case DropNote(path=path):
                 file_id = self._file_id(path)
@@ -138,14 +139,21 @@ class Index:
         return Counts(files=row[0], sections=row[1], chunks=row[2], problems=row[3])
 
     def tidy(self) -> bool:
-        """One short step of cleaning: merge FTS5, then empty the WAL. False once deleted text has left the files."""
+        """One short step of cleaning: merge FTS5, then empty the WAL. False once there is nothing more to do at once.
+
+        Then `is_tidy` says whether deleted text has left the files: a query that runs keeps the WAL as it is.
+        """
         with naming_failures():
             if self._has_deleted:
                 before = self._writer.total_changes()
                 self._writer.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('merge', ?)", (-MERGE_PAGES,))
                 self._has_deleted = self._writer.total_changes() - before > 1
                 return True
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            self._writer.set_busy_timeout(0)
+            try:
+                self.is_tidy = not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+            finally:
+                self._writer.set_busy_timeout(BUSY_MS)
             return False
 
     def is_replaced(self) -> bool:
@@ -177,13 +185,8 @@ def remove_index(path: Path) -> None:
 
 
 def _recorded(row: Sequence[int | str]) -> tuple[str, Recorded]:
-    path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns = row
-    stat = FileStat(size_bytes=size, mtime_ns=mtime_ns, ctime_ns=ctime_ns, inode=inode, device=device)  # type: ignore[arg-type]
-    return str(path), Recorded(stat=stat, digest=str(digest), read_at_ns=read_at_ns)  # type: ignore[arg-type]
-
-
-def _stat_row(stat: FileStat) -> tuple[int, ...]:
-    return (stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode, stat.device)
+    path, *stat, digest, read_at_ns = row
+    return str(path), Recorded(stat=read_stat_row(stat), digest=str(digest), read_at_ns=read_at_ns)  # type: ignore[arg-type]
 
 
 def _size(path: str) -> int:

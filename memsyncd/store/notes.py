@@ -8,6 +8,7 @@ the writer is alone.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,10 @@ from memsyncd.core.titles import title_words
 from memsyncd.core.tokens import count_tokens
 
 Row = tuple[Any, ...]
+
+_INT_MAX = 2**63 - 1
+_WRAP = 2**64
+_EARLIEST_NS = -(2**61)  # 1896
 
 _FILE = (
     "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, kind, tags)"
@@ -150,6 +155,18 @@ def delete_chunks(connection: apsw.Connection, chunk_ids: list[int] | tuple[int,
         connection.executemany("DELETE FROM chunks WHERE id = ?", keys)
 
 
+def stat_row(stat: FileStat) -> Row:
+    """What `files` says of a file's stat. SQLite's integers have a sign: odd file systems' inodes and times after 2262 wrap."""
+    return tuple(number if number <= _INT_MAX else number - _WRAP for number in stat)
+
+
+def read_stat_row(row: Sequence[int]) -> FileStat:
+    """The stat that `stat_row` was made of. A time below all that file systems know has wrapped; nothing else is negative."""
+    size_bytes, mtime_ns, ctime_ns, inode, device = row
+    mtime_ns, ctime_ns = (time_ns if time_ns >= _EARLIEST_NS else time_ns + _WRAP for time_ns in (mtime_ns, ctime_ns))
+    return FileStat(size_bytes, mtime_ns, ctime_ns, inode % _WRAP, device % _WRAP)
+
+
 def find_indexed(note: Note) -> list[Indexed]:
     """What FTS5 is given for each chunk: path words and breadcrumb as heading, the text, the section's tags."""
     faces = {s.anchor: (title_words(note.path, s.heading), " ".join(s.meta.tags)) for s in note.sections}
@@ -205,7 +222,7 @@ def _collect_chunk(rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: C
 
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     return (
-        file_id, note.path, note.digest, stat.size_bytes, stat.mtime_ns, stat.ctime_ns, stat.inode, stat.device, read_at_ns,
+        file_id, note.path, note.digest, *stat_row(stat), read_at_ns,
         note.n_lines, note.title, note.meta.kind, " ".join(note.meta.tags),
     )  # fmt: skip
 

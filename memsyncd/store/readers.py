@@ -51,10 +51,13 @@ class Readers:
 
     @contextlib.contextmanager
     def lend(self, seconds: float) -> Iterator[Reader]:
-        """A reader whose statements stop after `seconds` with NotFresh; other failures as in `naming_failures`."""
+        """A reader whose statements all see one committed transaction, and stop after `seconds` with NotFresh.
+
+        Other failures as in `naming_failures`.
+        """
         reader = self._take()
         try:
-            with deadline(reader.connection, seconds):
+            with deadline(reader.connection, seconds), _one_snapshot(reader.connection):
                 yield reader
         finally:
             self._give_back(reader)
@@ -79,3 +82,13 @@ class Readers:
             idle, self._idle = self._idle, []
         for reader in idle:
             reader.connection.close()
+
+
+@contextlib.contextmanager
+def _one_snapshot(connection: apsw.Connection) -> Iterator[None]:
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

@@ -65,7 +65,7 @@ CREATE TABLE tags(
   tag TEXT NOT NULL,
   PRIMARY KEY (section, tag)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX tags_by_tag ON tags(tag);
+CREATE INDEX tags_by_tag ON tags(tag COLLATE NOCASE);
 
 CREATE TABLE links(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
@@ -119,8 +119,13 @@ def find_user_version(fingerprint: str) -> int:
     return (int(fingerprint[:8], 16) & 0x7FFFFFFF) or 1
 
 
+def is_empty(connection: apsw.Connection) -> bool:
+    """True for a file that holds nothing yet."""
+    return not connection.execute("SELECT count(*) FROM sqlite_schema").get
+
+
 def read_fingerprint(connection: apsw.Connection) -> str:
-    """The fingerprint that the file carries, empty for a file without tables; raises apsw.Error if it cannot be read."""
+    """The fingerprint that the file carries, empty for a file that is none of ours; raises apsw.Error if it cannot be read."""
     if not connection.table_exists(None, "meta"):
         return ""
     return str(connection.execute("SELECT value FROM meta WHERE key = 'fingerprint'").get or "")

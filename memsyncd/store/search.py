@@ -35,7 +35,7 @@ _TEXTS = "SELECT rowid, heading, text, tags FROM chunks_fts WHERE rowid IN (SELE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Empty means all; several values of one kind mean any of them. `paths` are paths, folders or globs."""
+    """Empty means all; several values of one kind mean any of them, whatever their case. `paths` are paths, folders or globs."""
 
     kinds: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -114,9 +114,11 @@ def _compile_filters(reader: Reader, filters: Filters) -> tuple[str, dict[str, s
     conditions, bindings = [], {}
     if filters.kinds:
         conditions.append("c.section IN (SELECT id FROM sections WHERE kind IN (SELECT value FROM json_each(:kinds)))")
-        bindings["kinds"] = json.dumps(filters.kinds)
+        bindings["kinds"] = json.dumps([kind.lower() for kind in filters.kinds])
     if filters.tags:
-        conditions.append("c.section IN (SELECT section FROM tags WHERE tag IN (SELECT value FROM json_each(:tags)))")
+        conditions.append(
+            "c.section IN (SELECT section FROM tags WHERE tag COLLATE NOCASE IN (SELECT value FROM json_each(:tags)))"
+        )
         bindings["tags"] = json.dumps([tag.removeprefix("#") for tag in filters.tags])
     if filters.paths:
         conditions.append("c.file IN (SELECT value FROM json_each(:files))")

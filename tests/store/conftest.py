@@ -1,0 +1,78 @@
+"""An index on the real disk, and notes to put into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.notepath import NotePath
+from memsyncd.store.index import Index
+from memsyncd.store.schema import find_fingerprint
+from memsyncd.store.updates import PutNote
+
+POLICY = ChunkPolicy(max_tokens=20, overlap_tokens=0)
+FINGERPRINT = find_fingerprint("chunks of a test")
+
+
+def put_note(path: str, text: str | bytes, *, moved_from: str | None = None, tick: int = 1) -> PutNote:
+    """What a sync would write of a note with these bytes; `tick` stands for all that stat says."""
+    data = text.encode() if isinstance(text, str) else text
+    stat = FileStat(size_bytes=len(data), mtime_ns=tick, ctime_ns=tick, inode=tick, device=1)
+    return PutNote(note=parse_note(NotePath(path), data, POLICY), stat=stat, read_at_ns=tick, moved_from=moved_from)
+
+
+def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """What an index file says, in words of the notes: no ids, so that two indexes of the same notes are equal."""
+    statements = {
+        "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, kind, tags FROM files",
+        "sections": "SELECT f.path, s.anchor, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
+        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.expires, s.extra"
+        " FROM sections s JOIN files f ON f.id = s.file",
+        "tags": "SELECT s.anchor, t.tag FROM tags t JOIN sections s ON s.id = t.section",
+        "links": "SELECT s.anchor, l.line, l.target, l.heading, l.relation FROM links l JOIN sections s ON s.id = l.section",
+        "problems": "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file",
+        "chunks": "SELECT f.path, s.anchor, c.start_line, c.end_line, c.tokens, c.digest, t.heading, t.text, t.tags"
+        " FROM chunks c JOIN files f ON f.id = c.file JOIN sections s ON s.id = c.section JOIN chunks_fts t ON t.rowid = c.id",
+        "counts": "SELECT (SELECT count(*) FROM chunks), (SELECT count(*) FROM chunks_fts), (SELECT count(*) FROM sections),"
+        " (SELECT count(*) FROM tags), (SELECT count(*) FROM links), (SELECT count(*) FROM problems)",
+    }
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return {name: sorted(connection.execute(statement).fetchall(), key=repr) for name, statement in statements.items()}
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def put() -> Callable[..., PutNote]:
+    return put_note
+
+
+@pytest.fixture
+def dump() -> Callable[[Path], dict[str, list[tuple[object, ...]]]]:
+    return dump_index
+
+
+@pytest.fixture
+def open_index(tmp_path: Path) -> Iterator[Callable[..., Index]]:
+    """Opens an index in a temporary folder; all that were opened are closed at the end."""
+    opened: list[Index] = []
+
+    def open_one(name: str = "index.db", fingerprint: str = FINGERPRINT, **more: int) -> Index:
+        opened.append(Index(tmp_path / name, fingerprint, **more))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+@pytest.fixture
+def index(open_index: Callable[..., Index]) -> Index:
+    return open_index()

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
+from memsyncd.store.connections import (
+    Durability,
+    check_sqlite,
+    deadline,
+    is_moved,
+    name_failure,
+    naming_failures,
+    open_reader,
+    open_writer,
+    transaction,
+)
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+
+
+@pytest.mark.parametrize(("durability", "level"), [(Durability.REBUILDABLE, 1), (Durability.LASTING, 2)])
+def test_a_writer_is_set_as_the_file_needs_it(tmp_path: Path, durability: Durability, level: int) -> None:
+    writer = open_writer(str(tmp_path / "a.db"), durability)
+    found = {name: writer.pragma(name) for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys")}
+    assert found == {"journal_mode": "wal", "synchronous": level, "secure_delete": 1, "foreign_keys": 1}
+    assert writer.pragma("trusted_schema") == 0
+    assert writer.pragma("cell_size_check") == 1
+    assert writer.pragma("busy_timeout") == 5000
+    writer.close()
+
+
+def test_the_tables_of_fts5_cannot_be_written_behind_its_back(tmp_path: Path) -> None:
+    writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
+    writer.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
+    with pytest.raises(apsw.SQLError, match="may not be modified"):
+        writer.execute("DELETE FROM t_data")
+    writer.close()
+
+
+def test_a_word_in_double_quotes_is_never_taken_for_text(tmp_path: Path) -> None:
+    writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
+    with pytest.raises(apsw.SQLError):
+        writer.execute('SELECT "no such column"')
+    writer.close()
+
+
+def test_a_reader_cannot_write_and_makes_no_file(tmp_path: Path) -> None:
+    open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE).close()
+    reader = open_reader(str(tmp_path / "a.db"))
+    with pytest.raises(apsw.ReadOnlyError):
+        reader.execute("CREATE TABLE t(x)")
+    reader.close()
+    with pytest.raises(StoreFailed):
+        open_reader(str(tmp_path / "b.db"))
+    assert not (tmp_path / "b.db").exists()
+
+
+def test_what_is_no_database_is_named_damaged_and_let_go_of(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    path.write_bytes(b"no database" * 1000)
+    n_open = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    for open_one in (
+        lambda: open_writer(str(path), Durability.LASTING),
+        lambda: open_reader(str(path)).execute("SELECT 1 FROM x"),
+    ):
+        with pytest.raises((StoreCorrupt, apsw.NotADBError)):
+            open_one()
+    if n_open:
+        assert len(os.listdir("/proc/self/fd")) == n_open
+
+
+@pytest.mark.parametrize(
+    ("failure", "kind"),
+    [
+        (apsw.CorruptError("database disk image is malformed"), StoreCorrupt),
+        (apsw.NotADBError("file is not a database"), StoreCorrupt),
+        (apsw.SQLError("no such table: chunks"), StoreCorrupt),
+        (apsw.SQLError("malformed database schema"), StoreCorrupt),
+        (apsw.SQLError("vtable constructor failed: chunks_fts"), StoreCorrupt),
+        (apsw.FullError("database or disk is full"), StoreFull),
+        (apsw.InterruptError("interrupted"), NotFresh),
+        (apsw.BusyError("database is locked"), StoreFailed),
+        (apsw.IOError("disk I/O error"), StoreFailed),
+        (apsw.ReadOnlyError("attempt to write a readonly database"), StoreFailed),
+        (apsw.ConstraintError("CHECK constraint failed"), StoreFailed),
+    ],
+)
+def test_a_failure_of_sqlite_is_named(failure: apsw.Error, kind: type[Exception]) -> None:
+    assert type(name_failure(failure)) is kind
+    with pytest.raises(kind) as caught, naming_failures():
+        raise failure
+    assert caught.value.__cause__ is failure
+
+
+def test_a_full_disk_is_named_so_and_rolled_back(tmp_path: Path) -> None:
+    writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
+    writer.execute("CREATE TABLE t(x)")
+    writer.execute(f"PRAGMA max_page_count = {writer.pragma('page_count') + 2}")
+    with pytest.raises(StoreFull), transaction(writer):
+        writer.execute("INSERT INTO t VALUES(zeroblob(100000))")
+    assert not writer.in_transaction
+    assert writer.execute("SELECT count(*) FROM t").get == 0
+    writer.close()
+
+
+@pytest.mark.parametrize(("version", "is_fit"), [("3.51.2", False), ("3.40.1", False), ("3.51.3", True), ("4.0.0", True)])
+def test_a_sqlite_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) -> None:
+    if is_fit:
+        assert check_sqlite(version) == version
+    else:
+        with pytest.raises(StoreFailed, match="too old"):
+            check_sqlite(version)
+
+
+def test_the_sqlite_at_hand_is_new_enough() -> None:
+    assert check_sqlite() == apsw.sqlite_lib_version()
+
+
+def test_a_statement_stops_at_its_deadline_and_the_connection_goes_on() -> None:
+    connection = apsw.Connection(":memory:")
+    began_s = time.monotonic()
+    with pytest.raises(NotFresh), deadline(connection, 0.05):
+        connection.execute(ENDLESS).fetchall()
+    assert time.monotonic() - began_s < 5
+    with deadline(connection, 60):
+        assert connection.execute("SELECT 1").get == 1
+    connection.close()
+
+
+def test_a_transaction_is_whole_or_nothing() -> None:
+    connection = apsw.Connection(":memory:")
+    connection.execute("CREATE TABLE t(x)")
+    with transaction(connection):
+        connection.execute("INSERT INTO t VALUES(1)")
+    with pytest.raises(ZeroDivisionError), transaction(connection):
+        connection.execute("INSERT INTO t VALUES(2)")
+        raise ZeroDivisionError
+    assert connection.execute("SELECT x FROM t").fetchall() == [(1,)]
+    connection.close()
+
+
+def test_a_file_that_was_deleted_or_replaced_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    writer = open_writer(str(path), Durability.REBUILDABLE)
+    writer.execute("CREATE TABLE t(x)")
+    assert not is_moved(writer)
+    path.rename(tmp_path / "b.db")
+    assert is_moved(writer)
+    path.write_bytes(b"")
+    assert is_moved(writer)
+    writer.close()

@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
+from memsyncd.store.index import Index, remove_index
+from memsyncd.store.notes import read_stat_row, stat_row
+from memsyncd.store.schema import SCHEMA, create_schema, find_fingerprint, find_user_version
+from memsyncd.store.updates import Counts, DropNote, PutNote, TouchNote
+
+Put = Callable[..., PutNote]
+Open = Callable[..., Index]
+SUFFIXES = ("", "-wal", "-shm")
+
+
+def ask(index: Index, statement: str, *bindings: object) -> list[tuple[object, ...]]:
+    with index.readers.lend(5) as reader:
+        return reader.rows(statement, bindings)
+
+
+def tidy(index: Index) -> None:
+    while index.tidy():
+        pass
+
+
+def write_raw(path: Path, *statements: str) -> None:
+    """As another program would."""
+    connection = apsw.Connection(str(path))
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+# --- opening ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_missing_index_is_made_in_a_folder_of_its_own(tmp_path: Path) -> None:
+    index = Index(tmp_path / "new" / "index.db", "f" * 32, generation=7)
+    assert (index.is_new, index.generation, index.counts) == (True, 7, Counts())
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o700
+    index.close()
+
+
+def test_an_empty_file_is_a_missing_index(tmp_path: Path, open_index: Open) -> None:
+    (tmp_path / "index.db").touch()
+    assert open_index().is_new
+
+
+def test_an_index_opens_as_it_was_left(open_index: Open, put: Put) -> None:
+    first = open_index()
+    first.apply([put("MEMORY.md", "# a\nred\n# b\nblue\n"), put(".memories/b.md", "[[ c")])
+    first.close()
+    second = open_index()
+    assert not second.is_new
+    assert (second.generation, second.counts, second.recorded()) == (first.generation, first.counts, second.recorded())
+    assert second.counts.files == 2
+    second.apply([put(".memories/c.md", "# new\nrows get ids of their own\n")])
+    assert second.counts.files == 3
+
+
+def test_an_index_of_another_program_version_or_chunking_is_unfit(open_index: Open) -> None:
+    open_index().close()
+    with pytest.raises(IndexUnfit, match="version"):
+        open_index(fingerprint=find_fingerprint("other chunks"))
+
+
+def test_the_fingerprint_depends_on_the_schema_and_the_chunking() -> None:
+    assert find_fingerprint("a") != find_fingerprint("b")
+    assert "CREATE" in SCHEMA
+    assert find_user_version("0" * 32) == 1
+    assert 0 < find_user_version("f" * 32) < 2**31
+
+
+def test_other_programs_can_tell_the_schema_by_user_version(open_index: Open, tmp_path: Path) -> None:
+    fingerprint = open_index().fingerprint
+    connection = sqlite3.connect(tmp_path / "index.db")
+    assert connection.execute("PRAGMA user_version").fetchone()[0] == find_user_version(fingerprint)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE files(x)",
+        "CREATE TABLE meta(x)",
+        "CREATE TABLE meta(key, value)",
+        "CREATE VIEW meta AS SELECT 1 AS key, 2 AS value",
+    ],
+)
+def test_a_database_that_is_none_of_ours_is_unfit(tmp_path: Path, open_index: Open, statement: str) -> None:
+    write_raw(tmp_path / "index.db", statement)
+    with pytest.raises(IndexUnfit):
+        open_index()
+
+
+def test_an_index_that_lost_a_table_is_unfit(tmp_path: Path, open_index: Open) -> None:
+    open_index().close()
+    write_raw(tmp_path / "index.db", "DROP TABLE chunks")
+    with pytest.raises(IndexUnfit, match="damaged"):
+        open_index()
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_file_that_is_no_database_is_unfit(tmp_path: Path, open_index: Open, content: bytes) -> None:
+    (tmp_path / "index.db").write_bytes(content)
+    with pytest.raises(IndexUnfit, match="damaged"):
+        open_index()
+
+
+def test_damage_within_the_file_is_unfit_and_keeps_no_file_open(tmp_path: Path, open_index: Open, put: Put) -> None:
+    index = open_index()
+    index.apply([put(f".memories/{number}.md", f"# heading {number}\n{'word ' * 200}") for number in range(40)])
+    index.close()
+    data = bytearray((tmp_path / "index.db").read_bytes())
+    for at in range(4096 * 8, len(data), 4096):
+        data[at : at + 64] = b"\xa5" * 64
+    (tmp_path / "index.db").write_bytes(data)
+    with pytest.raises(IndexUnfit, match="damaged"):
+        open_index()
+    if os.path.isdir("/proc/self/fd"):
+        links = [
+            os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{fd}")
+        ]
+        assert not [link for link in links if link.startswith(str(tmp_path))]
+
+
+def test_damage_that_shows_while_writing_is_named_and_not_only_once(tmp_path: Path, open_index: Open, put: Put) -> None:
+    index = open_index()
+    index.apply([put("MEMORY.md", "one")])
+    write_raw(tmp_path / "index.db", "DROP TABLE problems")
+    for _ in range(2):
+        with pytest.raises(StoreCorrupt):
+            index.apply([put("MEMORY.md", "two")])
+
+
+def test_removing_an_index_leaves_nothing(tmp_path: Path, open_index: Open, put: Put) -> None:
+    index = open_index()
+    index.apply([put("MEMORY.md", "one")])
+    index.close()
+    (tmp_path / "index.db-wal").touch()
+    remove_index(tmp_path / "index.db")
+    remove_index(tmp_path / "index.db")
+    assert not list(tmp_path.iterdir())
+
+
+# --- what is recorded -------------------------------------------------------------------------------------------------
+
+
+def test_a_record_says_what_stat_said(index: Index, put: Put) -> None:
+    update = put("MEMORY.md", "one", tick=5)
+    index.apply([update])
+    record = index.recorded()["MEMORY.md"]
+    assert (record.stat, record.digest, record.read_at_ns) == (update.stat, update.note.digest, 5)
+
+
+def test_touching_changes_the_record_and_nothing_else(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one", tick=5)])
+    touched = TouchNote(path="MEMORY.md", stat=FileStat(3, 8, 9, 10, 11), read_at_ns=12)
+    written = index.apply([touched, TouchNote(path="none.md", stat=touched.stat, read_at_ns=1)])
+    assert (written.generation, written.paths) == (1, ())
+    assert index.generation == 1
+    record = index.recorded()["MEMORY.md"]
+    assert (record.stat, record.read_at_ns) == (touched.stat, 12)
+
+
+def test_records_can_be_asked_for_by_path_and_folder(index: Index, put: Put) -> None:
+    paths = [".memories/a.md", ".memories/a/b.md", ".memories/a/c/d.md", ".memories/a-b.md", ".memories/a0.md", "MEMORY.md"]
+    index.apply([put(path, path) for path in paths])
+    assert sorted(index.recorded([".memories/a"])) == [".memories/a/b.md", ".memories/a/c/d.md"]
+    assert sorted(index.recorded(["MEMORY.md", ".memories/a.md", "none"])) == [".memories/a.md", "MEMORY.md"]
+    assert sorted(index.recorded([""])) == sorted(index.recorded()) == sorted(paths)
+    assert index.recorded([]) == {}
+
+
+@given(
+    st.tuples(
+        st.integers(0, 2**63 - 1),
+        st.integers(-(2**61), 2**64 - 2**61 - 1),
+        st.integers(-(2**61), 2**64 - 2**61 - 1),
+        st.integers(0, 2**64 - 1),
+        st.integers(0, 2**64 - 1),
+    )
+)
+def test_whatever_stat_says_comes_back_from_a_row_of_64_bit_integers(numbers: tuple[int, ...]) -> None:
+    file_stat = FileStat(*numbers)
+    row = stat_row(file_stat)
+    assert all(-(2**63) <= number < 2**63 for number in row)
+    assert read_stat_row(row) == file_stat
+
+
+def test_a_note_of_the_far_future_on_an_odd_file_system_is_indexed(index: Index, put: Put) -> None:
+    update = put("MEMORY.md", "one")
+    odd = FileStat(3, 13_569_465_600 * 10**9, -1, 2**63 + 5, 2**40)
+    index.apply([PutNote(note=update.note, stat=odd, read_at_ns=1)])
+    assert index.recorded()["MEMORY.md"].stat == odd
+    index.apply([TouchNote(path="MEMORY.md", stat=odd, read_at_ns=2)])
+    assert index.recorded()["MEMORY.md"].stat == odd
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def test_the_generation_grows_by_one_with_each_change_whatever_its_size(index: Index, put: Put) -> None:
+    assert index.apply([put("MEMORY.md", "one"), put(".memories/a.md", "two")]).generation == 1
+    assert index.apply([put("MEMORY.md", "more"), DropNote(".memories/a.md")]).generation == 2
+    assert index.apply([DropNote("none.md")]).generation == 2
+    assert index.apply([]).generation == 2
+    assert ask(index, "SELECT value FROM meta WHERE key = 'generation'") == [("2",)]
+
+
+def test_written_says_what_was_done(index: Index, put: Put) -> None:
+    text = "# a\nred\n\n# b\nblue\n\n# c\ngreen\n"
+    written = index.apply([put("MEMORY.md", text)])
+    assert (written.paths, written.upserted, written.deleted, written.kept, written.moved) == (("MEMORY.md",), 3, 0, 0, 0)
+    written = index.apply([put("MEMORY.md", text.replace("blue", "black\n\nand white"))])
+    assert (written.upserted, written.deleted, written.kept, written.moved) == (1, 1, 1, 1)
+    written = index.apply([DropNote("MEMORY.md")])
+    assert (written.paths, written.deleted) == (("MEMORY.md",), 3)
+    assert index.counts == Counts()
+
+
+def test_if_one_update_fails_none_is_written(index: Index, put: Put, dump: Callable[[Path], object]) -> None:
+    index.apply([put("MEMORY.md", "# a\none")])
+    before = dump(index.path)
+    bad = put(".memories/b.md", "# b\ntwo")
+    bad = PutNote(note=bad.note, stat=bad.stat._replace(size_bytes=-1), read_at_ns=1)
+    with pytest.raises(StoreFailed):
+        index.apply([put("MEMORY.md", "# a\nchanged"), put(".memories/a.md", "new"), bad])
+    assert dump(index.path) == before
+    assert index.generation == 1
+    assert index.counts.files == 1
+    index.apply([put("MEMORY.md", "# a\nchanged"), put(".memories/a.md", "new")])
+    assert index.generation == 2
+
+
+def test_a_reader_sees_a_settle_whole_or_not_at_all(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "before"), put(".memories/a.md", "before")])
+    with index.readers.lend(5) as reader:
+        assert reader.rows("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'before'") == [(2,)]
+        index.apply([put("MEMORY.md", "after"), DropNote(".memories/a.md")])
+        assert reader.rows("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'before'") == [(2,)]
+    assert ask(index, "SELECT path, text FROM files, chunks_fts") == [("MEMORY.md", "after")]
+
+
+# --- keeping ----------------------------------------------------------------------------------------------------------
+
+
+def test_deleted_text_leaves_the_files(tmp_path: Path, index: Index, put: Put) -> None:
+    secret = "xyzzyplugh"
+    index.apply([put(f".memories/{number}.md", f"# note {number}\n{'filler ' * 50}") for number in range(30)])
+    index.apply([put("MEMORY.md", f"# {secret}heading\ntoken {secret}\n\n#{secret}tag here\n"), put(".memories/s.md", secret)])
+    index.apply([put("MEMORY.md", "# gone\nnothing\n"), DropNote(".memories/s.md")])
+    tidy(index)
+    assert index.is_tidy
+    for suffix in SUFFIXES:
+        assert secret.encode() not in (tmp_path / f"index.db{suffix}").read_bytes(), suffix
+    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'filler'") == [(30,)]
+
+
+def test_tidying_ends_and_empties_the_wal(tmp_path: Path, index: Index, put: Put) -> None:
+    for turn in range(20):
+        index.apply([put(f".memories/{number}.md", f"turn {turn} of note {number}") for number in range(10)])
+    assert (tmp_path / "index.db-wal").stat().st_size > 0
+    tidy(index)
+    assert (tmp_path / "index.db-wal").stat().st_size == 0
+    assert index.tidy() is False
+
+
+def test_a_query_that_runs_puts_tidying_off_and_holds_up_nothing(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one")])
+    with index.readers.lend(30) as reader:
+        assert reader.rows("SELECT count(*) FROM files") == [(1,)]
+        index.apply([put("MEMORY.md", "two")])
+        began_s = time.monotonic()
+        tidy(index)
+        assert time.monotonic() - began_s < 2
+        assert not index.is_tidy
+    tidy(index)
+    assert index.is_tidy
+
+
+def test_an_index_that_was_deleted_or_replaced_is_noticed(tmp_path: Path, open_index: Open, put: Put) -> None:
+    for name, spoil in {
+        "a.db": lambda path: path.unlink(),
+        "b.db": lambda path: path.rename(tmp_path / "elsewhere"),
+        "c.db": lambda path: Path(f"{path}-wal").unlink(),
+    }.items():
+        index = open_index(name)
+        index.apply([put("MEMORY.md", "one")])
+        tidy(index)
+        assert not index.is_replaced()
+        spoil(tmp_path / name)
+        assert index.is_replaced(), name
+
+
+def test_sound_files_show_no_damage_and_their_size(tmp_path: Path, index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one")])
+    assert index.find_damage() == ""
+    assert index.size_bytes() == sum((tmp_path / f"index.db{suffix}").stat().st_size for suffix in ("", "-wal"))
+
+
+def test_the_schema_refuses_words_that_are_none_of_its_own(tmp_path: Path) -> None:
+    connection = apsw.Connection(str(tmp_path / "a.db"))
+    create_schema(connection, "f" * 32, generation=0)
+    connection.execute("PRAGMA foreign_keys = 1")
+    connection.execute(
+        "INSERT INTO files VALUES(1, 'MEMORY.md', 'd', 1, 1, 1, 1, 1, 1, 1, 't', NULL, '');"
+        "INSERT INTO sections(id, file, anchor, heading, level, start_line, end_line) VALUES(1, 1, 'MEMORY.md#', '[]', 0, 1, 1)"
+    )
+    for column, value in {
+        "priority": "P9",
+        "lifecycle": "forever",
+        "status": "lost",
+        "importance": 2,
+        "level": 7,
+        "start_line": 0,
+        "file": 99,
+    }.items():
+        with pytest.raises(apsw.ConstraintError):
+            connection.execute(f"UPDATE sections SET {column} = ?", (value,))
+    connection.execute("DELETE FROM files")
+    assert connection.execute("SELECT count(*) FROM sections").get == 0
+    connection.close()
