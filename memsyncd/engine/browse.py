@@ -33,7 +33,7 @@ READ_LIMIT_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A part of a note, by anchor or by path and lines; lines beyond the note's end are cut."""
+    """A part of a note, by anchor or by path and lines; an end beyond the note's end is cut."""
 
     anchor: str | None = None
     path: str | None = None
@@ -108,6 +108,8 @@ def _read_lines(
         )
     lines = decode_note(path.text, outcome.data).lines
     n_lines = max(1, len(lines))
+    if place.path is not None and (place.start_line or 1) > n_lines:
+        raise BadRequest(f"{path.text} has {n_lines} lines", hint=f"ask for lines 1 to {n_lines}")
     by_anchor = section.span if section is not None and place.anchor is not None else Span(1, n_lines)
     start = min(place.start_line or by_anchor.start, n_lines)
     end = max(start, min(place.end_line or by_anchor.end, n_lines))

@@ -55,7 +55,6 @@ class SyncDone:
     vanished: list[str] = field(default_factory=list)
     """Notes that this sync was the first to miss."""
     n_unchanged: int = 0
-    n_touched: int = 0
     waiting: tuple[str, ...] = ()
     waiting_s: float = 0.0
     """How long until the grace of the first that is waiting is over."""
@@ -172,7 +171,7 @@ def _find_updates(batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy,
     done.added += changes.added
     done.modified += changes.modified
     done.moved += changes.moved
-    done.n_touched += len(changes.touched)
+    done.n_unchanged += len(batch) - len(changes.added) - len(changes.modified) - len(changes.moved)
     for path in (*changes.added, *changes.modified, *came_from):
         file = by_path[path]
         note = parse_note(file.path, file.data, policy.chunking)

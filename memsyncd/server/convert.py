@@ -74,7 +74,7 @@ def to_report(workspace: Workspace, done: SyncDone) -> results.SyncReport:
         modified=len(done.modified),
         moved=len(done.moved),
         removed=len(done.removed),
-        unchanged=done.n_unchanged + done.n_touched,
+        unchanged=done.n_unchanged,
         failed=[results.Failed(path=problem.path, problem=problem.problem) for problem in done.failed],
         chunks=results.ChunkCounts(upserted=done.n_upserted, deleted=done.n_deleted, kept=done.n_kept, moved=done.n_shifted),
         duration_ms=round(done.duration_ms, 2),
