@@ -21,6 +21,7 @@ ODDITIES: dict[str, tuple[str, str]] = {
     ),
     "not_a_file": ("it is not a regular file, so it is not indexed", "remove or rename it"),
     "not_a_folder": ("it is not a folder, so there are no notes beneath it", "make it a folder"),
+    "odd_name": ("the name holds control characters; it is indexed, and shown without them", "rename it"),
     "sync_conflict": (
         "it is a copy that a sync tool made of two versions; both are indexed",
         "merge the two and delete the copy",

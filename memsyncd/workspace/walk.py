@@ -25,6 +25,8 @@ from memsyncd.workspace.stats import CAN_BE_DATALESS, file_stat, is_dataless
 
 CONFLICT_COPY = re.compile(r"\.sync-conflict-\d|[( _-]conflicted copy|_conflict-\d", re.IGNORECASE)
 """Syncthing; Dropbox and Nextcloud; ownCloud."""
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Line ends, escape sequences, and what turns the direction of writing: a name that holds them reads as another."""
 
 LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -151,7 +153,7 @@ class Walk:
                     self._take_strange(folder, path, entry, waiting)
                 elif is_wanted is None or is_wanted(path):
                     stat = entry.stat(follow_symlinks=False)
-                    if stat.st_size <= max_plain_bytes and path.isascii() and "conflict" not in path:
+                    if stat.st_size <= max_plain_bytes and path.isascii() and path.isprintable() and "conflict" not in path:
                         files[path] = file_stat(stat)  # as nearly every file does, without a call: this line is what a scan costs
                     else:
                         self._take(path, stat)
@@ -205,7 +207,7 @@ class Walk:
 
     def _take(self, path: str, stat: os.stat_result) -> None:
         """Take in a regular file of whose path the scope approves."""
-        if not path.isascii() and not self._is_named_well(path, stat):
+        if not (path.isascii() and path.isprintable()) and not self._is_named_well(path, stat):
             return
         if stat.st_size > self.scope.max_file_bytes:
             self.problems.append(odd(path, "too_large", why=f"{stat.st_size} bytes"))
@@ -220,6 +222,8 @@ class Walk:
         if not _is_utf8(path):
             self.problems.append(odd(path, "bad_name"))
             return False
+        if CONTROL.search(path):
+            self.problems.append(odd(path, "odd_name"))
         if _has_twin(f"{self.scope.root}/{path}", stat.st_ino):
             self.problems.append(odd(path, "twin_names"))
         return True

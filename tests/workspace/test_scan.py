@@ -140,6 +140,15 @@ def test_a_name_that_is_no_utf8_is_named_in_text_that_can_be_encoded(root: Path)
     assert find_codes(snapshot) == [(".memories/folder\ufffd", "bad_name"), (".memories/\ufffd.md", "bad_name")]
 
 
+@pytest.mark.parametrize("name", ["new\nline.md", "esc\x1b[31mred.md", "bell\x07.md", "txt\u202edm.md", "fold\ner/x.md"])
+def test_a_name_with_control_characters_is_seen_and_named(root: Path, name: str) -> None:
+    write(root, f".memories/{name}")
+    write(root, ".memories/Família 👩\u200d💻.md")
+    snapshot = look(root)
+    assert f".memories/{name}" in snapshot.files
+    assert find_codes(snapshot) == [(f".memories/{name}", "odd_name")]
+
+
 def test_twins_that_differ_in_how_accents_are_written_are_both_seen_and_named(root: Path) -> None:
     names = ["caf\u00e9.md", "cafe\u0301.md"]
     for name in names:

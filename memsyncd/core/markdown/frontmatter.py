@@ -56,7 +56,13 @@ def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
         return FrontMatter(n_lines=end + 1, meta=meta, problems=problems)
     if not _KEY_VALUE.match(lines[1]):
         return NO_FRONT_MATTER
-    open_ended = _problem(path, 1, "unclosed_front_matter", "front matter is never closed", "end it with a line `---`")
+    open_ended = _problem(
+        path,
+        1,
+        "unclosed_front_matter",
+        f"front matter does not end within {FRONT_MATTER_LIMIT_CHARS} characters",
+        "end it with a line `---`",
+    )
     return FrontMatter(n_lines=0, meta=EMPTY_META, problems=(open_ended,))
 
 
