@@ -90,6 +90,7 @@ class _Daemon:
         self._foreground = foreground
         self._set_up_logs = set_up_logs_by
         self._config_stamp = _read_stamp(dirs.config_file)
+        self._is_on_terminal = _has_terminal()
         self._clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns, asleep_s=_read_asleep_s)
         self._registry = Registry(Path(dirs.state_dir) / "workspaces.json", home=os.path.expanduser("~"), uid=os.geteuid())
 
@@ -137,7 +138,7 @@ class _Daemon:
         loop, stopping = asyncio.get_running_loop(), self._stopping
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         await self._server.start(self._owned.sock)
         log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(self._house.workspaces))
         self._foreground.greet(self._owned.path, self._house.workspaces.values())
@@ -168,6 +169,13 @@ class _Daemon:
         except MemsyncdError as failure:
             log.error(Event.SOCKET_LOST, socket=self._owned.path, reason=failure.message)
             self._stopping.set()
+
+    def _hang_up(self) -> None:
+        """SIGHUP: reload; but if it came because the terminal that this runs on was closed, end with it."""
+        if self._is_on_terminal and not _has_terminal():
+            self._stopping.set()
+        else:
+            self._reload()
 
     def _reload(self) -> None:
         """Read the configuration again; a bad one is refused and the old stays."""
@@ -208,6 +216,13 @@ class _Daemon:
 def _set_up_logs(loaded: Loaded, *, stream: LineStream, is_terminal: bool) -> None:
     wanted = loaded.config.log
     set_up_logs(level=wanted.level, format=wanted.format, stream=stream, is_terminal=is_terminal)
+
+
+def _has_terminal() -> bool:
+    try:
+        return os.isatty(2)
+    except OSError:
+        return False
 
 
 def _read_stamp(path: str) -> tuple[int, int, int] | None:
