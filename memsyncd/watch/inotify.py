@@ -41,13 +41,18 @@ class Reader(InotifyFD):
         self.name = "memsyncd-inotify"
         self._on_doubt = on_doubt
         self._on_unwatched = on_unwatched
-        self._is_doomed = False
+        self._is_doomed = self._has_failed = False
 
     def run(self) -> None:
         try:
             super().run()
         except Exception as error:  # noqa: BLE001  whatever ends this thread ends all watching, and nobody else would say so
+            self._has_failed = True
             self._on_doubt(f"the inotify reader died: {error!r}")
+
+    def is_alive(self) -> bool:
+        # Whoever hears the doubt looks at once, while the thread has still to end.
+        return super().is_alive() and not self._has_failed
 
     def read_events(self, *, event_buffer_size: int = 65_536) -> list[InotifyEvent]:
         events = super().read_events(event_buffer_size=event_buffer_size)
@@ -145,6 +150,7 @@ class Emitter(InotifyEmitter):
         self.name = "memsyncd-emitter"
         self._on_doubt = on_doubt
         self._group: WatchGroup | None = None
+        self._has_failed = False
 
     def on_thread_start(self) -> None:
         self._inotify = self._group = WatchGroup(
@@ -159,7 +165,11 @@ class Emitter(InotifyEmitter):
         try:
             super().run()
         except Exception as error:  # noqa: BLE001  its death would show nowhere else
+            self._has_failed = True
             self._on_doubt(f"an emitter died: {error!r}")
+
+    def is_alive(self) -> bool:
+        return super().is_alive() and not self._has_failed
 
     def get_event_mask_from_filter(self) -> Mask:
         return Mask(super().get_event_mask_from_filter() | InotifyConstants.IN_MOVE_SELF)

@@ -173,6 +173,23 @@ def test_a_dead_reader_is_a_doubt_and_a_rebuild_hears_again(watched: Watched, ea
     watched.expect_ring(".memories/x.md")
 
 
+def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(ears: Ears, tmp_path: Path) -> None:
+    modes: list[str] = []
+
+    def on_doubt(reason: str) -> None:
+        modes.append(watcher.health("ws").mode)
+        ears.on_doubt(reason)
+
+    watcher = Watcher(ears.on_event, on_doubt)
+    try:
+        assert Watched(watcher, ears, tmp_path.resolve()).plan()
+        watcher.kill_reader()
+        ears.doubt("reader died")
+    finally:
+        watcher.stop()
+    assert modes == ["timed"]
+
+
 def test_a_dead_emitter_is_found_and_planning_anew_hears_again(watched: Watched) -> None:
     next(thread for thread in threading.enumerate() if thread.name == "memsyncd-emitter").stop()  # type: ignore[attr-defined]
     for thread in threading.enumerate():
