@@ -133,6 +133,6 @@ def _note(row: tuple[object, ...], sections: tuple[StoredSection, ...]) -> Store
         mtime_ns=int(str(mtime_ns)),
         n_lines=int(str(lines)),
         kind=None if kind is None else str(kind),
-        tags=tuple(str(tags).split()),
+        tags=tuple(json.loads(str(tags))) if tags else (),
         sections=sections,
     )

@@ -184,6 +184,13 @@ def remove_index(path: Path) -> None:
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 
+def replace_index(path: Path, fresh: Path) -> None:
+    """Put a closed index in the place of another, which may be open: whoever has it open keeps it as it was."""
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink(missing_ok=True)
+    fresh.replace(path)
+
+
 def _recorded(row: Sequence[int | str]) -> tuple[str, Recorded]:
     path, *stat, digest, read_at_ns = row
     return str(path), Recorded(stat=read_stat_row(stat), digest=str(digest), read_at_ns=read_at_ns)  # type: ignore[arg-type]

@@ -223,7 +223,7 @@ def _collect_chunk(rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: C
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     return (
         file_id, note.path, note.digest, *stat_row(stat), read_at_ns,
-        note.n_lines, note.title, note.meta.kind, " ".join(note.meta.tags),
+        note.n_lines, note.title, note.meta.kind, json.dumps(note.meta.tags, ensure_ascii=False) if note.meta.tags else "",
     )  # fmt: skip
 
 

@@ -127,7 +127,10 @@ def _compile_filters(reader: Reader, filters: Filters) -> tuple[str, dict[str, s
 
 
 def find_files(reader: Reader, paths: Iterable[str]) -> list[int]:
-    """Ids of the files that are one of `paths`, lie beneath one, or match one that is a glob. A bad glob matches nothing."""
+    """Ids of the files that are one of `paths`, lie beneath one, or match one that is a glob.
+
+    Raises BadRequest for a glob that cannot be.
+    """
     found: set[int] = set()
     for path in paths:
         if has_wildcard(path):
@@ -141,8 +144,5 @@ def find_files(reader: Reader, paths: Iterable[str]) -> list[int]:
 
 
 def _find_globbed(reader: Reader, pattern: str) -> list[int]:
-    try:
-        globs = Globs.parse([pattern])
-    except ValueError:
-        return []
+    globs = Globs.parse([pattern])
     return [row[0] for row in reader.rows("SELECT id, path FROM files") if globs.matches(row[1])]

@@ -49,12 +49,12 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
         connection.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def put() -> Callable[..., PutNote]:
     return put_note
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def dump() -> Callable[[Path], dict[str, list[tuple[object, ...]]]]:
     return dump_index
 

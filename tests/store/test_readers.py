@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import apsw
+import pytest
+
+from memsyncd.core.recall.query import compile_query, parse_query
+from memsyncd.errors import StoreFailed
+from memsyncd.store.index import Index
+from memsyncd.store.readers import KEPT_OPEN, Reader
+from memsyncd.store.search import NO_FILTERS, find_candidates, read_sections, read_texts
+from memsyncd.store.updates import DropNote, PutNote
+
+Put = Callable[..., PutNote]
+
+
+def test_a_reader_is_lent_to_one_at_a_time_and_used_again(index: Index) -> None:
+    with index.readers.lend(5) as one, index.readers.lend(5) as other:
+        assert one is not other
+    with index.readers.lend(5) as again:
+        assert again in (one, other)
+
+
+def test_no_more_than_a_few_stay_open(index: Index) -> None:
+    lent = [index.readers.lend(5) for _ in range(KEPT_OPEN + 3)]
+    readers = [one.__enter__() for one in lent]
+    for one in lent:
+        one.__exit__(None, None, None)
+    assert sum(is_open(reader) for reader in readers) == KEPT_OPEN
+
+
+def test_retiring_waits_for_what_is_lent_and_closes_it_then(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one")])
+    with index.readers.lend(5) as idle:
+        pass
+    with index.readers.lend(5) as lent, index.readers.lend(5) as other:
+        index.readers.close()
+        for reader in (lent, other):
+            assert reader.rows("SELECT count(*) FROM files") == [(1,)]
+    assert not any(is_open(reader) for reader in (idle, lent, other))
+
+
+def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhile(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "# a\nredis")])
+    with index.readers.lend(5) as reader:
+        [candidate] = find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
+        index.apply([DropNote("MEMORY.md")])
+        assert read_sections(reader, [candidate.section])[candidate.section].anchor == "MEMORY.md#a"
+        assert read_texts(reader, [candidate.chunk])[candidate.chunk].text == "# a\nredis"
+    with index.readers.lend(5) as reader:
+        assert not find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
+
+
+def test_a_reader_that_comes_back_holds_no_snapshot(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one")])
+    with pytest.raises(StoreFailed), index.readers.lend(5) as reader:
+        assert reader.rows("SELECT count(*) FROM files") + reader.rows("not SQL")
+    index.apply([put("MEMORY.md", "two")])
+    while index.tidy():
+        pass
+    assert index.is_tidy
+
+
+def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
+    index.apply([put(f".memories/{number}.md", f"# note {number}\nredis {number}") for number in range(10)])
+    stop = threading.Event()
+
+    def read() -> int:
+        n_read = 0
+        while not stop.is_set():
+            with index.readers.lend(30) as reader:
+                found = find_candidates(reader, '"redis"', NO_FILTERS, limit=50)
+                texts = read_texts(reader, [candidate.chunk for candidate in found])
+                assert len(found) == len(texts) == 10
+            n_read += 1
+        return n_read
+
+    with ThreadPoolExecutor(4) as threads:
+        reading = [threads.submit(read) for _ in range(4)]
+        try:
+            for turn in range(60):
+                index.apply([put(f".memories/{number}.md", f"# note {turn}\nredis {turn}") for number in range(turn % 3, 10, 3)])
+        finally:
+            stop.set()
+        assert all(future.result() > 0 for future in reading)
+
+
+def test_words_are_told_as_the_index_knows_them(index: Index) -> None:
+    with index.readers.lend(5) as reader:
+        assert reader.tokenize("The Résumés, \ud800running") == [(0, 3, "the"), (4, 13, "resum"), (16, 23, "run")]
+
+
+def test_a_word_of_the_query_is_told_like_the_same_word_of_a_note(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "Running_late")])
+    query = parse_query("running-LATE")
+    with index.readers.lend(5) as reader:
+        assert find_candidates(reader, compile_query(query), NO_FILTERS, limit=1)
+        told = [word for _, _, word in reader.tokenize(" ".join(query.wanted[0].words))]
+        assert told == [word for _, _, word in reader.tokenize("Running_late")]
+
+
+def is_open(reader: Reader) -> bool:
+    try:
+        reader.connection.execute("SELECT 1")
+    except apsw.ConnectionClosedError:
+        return False
+    return True

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memsyncd.errors import StoreFailed
+from memsyncd.store import records
+from memsyncd.store.records import MIGRATIONS, Move, Records
+
+Open = Callable[..., Records]
+
+
+@pytest.fixture
+def open_records(tmp_path: Path) -> Iterator[Open]:
+    opened: list[Records] = []
+
+    def open_one(*, root: str = "/home/ada/project", now_s: float = 1000.0) -> Records:
+        opened.append(Records(tmp_path / "state" / "records.db", workspace="project-1", root=root, now_s=now_s))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def make_move(old: str, new: str, seen_at_s: float = 1.0) -> Move:
+    return Move(old_path=old, new_path=new, digest="d" * 32, seen_at_s=seen_at_s)
+
+
+def ask(path: Path, statement: str) -> list[tuple[object, ...]]:
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        return connection.execute(statement).fetchall()
+    finally:
+        connection.close()
+
+
+def test_moves_are_kept_and_found_newest_first(open_records: Open) -> None:
+    kept = open_records()
+    kept.add_moves([make_move("a.md", "b.md", 1.0), make_move("x.md", "y.md", 2.0)])
+    kept.add_moves([make_move("c.md", "b.md", 3.0)])
+    assert kept.find_moves("b.md") == [make_move("c.md", "b.md", 3.0), make_move("a.md", "b.md", 1.0)]
+    assert kept.find_moves("a.md") == []
+
+
+def test_what_was_kept_is_there_when_it_is_opened_again(open_records: Open) -> None:
+    first = open_records()
+    first.add_moves([make_move("a.md", "b.md")])
+    first.close()
+    second = open_records()
+    assert second.set_aside is None
+    assert second.find_moves("b.md") == [make_move("a.md", "b.md")]
+
+
+def test_the_file_says_whose_it_is_and_since_when(open_records: Open) -> None:
+    open_records(root="/old", now_s=1.0).close()
+    path = open_records(root="/new", now_s=2.0).path
+    assert ask(path, "SELECT id, root, created_at FROM workspace") == [("project-1", "/new", 1.0)]
+
+
+def test_every_commit_is_on_the_disk_before_it_is_answered(open_records: Open) -> None:
+    assert open_records()._writer.pragma("synchronous") == 2
+
+
+def test_a_damaged_file_is_set_aside_and_never_deleted(tmp_path: Path, open_records: Open) -> None:
+    (tmp_path / "state").mkdir()
+    path = tmp_path / "state" / "records.db"
+    for turn in range(2):
+        path.write_bytes(b"damaged" * 1000)
+        kept = open_records(now_s=77.5)
+        assert kept.set_aside == path.with_name(f"records.db.damaged-77{'x' * turn}")
+        assert kept.set_aside.read_bytes() == b"damaged" * 1000
+        kept.add_moves([make_move("a.md", "b.md")])
+        kept.close()
+
+
+def test_damage_within_the_file_is_found(tmp_path: Path, open_records: Open) -> None:
+    kept = open_records()
+    kept.add_moves([make_move(f"{number}.md", f"{number}b.md") for number in range(500)])
+    path = kept.path
+    kept.close()
+    data = bytearray(path.read_bytes())
+    for at in range(4096 * 3, len(data), 4096):
+        data[at : at + 64] = b"\xa5" * 64
+    path.write_bytes(data)
+    assert open_records().set_aside is not None
+
+
+def test_a_file_of_a_newer_program_is_refused_and_left_as_it_is(open_records: Open) -> None:
+    path = open_records().path
+    open_records().close()
+    connection = apsw.Connection(str(path))
+    connection.pragma("user_version", len(MIGRATIONS) + 1)
+    connection.close()
+    with pytest.raises(StoreFailed, match="newer") as caught:
+        open_records()
+    assert "newer memsyncd" in caught.value.hint
+    assert ask(path, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
+
+
+def test_each_version_is_brought_to_the_next_and_keeps_everything(open_records: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = open_records()
+    first.add_moves([make_move("a.md", "b.md")])
+    first.close()
+    steps = ("ALTER TABLE moves ADD COLUMN why TEXT", "UPDATE moves SET why = 'kept'")
+    monkeypatch.setattr(records, "MIGRATIONS", (*MIGRATIONS, *steps))
+    second = open_records()
+    assert second.find_moves("b.md") == [make_move("a.md", "b.md")]
+    assert ask(second.path, "SELECT why FROM moves") == [("kept",)]
+    assert ask(second.path, "PRAGMA user_version") == [(len(MIGRATIONS) + 2,)]
+
+
+def test_a_migration_that_fails_leaves_the_version_before(open_records: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = open_records().path
+    open_records().close()
+    steps = ("ALTER TABLE moves ADD COLUMN why TEXT", "ALTER TABLE moves ADD COLUMN note TEXT; SELECT * FROM moves LIMIT 'x'")
+    monkeypatch.setattr(records, "MIGRATIONS", (*MIGRATIONS, *steps))
+    with pytest.raises(StoreFailed):
+        open_records()
+    assert ask(path, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
+    columns = [row[0] for row in ask(path, "SELECT name FROM pragma_table_info('moves')")]
+    assert "why" in columns
+    assert "note" not in columns
+
+
+def test_the_first_version_never_changes() -> None:
+    """What has run on people's machines stands for ever; a new version is a new script."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(MIGRATIONS[0])
+    tables = {
+        table: [row[0] for row in connection.execute(f"SELECT name FROM pragma_table_info('{table}')")]
+        for table in ("workspace", "moves")
+    }
+    assert tables == {
+        "workspace": ["id", "root", "created_at"],
+        "moves": ["id", "old_path", "new_path", "digest", "seen_at"],
+    }
+    connection.close()
