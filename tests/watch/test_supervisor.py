@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from memsyncd.core.changes.watchplan import Watch
 from memsyncd.watch.supervisor import Watcher
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(ears: Ears,
 
     watcher = Watcher(ears.on_event, on_doubt)
     try:
-        assert Watched(watcher, ears, tmp_path.resolve()).plan()
+        assert watcher.set_plan("ws", str(tmp_path), [Watch(str(tmp_path), is_recursive=False)])
         watcher.kill_reader()
         ears.doubt("reader died")
     finally:
