@@ -15,7 +15,7 @@ from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt
-from memsyncd.store.index import Index, remove_index
+from memsyncd.store.index import Index, remove_index, replace_index
 from memsyncd.store.readers import Readers
 from memsyncd.store.records import Records
 from memsyncd.store.schema import find_fingerprint
@@ -76,11 +76,14 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
         remove_index(aside)
         raise
     fresh.close()
-    workspace.close_index()
-    remove_index(workspace.index_path)
-    aside.rename(workspace.index_path)
-    remove_index(aside)
+    old, old_readers = workspace.index, workspace.old_readers
+    # The old file's connections go on with what they have open, and SQLite, seeing it moved, leaves the new one's WAL alone.
+    replace_index(workspace.index_path, aside)
     workspace.index = index = Index(workspace.index_path, fingerprint_of(policy))
+    workspace.old_readers = None
+    for one in (old, old_readers):
+        if one is not None:
+            one.close()
     workspace.changes.clear()
     done.generation = index.generation
     workspace.set_fault(INDEX_FAULT, "")

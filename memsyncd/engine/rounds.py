@@ -281,7 +281,7 @@ class Rounds:
     def _failed(self, workspace: Workspace, failure: BaseException) -> None:
         """A job failed: say so, and do what heals. The next reconcile tries again by itself."""
         condition = workspace.condition
-        workspace.condition = replace(condition, n_failed_syncs=condition.n_failed_syncs + 1)
+        workspace.condition = replace(condition, is_indexing=False, n_failed_syncs=condition.n_failed_syncs + 1)
         if isinstance(failure, StoreFull):
             workspace.set_fault(FULL_FAULT, f"{failure.message}: {failure.hint}")
             log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
@@ -292,4 +292,10 @@ class Rounds:
         else:
             reason = failure.message if isinstance(failure, MemsyncdError) else type(failure).__name__
             workspace.set_fault(SYNC_FAULT, f"the last sync failed: {reason}")
-            log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=reason, exc_info=failure)
+            # A failure that has a name needs no traceback to be understood.
+            log.error(
+                Event.SYNC_FAILED,
+                workspace=workspace.id,
+                reason=reason,
+                exc_info=None if isinstance(failure, MemsyncdError) else failure,
+            )
