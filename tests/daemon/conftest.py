@@ -96,7 +96,7 @@ class Home:
         self.config.write_text("")
 
     def start(self) -> Daemon:
-        daemon = Daemon(self.env, str(self.folder / "run" / "memsyncd" / "memsyncd.sock"), self.log)
+        daemon = Daemon(self.env, self.socket_path, self.log)
         self._daemons.append(daemon)
         return daemon
 
@@ -109,6 +109,10 @@ class Home:
     def read_log(self) -> str:
         lines = self.log.read_text().splitlines() if self.log.exists() else []
         return "\n".join(lines[-LOG_LINES_SHOWN:])
+
+    @property
+    def socket_path(self) -> str:
+        return str(self.folder / "run" / "memsyncd" / "memsyncd.sock")
 
     def close(self) -> None:
         for daemon in self._daemons:
@@ -216,17 +220,28 @@ def read_notes(root: Path) -> dict[str, str]:
     found = {}
     for path in (root / "MEMORY.md", *(root / ".memories").rglob("*")):
         inside = path.relative_to(root).parts[1:]
-        is_hidden = any(part.startswith(".") for part in inside)
+        is_hidden = any(part.startswith(".") for part in inside) or path.name.startswith("#")
         if path.suffix in (".md", ".markdown", ".txt") and not is_hidden and path.is_file() and not path.is_symlink():
             found[str(path.relative_to(root))] = digest_bytes(path.read_bytes())
     return found
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Home]:
-    home = Home(Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp")))
-    yield home
-    home.close()
+def make_home() -> Iterator[Callable[[], Home]]:
+    homes: list[Home] = []
+
+    def make() -> Home:
+        homes.append(Home(Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp"))))
+        return homes[-1]
+
+    yield make
+    for home in homes:
+        home.close()
+
+
+@pytest.fixture(scope="module")
+def home(make_home: Callable[[], Home]) -> Home:
+    return make_home()
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +287,12 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed and home is not None:
         report.sections.append(("the daemon's log", home.read_log()))
     return report
+
+
+@pytest.fixture(scope="session")
+def on_disk() -> Callable[[Path], dict[str, str]]:
+    """`read_notes`, for those who cannot import it."""
+    return read_notes
 
 
 @pytest.fixture

@@ -1,0 +1,472 @@
+"""Whatever happens to the files, the watcher or the daemon: in the end the index says what the disk says, by itself.
+
+Hypothesis makes up stories of writes, moves, swaps and faults on a real folder. In one the engine runs in this process, where
+its watcher can be made to fail; in the other the daemon is a process that is killed and started again. After each story the index
+must become equal to the disk without anybody asking for a look, and a sync must find nothing left to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+
+from memsyncd.client import Client
+from memsyncd.engine import browse
+from memsyncd.engine.house import House
+from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
+from memsyncd.engine.recall import Asked, search
+from memsyncd.engine.registry import Registry
+from memsyncd.engine.sync import SyncDone
+from memsyncd.errors import MemsyncdError
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from tests.daemon.conftest import Daemon, Home
+
+    ReadNotes = Callable[[Path], dict[str, str]]
+
+SETTLE_S = 20.0
+"""A guard: a watcher that died again and again is only rebuilt after some seconds."""
+GRACE_S = 0.3
+FAULTS = 3
+MEMORY, MEMORIES = "MEMORY.md", ".memories"
+
+FILES = st.sampled_from([MEMORY, *(f"{MEMORIES}/{name}" for name in ("a.md", "b.md", "x/a.md", "x/b.md", "x/y/a.md", "z/c.txt"))])
+FOLDERS = st.sampled_from([f"{MEMORIES}/{name}" for name in ("x", "x/y", "z")] + [MEMORIES])
+PAUSES = st.sampled_from([0.0, 0.0, 0.02, 0.12, 0.5])
+
+
+class Body(Protocol):
+    """What is put through it all: something that keeps an index of one folder."""
+
+    def notes(self) -> dict[str, str]: ...
+    def find_fresh(self, word: str) -> set[str]: ...
+    def state(self) -> str: ...
+    def sync(self) -> int:
+        """Sync and return how many notes that found different."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class EngineBody:
+    """The engine in this process, on a loop of its own."""
+
+    def __init__(self, home: Home, root: Path) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self.house, self._workspace = self._on_loop(lambda: self._open(home, root))
+
+    def _open(self, home: Home, root: Path) -> tuple[House, browse.Workspace]:
+        house = House(
+            registry=Registry(home.folder / f"{root.parent.name}.json", home=str(home.folder), uid=os.geteuid()),
+            state_dir=home.folder / "state",
+            cache_dir=home.folder / "cache",
+            policy=SyncPolicy(delete_grace_s=GRACE_S),
+            clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
+        )
+        house.start(())
+        return house, house.add(str(root), name="", include=(), exclude=())
+
+    def notes(self) -> dict[str, str]:
+        try:
+            return {note.path: note.digest for note in browse.list_notes(self._workspace, path=None, kind=None, tag=None)}
+        except MemsyncdError as failure:
+            return {"": failure.message}
+
+    def find_fresh(self, word: str) -> set[str]:
+        looked: Future[SyncDone] = self._on_loop(lambda: self.house.rounds.look(self._workspace))
+        asked = Asked(query=word, hidden=looked.result(SETTLE_S).absent)
+        return {hit.path for hit in search([self._workspace], asked, SearchPolicy()).hits}
+
+    def state(self) -> str:
+        return self._workspace.condition.state
+
+    def sync(self) -> int:
+        future: Future[SyncDone] = self._on_loop(lambda: self.house.rounds.sync(self._workspace))
+        done = future.result(SETTLE_S)
+        return len(done.added) + len(done.modified) + len(done.moved) + len(done.removed)
+
+    def close(self) -> None:
+        self.house.stop()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _on_loop(self, call: Callable[[], object]) -> object:
+        async def run() -> object:
+            return call()
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(SETTLE_S)
+
+
+class ProcessBody:
+    """The daemon as a process, which can be killed."""
+
+    def __init__(self, home: Home, root: Path) -> None:
+        self._home = home
+        home.config.write_text(f"[sync]\ndelete_grace_ms = {int(GRACE_S * 1000)}\n")
+        self._daemon: Daemon = home.start()
+        self._client: Client = self._daemon.client()
+        self._id = self._client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+
+    def notes(self) -> dict[str, str]:
+        try:
+            return {note["path"]: note["digest"] for note in self._client.call("list", workspace=self._id)["notes"]}
+        except MemsyncdError as failure:
+            return {"": failure.message}
+
+    def find_fresh(self, word: str) -> set[str]:
+        return {hit["path"] for hit in self._client.call("search", query=word, workspace=self._id, wait="disk")["hits"]}
+
+    def state(self) -> str:
+        return str(self._client.call("status", workspace=self._id)["workspaces"][0]["state"])
+
+    def sync(self) -> int:
+        report = self._client.call("sync", workspace=self._id)
+        return int(sum(report[change] for change in ("added", "modified", "moved", "removed")))
+
+    def kill(self) -> None:
+        self._client.close()
+        self._daemon.kill()
+
+    def start(self) -> None:
+        self._daemon = self._home.start()
+        self._client = self._daemon.client()
+
+    def close(self) -> None:
+        self._client.call("workspace.remove", workspace=self._id)
+        self._client.close()
+        status = self._daemon.stop()
+        assert status == 0, self._home.read_log()
+
+
+class Story(RuleBasedStateMachine):
+    """What people, programs and misfortune do to files."""
+
+    home: ClassVar[Home]
+    read_notes: ClassVar[ReadNotes]
+    body: Body
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = self.home.make_folder()
+        self.outside = self.root.parent
+        self._numbers = itertools.count(1)
+        self.steps: list[str] = []
+        self._aside: list[Path] = []
+
+    def is_there(self) -> bool:
+        return self.root.is_dir()
+
+    @initialize(is_empty=st.booleans())
+    def begin(self, is_empty: bool) -> None:
+        if not is_empty:
+            self._put(self.root / MEMORY)
+            self._put(self.root / MEMORIES / "x" / "a.md")
+        self.body = self.open_body()
+
+    def open_body(self) -> Body:
+        raise NotImplementedError
+
+    # --- what programs do ---
+
+    @precondition(is_there)
+    @rule(path=FILES)
+    def write(self, path: str) -> None:
+        place = self.root / path
+        if self._has_room(place):
+            self._tell(f"write {path}")
+            self._put(place)
+
+    @precondition(is_there)
+    @rule(path=FILES)
+    def save_whole(self, path: str) -> None:
+        place = self.root / path
+        if self._has_room(place):
+            self._tell(f"save {path} whole")
+            self._put(place.with_name(f"{place.name}.tmp.1")).rename(place)
+
+    @precondition(is_there)
+    @rule(path=FILES)
+    def append(self, path: str) -> None:
+        place = self.root / path
+        if place.is_file():
+            self._tell(f"append to {path}")
+            with place.open("a") as stream:
+                stream.write(f"\nword{next(self._numbers)}\n")
+
+    @precondition(is_there)
+    @rule(path=FILES, pause=PAUSES)
+    def write_slowly(self, path: str, pause: float) -> None:
+        place = self.root / path
+        if place.is_file():
+            self._tell(f"write {path} over {pause} s")
+            with place.open("w") as stream:
+                stream.write("# Half\n")
+                stream.flush()
+                time.sleep(pause)
+                stream.write(f"\nword{next(self._numbers)}\n")
+
+    @precondition(is_there)
+    @rule(path=FILES)
+    def delete(self, path: str) -> None:
+        place = self.root / path
+        if place.is_file():
+            self._tell(f"delete {path}")
+            place.unlink()
+
+    @precondition(is_there)
+    @rule(old=FILES | FOLDERS, new=FILES | FOLDERS)
+    def rename(self, old: str, new: str) -> None:
+        source, target = self.root / old, self.root / new
+        if self._may_move(source, target):
+            self._tell(f"rename {old} to {new}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            source.rename(target)
+
+    @precondition(is_there)
+    @rule(path=FILES | FOLDERS)
+    def move_out(self, path: str) -> None:
+        place = self.root / path
+        if place.exists():
+            self._tell(f"move {path} out")
+            self._aside.append(place.rename(self.outside / f"aside{next(self._numbers)}"))
+
+    @precondition(is_there)
+    @rule(path=FILES | FOLDERS)
+    def move_in(self, path: str) -> None:
+        target = self.root / path
+        if self._aside and self._may_move(self._aside[-1], target):
+            self._tell(f"move {self._aside[-1].name} in as {path}")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._aside.pop().rename(target)
+
+    @rule()
+    def write_to_what_was_moved_out(self) -> None:
+        for place in self._aside:
+            if place.is_dir():
+                self._tell(f"write in {place.name}, which was moved out")
+                self._put(place / "a.md")
+
+    @precondition(is_there)
+    @rule(path=FOLDERS)
+    def make_folder(self, path: str) -> None:
+        if self._has_room(self.root / path):
+            self._tell(f"make {path}")
+            (self.root / path).mkdir(parents=True, exist_ok=True)
+
+    @precondition(is_there)
+    @rule(path=FOLDERS)
+    def remove_folder(self, path: str) -> None:
+        if (self.root / path).is_dir():
+            self._tell(f"remove {path}")
+            shutil.rmtree(self.root / path)
+
+    @precondition(is_there)
+    @rule(path=FOLDERS, n_notes=st.integers(2, 80))
+    def copy_in_many(self, path: str, n_notes: int) -> None:
+        folder = self.outside / f"many{next(self._numbers)}"
+        for number in range(n_notes):
+            self._put(folder / f"d{number % 7}" / f"{number}.md")
+        if self._has_room(self.root / path):
+            self._tell(f"copy {n_notes} notes to {path}")
+            shutil.copytree(folder, self.root / path, dirs_exist_ok=True)
+
+    # --- what happens to the workspace as a whole ---
+
+    @precondition(is_there)
+    @rule(n_notes=st.integers(0, 3))
+    def swap_the_root(self, n_notes: int) -> None:
+        self._tell(f"swap the root for another with {n_notes} notes")
+        other = self.outside / f"other{next(self._numbers)}"
+        other.mkdir()
+        for number in range(n_notes):
+            self._put(other / MEMORIES / "x" / f"{number}.md")
+        self._aside.append(self.root.rename(self.outside / f"aside{next(self._numbers)}"))
+        other.rename(self.root)
+
+    @precondition(is_there)
+    @rule()
+    def take_the_root_away(self) -> None:
+        self._tell("take the root away")
+        self.root.rename(self.outside / "away")
+
+    @precondition(lambda self: not self.is_there())
+    @rule(is_another=st.booleans())
+    def bring_the_root_back(self, is_another: bool) -> None:
+        self._tell(f"bring {'another' if is_another else 'the'} root back")
+        if is_another:
+            shutil.rmtree(self.outside / "away")
+            self._put(self.root / MEMORIES / "a.md")
+        else:
+            (self.outside / "away").rename(self.root)
+
+    # --- what must hold ---
+
+    @rule(pause=PAUSES)
+    def wait(self, pause: float) -> None:
+        self._tell(f"wait {pause} s")
+        time.sleep(pause)
+
+    @rule()
+    def settle(self) -> None:
+        self._tell("settle")
+        if self.is_there():
+            self._expect(lambda: self.body.notes() == self.read_disk(), "the index differs from the disk")
+            self._expect(lambda: self.body.state() == "ready", "it is not ready")
+        else:
+            self._expect(lambda: self.body.state() == "missing", "it did not miss its root")
+
+    @precondition(is_there)
+    @rule(path=FILES)
+    def save_and_find(self, path: str) -> None:
+        place = self.root / path
+        if self._has_room(place):
+            word = f"word{next(self._numbers)}"
+            self._tell(f"write {path} with {word} and look for it")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(f"# Note\n\n{word}\n")
+            assert self.body.find_fresh(word) == {path}, self._story()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "body"):
+            return
+        try:
+            if not self.is_there():
+                self.bring_the_root_back(is_another=False)
+            self.settle()
+            assert self.body.sync() == 0, f"a sync found what nobody had seen\n{self._story()}"
+            assert self.body.notes() == self.read_disk(), self._story()
+        finally:
+            self.body.close()
+            shutil.rmtree(self.outside)
+
+    def read_disk(self) -> dict[str, str]:
+        return type(self).read_notes(self.root)
+
+    def _expect(self, is_so: Callable[[], bool], complaint: str) -> None:
+        deadline_s = time.monotonic() + SETTLE_S
+        while not is_so():
+            assert time.monotonic() < deadline_s, (
+                f"{complaint}\nindex {self.body.notes()}\ndisk  {self.read_disk()}\nstate {self.body.state()}\n{self._story()}"
+            )
+            time.sleep(0.01)
+
+    def _put(self, place: Path) -> Path:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(f"# Note\n\nword{next(self._numbers)} of {place.name}\n")
+        return place
+
+    def _has_room(self, place: Path) -> bool:
+        """True if this can be made a file or folder of its own kind: nothing of the other kind stands there or above."""
+        is_file = bool(place.suffix)
+        is_free = not place.exists() or (place.is_file() if is_file else place.is_dir())
+        above = [folder for folder in place.parents if folder != self.root and folder.is_relative_to(self.root)]
+        return is_free and all(not folder.exists() or folder.is_dir() for folder in above)
+
+    def _may_move(self, source: Path, target: Path) -> bool:
+        is_free = target.is_file() if source.is_file() else not target.exists()
+        is_kin = target.is_relative_to(source)
+        return source.exists() and not is_kin and (is_free or not target.exists()) and self._has_room(target.parent / "a.md")
+
+    def _tell(self, step: str) -> None:
+        self.steps.append(step)
+
+    def _story(self) -> str:
+        return "\n".join(self.steps)
+
+
+class EngineStory(Story):
+    """With a watcher that fails, too."""
+
+    body: EngineBody
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_faults = 0
+
+    def open_body(self) -> EngineBody:
+        return EngineBody(self.home, self.root)
+
+    def has_faults_left(self) -> bool:
+        return self.n_faults < FAULTS
+
+    @precondition(has_faults_left)
+    @rule()
+    def kill_the_reader(self) -> None:
+        self._tell("kill the watcher's reader")
+        self.n_faults += 1
+        self.body.house.watching.watcher.kill_reader()
+
+    @rule()
+    def overflow(self) -> None:
+        self._tell("overflow the watcher's queue")
+        self.body.house.watching.watcher.fake_overflow()
+
+
+class ProcessStory(Story):
+    """With a daemon that is killed, too, and files that change while there is none."""
+
+    body: ProcessBody
+    is_up = True
+
+    def open_body(self) -> ProcessBody:
+        return ProcessBody(self.home, self.root)
+
+    @rule(path=FILES, is_deleted=st.booleans())
+    def crash_and_restart(self, path: str, is_deleted: bool) -> None:
+        self._tell("kill the daemon")
+        self.body.kill()
+        if self.is_there():
+            (self.delete if is_deleted else self.write)(path)
+        self._tell("start it again")
+        self.body.start()
+
+
+def tell_stories(story: type[Story], home: Home, on_disk: ReadNotes, *, n_stories: int, n_steps: int) -> None:
+    story.home, story.read_notes = home, staticmethod(on_disk)
+    how = settings(
+        max_examples=n_stories,
+        stateful_step_count=n_steps,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],  # what depends on time cannot be shrunk; the story is told instead
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+    run_state_machine_as_test(story, settings=how)
+
+
+def test_the_index_equals_the_disk_whatever_happens_to_files_and_watcher(home: Home, on_disk: ReadNotes) -> None:
+    tell_stories(EngineStory, home, on_disk, n_stories=10, n_steps=20)
+
+
+def test_the_index_equals_the_disk_though_the_daemon_is_killed(make_home: Callable[[], Home], on_disk: ReadNotes) -> None:
+    tell_stories(ProcessStory, make_home(), on_disk, n_stories=4, n_steps=12)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_the_index_equals_the_disk_through_long_stories(home: Home, on_disk: ReadNotes) -> None:
+    tell_stories(EngineStory, home, on_disk, n_stories=200, n_steps=50)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_the_index_equals_the_disk_through_many_crashes(make_home: Callable[[], Home], on_disk: ReadNotes) -> None:
+    tell_stories(ProcessStory, make_home(), on_disk, n_stories=100, n_steps=30)
