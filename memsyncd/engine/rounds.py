@@ -27,6 +27,7 @@ from memsyncd.engine.indexing import (
 )
 from memsyncd.engine.lane import Lane
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.reminders import Reminders
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError, ShuttingDown, StoreFull
@@ -66,7 +67,7 @@ class Rounds:
         self._on_reconciled = on_reconciled
         self._workspaces: dict[str, Workspace] = {}
         self._doorbells = Doorbells(DebouncePolicy(policy.quiet_s, policy.max_wait_s), clock, self._settled)
-        self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
+        self._reminders = Reminders()
         self._looks: dict[str, Future[SyncDone]] = {}
         self._missing_roots: set[str] = set()
 
@@ -83,8 +84,7 @@ class Rounds:
         self._doorbells.forget(workspace.id)
         self._looks.pop(workspace.id, None)
         self._missing_roots.discard(workspace.id)
-        for key in [key for key in self._timers if key[0] == workspace.id]:
-            self._timers.pop(key).cancel()
+        self._reminders.forget(workspace.id)
 
     def set_policy(self, policy: SyncPolicy) -> None:
         """Go on by another policy; what is pending is looked at in full."""
@@ -222,7 +222,7 @@ class Rounds:
             self._on_folders(workspace)
         self._look_again(workspace, done)
         if done.paths:
-            self._later(workspace, "tidy", TIDY_AFTER_S, self._tidy)
+            self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))
             log.info(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
         if on_done is not None:
             on_done(workspace, done)
@@ -256,27 +256,17 @@ class Rounds:
         """Notes within their grace, or still growing, are looked at once more by themselves."""
         if done.waiting:
             # Until its end, not its length: looks at other notes must not put off this one.
-            self._later(workspace, "grace", done.waiting_s + GRACE_SLACK_S, self._look_at_paths, done.waiting)
+            look = partial(self._look_at_paths, workspace, done.waiting)
+            self._reminders.set(workspace.id, "grace", done.waiting_s + GRACE_SLACK_S, look)
         if done.growing:
-            self._later(workspace, "growing", max(self.policy.max_wait_s, GRACE_SLACK_S), self._look_at_paths, done.growing)
+            look = partial(self._look_at_paths, workspace, done.growing)
+            self._reminders.set(workspace.id, "growing", max(self.policy.max_wait_s, GRACE_SLACK_S), look)
 
     def _look_at_paths(self, workspace: Workspace, paths: Iterable[str]) -> None:
         self._sync(workspace, only=frozenset(paths))
 
     def _tidy(self, workspace: Workspace) -> None:
         self._submit(workspace, partial(tidy_workspace, workspace), lambda _workspace, _done: None)
-
-    def _later(self, workspace: Workspace, what: str, delay_s: float, call: Callable[..., None], *arguments: Any) -> None:
-        """Call once after `delay_s`; for the same workspace and purpose the later call replaces the earlier."""
-        key = (workspace.id, what)
-        if key in self._timers:
-            self._timers[key].cancel()
-        self._timers[key] = self._loop.call_later(delay_s, self._fire, key, call, workspace, arguments)
-
-    def _fire(self, key: tuple[str, str], call: Callable[..., None], workspace: Workspace, arguments: tuple[Any, ...]) -> None:
-        self._timers.pop(key, None)
-        if workspace.id in self._workspaces:
-            call(workspace, *arguments)
 
     def _failed(self, workspace: Workspace, failure: BaseException) -> None:
         """A job failed: say so, and do what heals. The next reconcile tries again by itself."""
