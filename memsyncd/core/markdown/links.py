@@ -8,6 +8,7 @@ fragments of addresses or heading marks. Nothing counts inside code. To which no
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,12 +20,13 @@ TEXT_LIMIT_CHARS = 500
 _WIKI = r"\[\[(?P<wiki>[^\[\]\n]{1,500})\]\]"
 _RELATIVE = r"\]\([ \t]*(?:<(?P<angle>[^<>\n]{1,500})>|(?P<plain>[^\s()<>]{1,500}))"
 _LINK = re.compile(f"{_WIKI}|{_RELATIVE}")
-_TAG = re.compile(r"(?<![^\s(\[{,;])#([^\W\d_][\w/-]{0,99})")
-_MAYBE_TAG = re.compile(r"#[^\W\d_]")
+# Looking back only from a `#` lets the search skip to the next one.
+_TAG = re.compile(r"#(?<![^\s(\[{,;]#)([^\W\d_][\w/-]{0,99})")
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}(?:[0-9a-fA-F]{3})?|(?=[a-fA-F]*[0-9])(?:[0-9a-fA-F]{4}){1,2}")
 _RELATION = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?([a-z][a-z0-9_]{0,63}):?[ \t]+\Z")
 _AFTER_TYPED = re.compile(r"[ \t]*(?:\([^)\n]*\)[ \t]*)?\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
+_MAYBE_RELATIVE = re.compile(rf"\]\([ \t]*+<?+(?!{_SCHEME.pattern})")
 _BACKTICKS = re.compile(r"`+")
 
 
@@ -41,13 +43,20 @@ class Mention:
 
 def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Mention]:
     """All links and tags in the blocks, in order of lines. `text` is the whole note, to see at once that there are none."""
-    if "[[" not in text and "](" not in text and not _MAYBE_TAG.search(text):
+    if not _may_mention(text):
         return []
+    places = [at for at, line in enumerate(lines) if ("#" in line or "](" in line or "[[" in line) and _may_mention(line)]
     mentions: list[Mention] = []
-    for block in blocks:
-        if block.kind not in (FENCE, CODE):
+    for block in blocks if places else ():
+        first = bisect_left(places, block.start)
+        if first < len(places) and places[first] < block.end and block.kind not in (FENCE, CODE):
             mentions.extend(_find_in_block(lines, block))
     return mentions
+
+
+def _may_mention(text: str) -> bool:
+    """False if a line, or none of several, holds a link to a note or a tag. Most links lead elsewhere, and are not looked at."""
+    return "[[" in text or ("](" in text and bool(_MAYBE_RELATIVE.search(text))) or ("#" in text and bool(_TAG.search(text)))
 
 
 def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
@@ -58,7 +67,7 @@ def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
             fence, is_code = _follow_fence(line, fence)
             if is_code:
                 continue
-        if "[[" in line or "](" in line or "#" in line:
+        if _may_mention(line):
             yield from _find_in_line(line, at + 1, is_heading=block.kind == HEADING)
 
 
