@@ -23,9 +23,9 @@ _INLINE = (
     (re.compile(r"!?\[([^\[\]]*)\](?:\([^()]*\)|\[[^\[\]]*\])"), r"\1"),
     (re.compile(r"(?<!\\)(?:[*`~]+|(?<!\w)_+|_+(?!\w))"), ""),
 )
+_MAYBE_INLINE = re.compile(r"[<\[*`~_\\]")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NO_SLUG = re.compile(r"[^\w\- ]+")
-_BLANKS = re.compile(r"[\s-]+")
 
 
 class Part(NamedTuple):
@@ -58,7 +58,8 @@ def find_heading_text(lines: Sequence[str], block: Block) -> str:
     """The plain text of a heading, one line, without its marks."""
     first = lines[block.start].strip()
     if first.startswith("#") and block.end == block.start + 1:
-        text = _CLOSING_MARKS.sub("", first.lstrip("#")[: 2 * HEADING_LIMIT_CHARS])
+        text = first.lstrip("#")[: 2 * HEADING_LIMIT_CHARS]
+        text = _CLOSING_MARKS.sub("", text) if "#" in text else text
     else:
         text = " ".join(line.strip() for line in lines[block.start : block.end - 1])
     return _strip_inline(text[: 2 * HEADING_LIMIT_CHARS])[:HEADING_LIMIT_CHARS]
@@ -66,14 +67,16 @@ def find_heading_text(lines: Sequence[str], block: Block) -> str:
 
 def find_slug(text: str) -> str:
     """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is left."""
-    slug = _BLANKS.sub("-", _NO_SLUG.sub("", text.lower())).strip("-")
+    slug = "-".join(_NO_SLUG.sub("", text.lower()).replace("-", " ").split())
     return slug[:SLUG_LIMIT_CHARS].rstrip("-") or "section"
 
 
 def _strip_inline(text: str) -> str:
-    for pattern, by in _INLINE:
-        text = pattern.sub(by, text)
-    return " ".join(_ESCAPE.sub(r"\1", text).split())
+    if _MAYBE_INLINE.search(text):
+        for pattern, by in _INLINE:
+            text = pattern.sub(by, text)
+        text = _ESCAPE.sub(r"\1", text)
+    return " ".join(text.split())
 
 
 def _find_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]) -> Iterator[Part]:
