@@ -60,6 +60,11 @@ class Packer:
 
     def pack(self, anchor: str, start: int, blocks: Sequence[Block]) -> Iterator[Chunk]:
         """Chunks of the blocks in order. The first begins at line `start`, at or before its first block: the heading's line."""
+        end = blocks[-1].end
+        if self._cost(start, end) <= self._max:
+            # Most sections are short: nothing to cut, nothing to group.
+            yield from self._make_chunks(anchor, start, end)
+            return
         units = self._cut(blocks)
         for first, last in self._group(start, units):
             yield from self._make_chunks(anchor, units[first].start if first else start, units[last].end)
