@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from memsyncd.store.connections import deadline, open_reader
+from memsyncd.store.connections import deadline, naming_failures, open_reader
 from memsyncd.store.schema import TOKENIZER
 
 KEPT_OPEN = 2
@@ -57,7 +57,8 @@ class Readers:
         """
         reader = self._take()
         try:
-            with deadline(reader.connection, seconds), _one_snapshot(reader.connection):
+            # The snapshot's end must lie outside the deadline: a ROLLBACK that is stopped holds the snapshot for ever.
+            with naming_failures(), _one_snapshot(reader.connection), deadline(reader.connection, seconds):
                 yield reader
         finally:
             self._give_back(reader)
