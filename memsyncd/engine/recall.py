@@ -16,7 +16,7 @@ from memsyncd.core.recall.snippet import render_snippet
 from memsyncd.core.span import Span
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import Busy
+from memsyncd.errors import Busy, StoreCorrupt
 from memsyncd.store.readers import Reader
 from memsyncd.store.search import (
     NO_FILTERS,
@@ -32,14 +32,14 @@ from memsyncd.store.search import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One search. `hidden` are paths that must not be shown."""
+    """One search. `hidden` are notes that must not be shown: workspace ids and paths."""
 
     query: str
     filters: Filters = NO_FILTERS
     limit: int = 10
     min_score: float = 0.0
     timeout_s: float = 1.0
-    hidden: frozenset[str] = frozenset()
+    hidden: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +67,10 @@ class Found:
 
 
 def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) -> Found:
-    """Search one workspace, or several as one. Raises TooLarge, NotFresh (out of time) and what the store raises."""
+    """Search one workspace, or several as one. Raises TooLarge, NotFresh (out of time) and what the store raises.
+
+    StoreCorrupt names the workspace in its data.
+    """
     query = parse_query(asked.query)
     match = compile_query(query)
     if not match:
@@ -75,7 +78,11 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
     hits: list[Hit] = []
     reasons: list[str] = []
     for workspace in workspaces:
-        found, reason = _search_one(workspace, query, match, asked, policy)
+        try:
+            found, reason = _search_one(workspace, query, match, asked, policy)
+        except StoreCorrupt as failure:
+            failure.data["workspace"] = workspace.id
+            raise
         hits += found
         reasons += [reason] if reason else []
     n_terms = len(query.positive) + query.n_dropped
@@ -101,10 +108,10 @@ def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, po
         raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
     with readers.lend(asked.timeout_s) as reader:
         candidates = find_candidates(reader, match, asked.filters, limit=max(N_CANDIDATES, asked.limit))
-        visible = [candidate for candidate in candidates if candidate.path not in asked.hidden]
+        visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
         passages = rank_passages(visible, limit=asked.limit, passage_tokens=policy.passage_tokens)
         if not passages:
-            return [], _explain_nothing(reader, workspace, match, asked)
+            return [], _explain_nothing(reader, workspace, match, asked, is_hidden=bool(candidates))
         return _read_hits(reader, workspace, query, passages), ""
 
 
@@ -152,7 +159,7 @@ def _hit(
     )
 
 
-def _explain_nothing(reader: Reader, workspace: Workspace, match: str, asked: Asked) -> str:
+def _explain_nothing(reader: Reader, workspace: Workspace, match: str, asked: Asked, *, is_hidden: bool) -> str:
     condition = workspace.condition
     if condition.counts.files == 0:
         if condition.state == "indexing":
@@ -160,10 +167,10 @@ def _explain_nothing(reader: Reader, workspace: Workspace, match: str, asked: As
         if condition.state == "missing":
             return "the workspace's folder is missing"
         return "no note is indexed yet: save one as MEMORY.md or under .memories/"
-    if not asked.filters.is_empty and is_matching(reader, match):
-        return "notes match, and the filters (kind, tag, path) leave none of them"
-    if asked.hidden:
+    if is_hidden:
         return "the only notes that match were deleted just now"
+    if not asked.filters.is_empty and is_matching(reader, match):
+        return f"notes match, and the filters ({', '.join(asked.filters.words)}) leave none of them"
     if condition.pending or condition.state == "indexing":
         return f"no indexed note matches; {condition.pending} are still to be read"
     return "no note holds any of these words" if " OR " in match or " " not in match else "no note matches"

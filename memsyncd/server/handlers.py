@@ -159,7 +159,7 @@ class Handlers:
         except NotFresh:
             return self._search_in_thread(chosen, asked, params, began_s)
         except StoreCorrupt as failure:
-            self._house.rounds.report_damage(chosen, failure)
+            self._report_damage(chosen, failure)
             raise
         return self._to_result(chosen, found, params, began_s)
 
@@ -173,7 +173,8 @@ class Handlers:
             looks = [asyncio.wrap_future(self._house.rounds.look(workspace)) for workspace in chosen]
             left_s = timeout_s - (self._clock.now_s() - began_s)
             seen = await _wait(asyncio.gather(*looks), left_s)
-            asked = replace(asked, hidden=frozenset().union(*(done.absent for done in seen)))
+            absent = ((workspace.id, path) for workspace, done in zip(chosen, seen, strict=True) for path in done.absent)
+            asked = replace(asked, hidden=frozenset(absent))
         left_s = timeout_s - (self._clock.now_s() - began_s)
         return await self._search_in_thread(chosen, replace(asked, timeout_s=max(0.001, left_s)), params, began_s)
 
@@ -181,8 +182,16 @@ class Handlers:
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
     ) -> results.SearchResult:
         work = partial(recall.search, chosen, asked, self.search_policy)
-        found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        try:
+            found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except StoreCorrupt as failure:
+            self._report_damage(chosen, failure)
+            raise
         return self._to_result(chosen, found, params, began_s)
+
+    def _report_damage(self, chosen: Sequence[Workspace], failure: StoreCorrupt) -> None:
+        damaged = failure.data.get("workspace")
+        self._house.rounds.report_damage([workspace for workspace in chosen if workspace.id == damaged], failure)
 
     def _read_search(self, params: SearchParams) -> recall.Asked:
         policy, filters = self.search_policy, params.filters

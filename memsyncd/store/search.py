@@ -43,7 +43,13 @@ class Filters:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.kinds or self.tags or self.paths)
+        return not self.words
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Which filters there are, as people call them."""
+        named = {"kind": self.kinds, "tag": self.tags, "path": self.paths}
+        return tuple(word for word, values in named.items() if values)
 
 
 NO_FILTERS = Filters()

@@ -132,7 +132,8 @@ pieces = st.sampled_from([
     "# red\n", "## blue\n", "# red\n", "Setext\n===\n", "text here\n", "more text\n", "\n", "- item #tag\n", "- rel [[x#y]]\n",
     "```\ncode\n", "| a |\n|---|\n", "<!-- memory: {kind: Decision, importance: 1, tags: [a b, A, '#c'], priority: p0} -->\n",
     "---\n", "importance: .inf\n", "status: archived\n", "tags: [x,\n", "x: &a [*a]\n", "created: 2024-01-01\n",
-    "word " * 60 + "\n", "<<<<<<< a\n", "=======\n", ">>>>>>> b\n", "\u2028\x0b\x85", "\0", "日本語\n", "###### six\n", "####### seven\n",
+    "word " * 60 + "\n", "<<<<<<< a\n", "=======\n", ">>>>>>> b\n", "\u2028\x0b\x85", "\0", "日本語\n",
+    "###### six\n", "####### seven\n",
     "\\ud800 \\u0000\n",
 ])  # fmt: skip
 documents = st.lists(pieces, max_size=14).map("".join)
