@@ -97,12 +97,14 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
     return done
 
 
-def tidy_workspace(workspace: Workspace) -> Steps[None]:
-    """Merge and empty the WAL in short steps, so that deleted text leaves the files."""
+def tidy_workspace(workspace: Workspace) -> Steps[bool]:
+    """Merge and empty the WAL in short steps, so that deleted text leaves the files. False if a query that ran kept it there."""
     while workspace.index is not None and workspace.index.tidy():
         yield
-    if workspace.index is not None:
-        workspace.condition = replace(workspace.condition, index_bytes=workspace.index.size_bytes())
+    if workspace.index is None:
+        return True
+    workspace.condition = replace(workspace.condition, index_bytes=workspace.index.size_bytes())
+    return workspace.index.is_tidy
 
 
 def close_workspace(workspace: Workspace) -> Steps[None]:

@@ -200,7 +200,10 @@ class Rounds:
         if opened.rebuild_reason:
             log.info(Event.INDEX_CORRUPT, workspace=workspace.id, reason=opened.rebuild_reason)
             self.rebuild(workspace)
-        elif self.policy.is_enabled:
+            return
+        # What was deleted just before the last stop may still stand in the files.
+        self._remind_to_tidy(workspace)
+        if self.policy.is_enabled:
             self._sync(workspace, only=None)
         else:
             workspace.condition = replace(workspace.condition, is_indexing=False)
@@ -222,7 +225,7 @@ class Rounds:
             self._on_folders(workspace)
         self._look_again(workspace, done)
         if done.paths:
-            self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))
+            self._remind_to_tidy(workspace)
             log.info(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
         if on_done is not None:
             on_done(workspace, done)
@@ -265,8 +268,12 @@ class Rounds:
     def _look_at_paths(self, workspace: Workspace, paths: Iterable[str]) -> None:
         self._sync(workspace, only=frozenset(paths))
 
+    def _remind_to_tidy(self, workspace: Workspace) -> None:
+        self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))
+
     def _tidy(self, workspace: Workspace) -> None:
-        self._submit(workspace, partial(tidy_workspace, workspace), lambda _workspace, _done: None)
+        again = self._remind_to_tidy
+        self._submit(workspace, partial(tidy_workspace, workspace), lambda w, is_tidy: None if is_tidy else again(w))
 
     def _failed(self, workspace: Workspace, failure: BaseException) -> None:
         """A job failed: say so, and do what heals. The next reconcile tries again by itself."""
