@@ -7,6 +7,7 @@ there is nothing to do. What was started is waited for: `stop` closes the genera
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
@@ -111,10 +112,14 @@ class Lane:
                     return
 
     def _abandon(self) -> None:
-        for jobs in self._queues.values():
-            for job in jobs:
-                if job.steps is not None:
+        for job in itertools.chain.from_iterable(self._queues.values()):
+            failure: BaseException = ShuttingDown("memsyncd is stopping", hint="run: memsyncd start")
+            if job.steps is not None:
+                try:
                     job.steps.close()
-                if not job.done.done():
-                    job.done.set_exception(ShuttingDown("memsyncd is stopping", hint="run: memsyncd start"))
+                except BaseException as error:  # noqa: BLE001 - who waits for the others must hear of it all the same
+                    failure = error
+            elif not job.done.set_running_or_notify_cancel():
+                continue
+            job.done.set_exception(failure)
         self._queues.clear()

@@ -67,7 +67,11 @@ class Registry:
         if refusal is not None:
             raise refusal
         known = self._find_same_folder(entry.root)
-        entry = replace(entry, name=self._free_name(entry.name)) if known is None else self._merge(known, entry)
+        if known is not None:
+            entry = self._merge(known, entry)
+        elif entry.name == os.path.basename(entry.root):
+            # Nobody chose this name: two folders called `notes` need not be told apart by hand.
+            entry = replace(entry, name=self._free_name(entry.name))
         if any(other.name == entry.name and other.id != entry.id for other in self.entries.values()):
             raise Conflict(f"another workspace is called {entry.name}", hint="give another name with --name")
         self.entries[entry.id] = entry
@@ -138,7 +142,7 @@ class Registry:
             return [_read_row(row) for row in rows], ""
         except FileNotFoundError:
             return [], ""
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, BadRequest) as error:
             aside = self._file.with_suffix(".damaged")
             with contextlib.suppress(OSError):
                 self._file.rename(aside)
@@ -160,7 +164,8 @@ class Registry:
 
 
 def _read_row(row: dict[str, Any]) -> Entry:
-    return Entry(
+    """Raises KeyError, TypeError, ValueError or BadRequest for what `_write_file` cannot have written."""
+    entry = Entry(
         id=str(row["id"]),
         name=str(row["name"]),
         root=str(row["root"]),
@@ -168,3 +173,6 @@ def _read_row(row: dict[str, Any]) -> Entry:
         exclude=tuple(map(str, row["exclude"])),
         source="added",
     )
+    Includes.parse(entry.include)
+    parse_scope(entry.root, include=entry.include, exclude=entry.exclude)
+    return entry

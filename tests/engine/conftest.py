@@ -1,0 +1,105 @@
+"""A workspace on the real disk, and someone to take the steps of its jobs at once."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.engine.indexing import Opened, open_workspace, rebuild_index
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.workspaces import Entry, Workspace
+
+POLICY = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=0))
+
+
+def take(steps: Generator[None, None, Any]) -> Any:
+    """Take all steps of a job and give its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """One workspace, its folder, and a clock that goes only when told to."""
+
+    root: Path
+    workspace: Workspace
+    policy: SyncPolicy = POLICY
+    now_s: float = 1000.0
+    clock: Clock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = Clock(now_s=lambda: self.now_s, wall_ns=time.time_ns)
+
+    def write(self, path: str, text: str | bytes) -> Path:
+        place = self.root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode() if isinstance(text, str) else text)
+        return place
+
+    def open(self) -> Opened:
+        return take(open_workspace(self.workspace, self.policy, self.clock))
+
+    def sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> SyncDone:
+        return take(self.start_sync(*only, is_full=is_full, grace_s=grace_s))
+
+    def start_sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> Generator[None, None, SyncDone]:
+        request = SyncRequest(only=frozenset(only) or None, is_full=is_full, grace_s=grace_s)
+        return sync_workspace(self.workspace, self.policy, self.clock, request)
+
+    def rebuild(self) -> SyncDone:
+        return take(rebuild_index(self.workspace, self.policy, self.clock))
+
+    def ask(self, statement: str, *bindings: object) -> list[tuple[Any, ...]]:
+        assert self.workspace.readers is not None
+        with self.workspace.readers.lend(5) as reader:
+            return reader.rows(statement, bindings)
+
+    def paths(self) -> list[str]:
+        """Of the notes that the index has."""
+        return [row[0] for row in self.ask("SELECT path FROM files ORDER BY path")]
+
+    def texts(self) -> dict[str, str]:
+        """Path and text of notes that have one chunk."""
+        rows = "SELECT f.path, t.text FROM chunks c JOIN files f ON f.id = c.file JOIN chunks_fts t ON t.rowid = c.id"
+        return dict(self.ask(rows))
+
+
+@pytest.fixture
+def make_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
+    made: list[Bench] = []
+
+    def make(name: str = "project", **entry: Any) -> Bench:
+        root = Path(os.path.realpath(tmp_path)) / name
+        (root / ".memories").mkdir(parents=True)
+        workspace = Workspace(
+            Entry(id=f"{name}-1", name=name, root=str(root), **entry),
+            POLICY,
+            index_path=tmp_path / "cache" / name / "index.db",
+            records_path=tmp_path / "state" / name / "records.db",
+        )
+        made.append(Bench(root=root, workspace=workspace))
+        return made[-1]
+
+    yield make
+    for bench in made:
+        bench.workspace.close()
+
+
+@pytest.fixture
+def bench(make_bench: Callable[..., Bench]) -> Bench:
+    """An open workspace without notes."""
+    bench = make_bench()
+    bench.open()
+    return bench
