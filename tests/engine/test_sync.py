@@ -1,0 +1,294 @@
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from memsyncd.engine import sync as sync_module
+from memsyncd.engine.sync import BATCH_FILES
+from memsyncd.errors import StoreFull
+from memsyncd.store.records import Records
+
+# --- what comes -------------------------------------------------------------------------------------------------------
+
+
+def test_what_stands_on_the_disk_is_indexed(bench: Any) -> None:
+    bench.write("MEMORY.md", "# a\none")
+    bench.write(".memories/deep/b.txt", "two")
+    bench.write("README.md", "no memory")
+    done = bench.sync()
+    assert done.added == [".memories/deep/b.txt", "MEMORY.md"]
+    assert (done.generation, done.n_upserted, done.n_unchanged) == (1, 2, 0)
+    assert bench.texts() == {"MEMORY.md": "# a\none", ".memories/deep/b.txt": "two"}
+    assert bench.workspace.condition.counts.files == 2
+
+
+def test_syncing_twice_changes_nothing(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    again = bench.sync()
+    assert (again.generation, again.paths, again.added, again.modified, again.removed) == (1, [], [], [], [])
+    assert again.n_unchanged == 1
+    full = bench.sync(is_full=True)
+    assert (full.generation, full.modified) == (1, [])
+
+
+def test_only_changed_text_is_rewritten(bench: Any) -> None:
+    bench.write("MEMORY.md", "# a\none\n\n# b\ntwo\n")
+    bench.sync()
+    bench.write("MEMORY.md", "above\n\n# a\none\n\n# b\n2\n")
+    done = bench.sync()
+    assert done.modified == ["MEMORY.md"]
+    assert (done.n_upserted, done.n_deleted, done.n_shifted) == (2, 1, 1)
+
+
+def test_a_touch_is_recorded_and_changes_no_generation(bench: Any) -> None:
+    place = bench.write("MEMORY.md", "one")
+    bench.sync()
+    os.utime(place, ns=(1, 1))
+    done = bench.sync()
+    assert (done.generation, done.modified, done.paths) == (1, [], [])
+    assert bench.workspace.index.recorded()["MEMORY.md"].stat.mtime_ns == 1
+
+
+def test_a_settle_is_one_transaction_whatever_it_does(bench: Any) -> None:
+    for number in range(40):
+        bench.write(f".memories/{number}.md", f"note {number}")
+    assert bench.sync().generation == 1
+    for number in range(10):
+        bench.write(f".memories/{number}.md", f"changed {number}")
+        bench.write(f".memories/new{number}.md", f"new {number}")
+        (bench.root / f".memories/{number + 20}.md").unlink()
+    done = bench.sync()
+    assert (len(done.added), len(done.modified), len(done.removed)) == (10, 10, 10)
+    assert done.generation == 2
+
+
+def test_many_notes_are_written_in_batches_with_pauses_between(bench: Any) -> None:
+    for number in range(BATCH_FILES + 10):
+        bench.write(f".memories/{number}.md", f"note {number}")
+    generations = []
+    pending = []
+    steps = bench.start_sync()
+    for _ in steps:
+        generations.append(bench.workspace.index.generation)
+        pending.append(bench.workspace.condition.pending)
+    assert bench.workspace.index.generation == 2
+    assert bench.workspace.condition.counts.files == BATCH_FILES + 10
+    assert len(generations) >= (BATCH_FILES + 10) // 16
+    assert pending == sorted(pending, reverse=True)
+    assert bench.workspace.condition.pending == 0
+
+
+def test_a_sync_of_some_paths_looks_at_these_only(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.write(".memories/a/b.md", "two")
+    bench.write(".memories/c.md", "three")
+    assert bench.sync(".memories/a").added == [".memories/a/b.md"]
+    assert bench.sync("MEMORY.md", ".memories/none.md").added == ["MEMORY.md"]
+    (bench.root / ".memories/a/b.md").unlink()
+    assert bench.sync("MEMORY.md").removed == []
+    assert bench.sync(".memories/a").removed == [".memories/a/b.md"]
+    assert bench.paths() == ["MEMORY.md"]
+
+
+def test_a_saved_link_makes_no_other_note_look_new(bench: Any) -> None:
+    bench.write("docs/target.md", "linked")
+    (bench.root / ".memories/link.md").symlink_to(bench.root / "docs/target.md")
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.write("docs/target.md", "linked and changed")
+    done = bench.sync(".memories/link.md")
+    assert (done.added, done.modified, done.removed) == ([], [".memories/link.md"], [])
+    assert done.paths == [".memories/link.md"]
+
+
+# --- what goes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_vanished_note_stays_for_the_grace(bench: Any) -> None:
+    place = bench.write("MEMORY.md", "one")
+    bench.sync()
+    place.unlink()
+    done = bench.sync(grace_s=1.5)
+    assert (done.waiting, done.removed, done.absent) == (("MEMORY.md",), [], {"MEMORY.md"})
+    assert bench.workspace.condition.pending == 1
+    bench.now_s += 1.4
+    assert bench.sync(grace_s=1.5).removed == []
+    bench.now_s += 0.2
+    assert bench.sync(grace_s=1.5).removed == ["MEMORY.md"]
+    assert bench.paths() == []
+
+
+def test_a_note_that_comes_back_within_the_grace_was_never_gone(bench: Any) -> None:
+    place = bench.write("MEMORY.md", "one")
+    bench.sync()
+    place.unlink()
+    bench.sync(grace_s=1.5)
+    bench.write("MEMORY.md", "one")
+    bench.now_s += 60
+    done = bench.sync(grace_s=1.5)
+    assert (done.removed, done.added, done.generation) == ([], [], 1)
+
+
+def test_a_moved_note_is_a_move_at_once_and_is_kept_in_the_records(bench: Any) -> None:
+    bench.write(".memories/old.md", "# a\nsame bytes")
+    bench.sync()
+    [(file_id,)] = bench.ask("SELECT id FROM files")
+    (bench.root / ".memories/new").mkdir()
+    (bench.root / ".memories/old.md").rename(bench.root / ".memories/new/name.md")
+    done = bench.sync(grace_s=60)
+    assert (done.moved, done.added, done.removed, done.waiting) == ([(".memories/old.md", ".memories/new/name.md")], [], [], ())
+    assert bench.ask("SELECT id, path FROM files") == [(file_id, ".memories/new/name.md")]
+    [move] = bench.workspace.records.find_moves(".memories/new/name.md")
+    assert move.old_path == ".memories/old.md"
+
+
+def test_a_note_that_reappears_elsewhere_within_the_grace_is_a_move_too(bench: Any) -> None:
+    bench.write(".memories/old.md", "same bytes")
+    bench.sync()
+    (bench.root / ".memories/old.md").unlink()
+    bench.sync(".memories/old.md", grace_s=60)
+    bench.write(".memories/new.md", "same bytes")
+    done = bench.sync(".memories/new.md", grace_s=60)
+    assert done.moved == [(".memories/old.md", ".memories/new.md")]
+    assert bench.paths() == [".memories/new.md"]
+
+
+def test_a_missing_root_keeps_everything(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.root.rename(bench.root.with_name("away"))
+    done = bench.sync()
+    assert (done.root_state, done.removed) == ("missing", [])
+    assert bench.workspace.condition.state == "missing"
+    assert bench.paths() == ["MEMORY.md"]
+    bench.root.with_name("away").rename(bench.root)
+    assert bench.sync().removed == []
+    assert bench.workspace.condition.root_state == "present"
+
+
+def test_a_folder_that_cannot_be_listed_deletes_nothing(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.write(".memories/a/b.md", "two")
+    bench.sync()
+    real_open = os.open
+
+    def refuse(path: Any, *arguments: Any, **more: Any) -> int:
+        if str(path).endswith(".memories/a"):
+            raise PermissionError(13, "Permission denied")
+        return real_open(path, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", refuse)
+    done = bench.sync()
+    monkeypatch.undo()
+    assert done.removed == []
+    assert bench.paths() == [".memories/a/b.md", "MEMORY.md"]
+    assert "unreadable_folder" in {problem.code for problem in bench.workspace.condition.scan_problems}
+
+
+def test_a_folder_that_becomes_a_file_takes_its_notes_away(bench: Any) -> None:
+    bench.write(".memories/a.md/b.md", "one")
+    bench.sync()
+    (bench.root / ".memories/a.md/b.md").unlink()
+    (bench.root / ".memories/a.md").rmdir()
+    bench.write(".memories/a.md", "two")
+    done = bench.sync()
+    assert (done.added, done.removed) == ([".memories/a.md"], [".memories/a.md/b.md"])
+
+
+# --- what is odd ------------------------------------------------------------------------------------------------------
+
+
+def test_one_bad_note_never_stops_the_others(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.write(".memories/big.md", b"x" * (bench.policy.max_file_bytes + 1))
+    bench.write(".memories/odd.md", b"\xff\x00\n---\n[[[\n")
+    os.mkfifo(bench.root / ".memories/fifo.md")
+    (bench.root / ".memories/out.md").symlink_to("/etc/hostname")
+    os.utime(bench.root / ".memories/odd.md", ns=(1, 12_000_000_000 * 10**9))
+    bench.sync()
+    assert bench.paths() == [".memories/odd.md", "MEMORY.md"]
+    codes = {problem.path: problem.code for problem in bench.workspace.condition.scan_problems}
+    assert codes == {".memories/big.md": "too_large", ".memories/fifo.md": "not_a_file", ".memories/out.md": "link_outside"}
+    again = bench.sync()
+    assert again.generation == 1
+
+
+def test_a_problem_is_said_until_it_is_mended(bench: Any) -> None:
+    (bench.root / ".memories/out.md").symlink_to("/etc/hostname")
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    assert len(bench.workspace.condition.scan_problems) == 1
+    bench.sync("MEMORY.md")
+    assert len(bench.workspace.condition.scan_problems) == 1
+    (bench.root / ".memories/out.md").unlink()
+    bench.sync()
+    assert bench.workspace.condition.scan_problems == ()
+
+
+def test_a_note_that_grows_while_it_is_read_is_indexed_and_looked_at_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = bench.write("MEMORY.md", "one")
+    real_pread = os.pread
+
+    def pread(fd: int, n_bytes: int, offset: int) -> bytes:
+        data = real_pread(fd, n_bytes, offset)
+        if offset == 0:
+            with place.open("a") as stream:
+                stream.write(" more")
+        return data
+
+    monkeypatch.setattr(os, "pread", pread)
+    done = bench.sync()
+    monkeypatch.undo()
+    assert done.growing == ("MEMORY.md",)
+    assert bench.workspace.condition.pending == 1
+    assert bench.paths() == ["MEMORY.md"]
+    done = bench.sync("MEMORY.md")
+    assert (done.modified, done.growing) == (["MEMORY.md"], ())
+    assert bench.texts() == {"MEMORY.md": place.read_text()}
+    assert bench.workspace.condition.pending == 0
+
+
+def test_without_records_moves_are_synced_all_the_same(bench: Any) -> None:
+    records: Records = bench.workspace.records
+    records.close()
+    bench.workspace.records = None
+    bench.write(".memories/a.md", "one")
+    bench.sync()
+    (bench.root / ".memories/a.md").rename(bench.root / ".memories/b.md")
+    assert bench.sync().moved == [(".memories/a.md", ".memories/b.md")]
+
+
+def test_what_was_committed_before_a_failure_stays_and_the_next_sync_ends_the_work(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync_module, "BATCH_FILES", 4)
+    for number in range(10):
+        bench.write(f".memories/{number}.md", f"note {number}")
+    real_apply, n_calls = bench.workspace.index.apply, []
+
+    def apply(updates: list[Any]) -> Any:
+        n_calls.append(len(updates))
+        if len(n_calls) == 2:
+            raise StoreFull("the disk is full")
+        return real_apply(updates)
+
+    monkeypatch.setattr(bench.workspace.index, "apply", apply)
+    with pytest.raises(StoreFull):
+        bench.sync()
+    assert len(bench.paths()) == 4
+    assert len(bench.sync().added) == 6
+    assert len(bench.paths()) == 10
+
+
+def test_a_sync_that_is_given_up_leaves_the_index_whole(bench: Any) -> None:
+    for number in range(40):
+        bench.write(f".memories/{number}.md", f"note {number}")
+    steps = bench.start_sync()
+    next(steps)
+    steps.close()
+    assert bench.workspace.index.find_damage() == ""
+    assert len(bench.sync().added) + len(bench.paths()) >= 40
+    assert len(bench.paths()) == 40
