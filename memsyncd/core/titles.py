@@ -8,7 +8,11 @@ _JOINTS = re.compile(r"[/_.\-\s]+")
 _SUFFIX = re.compile(r"\.(md|markdown|txt)$")
 
 
-def title_words(path: str, heading: tuple[str, ...]) -> str:
-    """Path and breadcrumb as words: `.memories/api-notes.md`, `("Auth", "Tokens")` → `memories api notes Auth Tokens`."""
-    words = _JOINTS.sub(" ", _SUFFIX.sub("", path)).strip()
+def path_words(path: str) -> str:
+    """The words of a path: `.memories/api-notes.md` → `memories api notes`."""
+    return _JOINTS.sub(" ", _SUFFIX.sub("", path)).strip()
+
+
+def title_words(words: str, heading: tuple[str, ...]) -> str:
+    """The words of a path and a breadcrumb: `memories api notes`, `("Auth", "Tokens")` → `memories api notes Auth Tokens`."""
     return " ".join((words, *heading))

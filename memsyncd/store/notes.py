@@ -18,7 +18,7 @@ from memsyncd.core.changes.rewrite import Rewrite, Standing, plan_rewrite
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.digest import digest_text
 from memsyncd.core.note import Chunk, Note, Section
-from memsyncd.core.titles import title_words
+from memsyncd.core.titles import path_words, title_words
 from memsyncd.core.tokens import count_tokens
 
 Row = tuple[Any, ...]
@@ -45,6 +45,8 @@ _LINK = "INSERT INTO links(section, line, target, heading, relation) VALUES(?,?,
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
 _CHUNK = "INSERT INTO chunks(id, file, section, start_line, end_line, tokens, digest) VALUES(?,?,?,?,?,?,?)"
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags) VALUES(?,?,?,?)"
+
+_to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
 @dataclass(slots=True)
@@ -169,7 +171,8 @@ def read_stat_row(row: Sequence[int]) -> FileStat:
 
 def find_indexed(note: Note) -> list[Indexed]:
     """What FTS5 is given for each chunk: path words and breadcrumb as heading, the text, the section's tags."""
-    faces = {s.anchor: (title_words(note.path, s.heading), " ".join(s.meta.tags)) for s in note.sections}
+    words = path_words(note.path)
+    faces = {s.anchor: (title_words(words, s.heading), " ".join(s.meta.tags)) for s in note.sections}
     return [_indexed(chunk, *faces[chunk.anchor]) for chunk in note.chunks]
 
 
@@ -223,14 +226,14 @@ def _collect_chunk(rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: C
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     return (
         file_id, note.path, note.digest, *stat_row(stat), read_at_ns,
-        note.n_lines, note.title, note.meta.kind, json.dumps(note.meta.tags, ensure_ascii=False) if note.meta.tags else "",
+        note.n_lines, note.title, note.meta.kind, _to_json(note.meta.tags) if note.meta.tags else "",
     )  # fmt: skip
 
 
 def _section_row(file_id: int, section: Section) -> Row:
     meta = section.meta
     return (
-        file_id, section.anchor, json.dumps(section.heading, ensure_ascii=False), section.level, section.span.start,
+        file_id, section.anchor, _to_json(section.heading), section.level, section.span.start,
         section.span.end, meta.kind, meta.importance, meta.priority, meta.lifecycle, meta.status, meta.task, meta.session,
-        meta.source, meta.created, meta.expires, json.dumps(meta.extra, ensure_ascii=False) if meta.extra else "",
+        meta.source, meta.created, meta.expires, _to_json(meta.extra) if meta.extra else "",
     )  # fmt: skip
