@@ -26,7 +26,8 @@ from memsyncd.workspace.files import ReadFile, read_note_file
 from memsyncd.workspace.scan import scan
 
 BATCH_FILES = 256
-BATCH_BYTES = 8 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
+"""What a batch holds in memory, several times over as rows; freed memory between what stays is hard to give back."""
 STEP_FILES = 16
 
 
