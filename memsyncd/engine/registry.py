@@ -16,7 +16,7 @@ from typing import Any
 
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspaces import Entry
-from memsyncd.errors import BadRequest, Conflict, WorkspaceNotFound
+from memsyncd.errors import BadRequest, Conflict, StoreFailed, WorkspaceNotFound
 from memsyncd.workspace.roots import find_identity, find_owner, find_root_refusal, name_root
 from memsyncd.workspace.scope import parse_scope
 
@@ -61,7 +61,8 @@ class Registry:
     def add(self, entry: Entry) -> Entry:
         """Register a folder and keep it. The same folder again changes its globs, if some are given, and its name.
 
-        Raises BadRequest, Unsafe (see `find_root_refusal`) or Conflict (the name is taken, or the configuration names it).
+        Raises BadRequest, Unsafe (see `find_root_refusal`), Conflict (the name is taken, or the configuration names it) or
+        StoreFailed (the file cannot be written), and nothing has changed then.
         """
         refusal = find_root_refusal(entry.root, home=self._home, uid=self._uid)
         if refusal is not None:
@@ -74,16 +75,14 @@ class Registry:
             entry = replace(entry, name=self._free_name(entry.name))
         if any(other.name == entry.name and other.id != entry.id for other in self.entries.values()):
             raise Conflict(f"another workspace is called {entry.name}", hint="give another name with --name")
-        self.entries[entry.id] = entry
-        self._write_file()
+        self._keep({**self.entries, entry.id: entry})
         return entry
 
     def remove(self, entry: Entry) -> None:
-        """Forget a workspace. Raises Conflict if the configuration names it."""
+        """Forget a workspace. Raises Conflict if the configuration names it, StoreFailed if the file cannot be written."""
         if entry.source == "config":
             raise Conflict(f"{entry.name} stands in the configuration", hint="take it out of there: memsyncd config path")
-        self.entries.pop(entry.id, None)
-        self._write_file()
+        self._keep({key: other for key, other in self.entries.items() if key != entry.id})
 
     def find(self, text: str | None) -> Entry:
         """The workspace of this name or id, or the one that this path lies in; None asks for the only one.
@@ -148,10 +147,18 @@ class Registry:
                 self._file.rename(aside)
             return [], f"{self._file.name} could not be read ({type(error).__name__}) and was set aside as {aside.name}"
 
-    def _write_file(self) -> None:
+    def _keep(self, entries: dict[str, Entry]) -> None:
+        try:
+            self._write_file(entries.values())
+        except OSError as error:
+            hint = "check the space left and the rights of the state folder"
+            raise StoreFailed(f"{self._file.name} cannot be written: {error.strerror}", hint=hint) from error
+        self.entries = entries
+
+    def _write_file(self, entries: Iterable[Entry]) -> None:
         rows = [
             {"id": e.id, "name": e.name, "root": e.root, "include": e.include, "exclude": e.exclude}
-            for e in self.entries.values()
+            for e in entries
             if e.source == "added"
         ]
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

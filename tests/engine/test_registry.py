@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memsyncd.engine.registry import Registry
+from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
+
+Open = Callable[[], Registry]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = Path(os.path.realpath(tmp_path)) / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def open_registry(home: Path) -> Open:
+    """A registry as the next start of the daemon finds it."""
+
+    def open_one() -> Registry:
+        registry = Registry(home / "state" / "workspaces.json", home=str(home), uid=os.geteuid())
+        registry.read(())
+        return registry
+
+    return open_one
+
+
+def make_folder(home: Path, name: str) -> str:
+    (home / name).mkdir(parents=True, exist_ok=True)
+    return str(home / name)
+
+
+def test_what_was_added_is_there_after_a_restart(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    entry = registry.add(registry.make_entry(make_folder(home, "project"), include=["docs/**/*.md"], exclude=["drafts/"]))
+    assert (entry.name, entry.source) == ("project", "added")
+    assert open_registry().entries == {entry.id: entry}
+    registry.remove(entry)
+    assert open_registry().entries == {}
+
+
+def test_a_folder_is_one_workspace_however_it_is_spelled(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    entry = registry.add(registry.make_entry(make_folder(home, "project")))
+    (home / "link").symlink_to(home / "project")
+    for path in (home / "link", home / "project" / "..", home / "project/."):
+        if path.name != "..":
+            assert registry.add(registry.make_entry(str(path))) == entry
+
+
+def test_adding_a_folder_again_changes_what_is_given_and_keeps_the_rest(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    first = registry.add(registry.make_entry(make_folder(home, "project"), include=["a.md"], exclude=["b.md"]))
+    again = registry.add(registry.make_entry(first.root, name="better", include=["c.md"]))
+    assert again == replace(first, name="better", include=("c.md",))
+    assert registry.add(registry.make_entry(first.root)) == again
+
+
+def test_folders_of_one_name_get_numbers_and_a_name_that_is_taken_is_refused(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    names = [registry.add(registry.make_entry(make_folder(home, f"{parent}/notes"))).name for parent in "abc"]
+    assert names == ["notes", "notes-2", "notes-3"]
+    with pytest.raises(Conflict):
+        registry.add(registry.make_entry(make_folder(home, "d"), name="notes"))
+    with pytest.raises(Conflict):
+        registry.add(registry.make_entry(str(home / "a/notes"), name="notes-2"))
+
+
+@pytest.mark.parametrize("include", ["/etc/*", "../x", "**/*.md", ".git/*", ""])
+def test_globs_that_cannot_be_are_refused(home: Path, open_registry: Open, include: str) -> None:
+    with pytest.raises(BadRequest):
+        open_registry().make_entry(make_folder(home, "project"), include=[include])
+
+
+def test_folders_that_hold_too_much_or_are_none_are_refused(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    (home / "file").touch()
+    for path in ("/", str(home), str(home.parent), str(home / "file"), str(home / "none")):
+        with pytest.raises(MemsyncdError):
+            registry.add(registry.make_entry(path))
+    assert not registry.entries
+
+
+def test_a_workspace_is_found_by_name_id_or_any_path_inside(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    with pytest.raises(WorkspaceNotFound, match="no workspace yet"):
+        registry.find(None)
+    outer = registry.add(registry.make_entry(make_folder(home, "outer")))
+    assert registry.find(None) == outer
+    inner = registry.add(registry.make_entry(make_folder(home, "outer/deep/inner")))
+    for text, entry in {
+        "outer": outer,
+        outer.id: outer,
+        str(home / "outer"): outer,
+        str(home / "outer/deep/x.md"): outer,
+        str(home / "outer/deep/inner/.memories/a.md"): inner,
+        "inner": inner,
+    }.items():
+        assert registry.find(text) == entry
+    for text in ("none", str(home), "/", "outer/deep", ""):
+        with pytest.raises(WorkspaceNotFound) as caught:
+            registry.find(text)
+        assert caught.value.hint
+    with pytest.raises(WorkspaceNotFound, match="several"):
+        registry.find(None)
+
+
+def test_the_configuration_goes_before_what_was_added_and_is_changed_there_only(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    added = registry.add(registry.make_entry(make_folder(home, "project")))
+    configured = replace(added, name="configured", source="config")
+    registry.read([configured])
+    assert registry.entries == {added.id: configured}
+    with pytest.raises(Conflict):
+        registry.remove(configured)
+    with pytest.raises(Conflict):
+        registry.add(registry.make_entry(added.root, name="other"))
+    assert registry.add(registry.make_entry(added.root)) == configured
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '{"workspaces": 5}',
+        '{"workspaces": ["text"]}',
+        '{"workspaces": {"a": 1}}',
+        '{"workspaces": [{"id": "a"}]}',
+        '{"workspaces": [{"id": "a", "name": "a", "root": "/a", "include": ["/x"], "exclude": []}]}',
+        '{"workspaces": [{"id": "a", "name": "a", "root": "/a", "include": [], "exclude": ["../x"]}]}',
+        "\udcff",
+    ],
+)
+def test_a_damaged_file_is_set_aside_and_stops_nothing(home: Path, open_registry: Open, text: str) -> None:
+    file = home / "state" / "workspaces.json"
+    file.parent.mkdir()
+    file.write_bytes(text.encode("utf-8", "surrogateescape"))
+    registry = Registry(file, home=str(home), uid=os.geteuid())
+    assert "set aside" in registry.read(())
+    assert registry.entries == {}
+    assert file.with_suffix(".damaged").exists()
+    registry.add(registry.make_entry(make_folder(home, "project")))
+    assert len(open_registry().entries) == 1
+
+
+def test_a_failure_while_writing_leaves_the_file_as_it_was(
+    home: Path, open_registry: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = open_registry()
+    registry.add(registry.make_entry(make_folder(home, "project")))
+    file = home / "state" / "workspaces.json"
+    before = file.read_bytes()
+
+    def fail(_fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    [known] = registry.entries.values()
+    with pytest.raises(StoreFailed, match="No space"):
+        registry.add(registry.make_entry(make_folder(home, "other")))
+    with pytest.raises(StoreFailed, match="No space"):
+        registry.remove(known)
+    assert file.read_bytes() == before
+    assert json.loads(before)["version"] == 1
+    assert registry.entries == {known.id: known}
