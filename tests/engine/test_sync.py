@@ -234,7 +234,7 @@ def test_a_note_that_grows_while_it_is_read_is_indexed_and_looked_at_again(bench
 
     def pread(fd: int, n_bytes: int, offset: int) -> bytes:
         data = real_pread(fd, n_bytes, offset)
-        if offset == 0:
+        if not data:
             with place.open("a") as stream:
                 stream.write(" more")
         return data

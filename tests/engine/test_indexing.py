@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, may_rebuild, rebuild_index, tidy_workspace
+from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull
+
+
+def files_of(bench: Any) -> list[str]:
+    return sorted(path.name for path in bench.workspace.index_path.parent.iterdir())
+
+
+def test_a_new_workspace_opens_with_empty_databases(make_bench: Callable[..., Any]) -> None:
+    bench = make_bench()
+    opened = bench.open()
+    assert (opened.is_new, opened.rebuild_reason, opened.set_aside) == (True, "", None)
+    assert bench.workspace.records is not None
+    assert bench.paths() == []
+
+
+def test_an_index_made_with_other_chunking_answers_until_it_is_rebuilt(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.workspace.close()
+    bench.policy = replace(bench.policy, chunking=ChunkPolicy(max_tokens=30, overlap_tokens=0))
+    opened = bench.open()
+    assert "chunking" in opened.rebuild_reason
+    assert bench.paths() == ["MEMORY.md"]
+    bench.write(".memories/new.md", "two")
+    bench.rebuild()
+    assert bench.paths() == [".memories/new.md", "MEMORY.md"]
+    assert bench.workspace.old_readers is None
+
+
+def test_the_old_index_answers_at_every_step_of_a_rebuild_and_nothing_is_left_of_it(bench: Any) -> None:
+    for number in range(40):
+        bench.write(f".memories/{number}.md", f"old {number}")
+    bench.sync()
+    for number in range(40):
+        bench.write(f".memories/{number}.md", f"new {number}")
+    steps = rebuild_index(bench.workspace, bench.policy, bench.clock)
+    n_steps = 0
+    for _ in steps:
+        n_steps += 1
+        assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'old'") == [(40,)]
+        assert bench.workspace.condition.state == "indexing"
+    assert n_steps > 1
+    assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'new'") == [(40,)]
+    assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'old'") == [(0,)]
+    assert not [name for name in files_of(bench) if "new" in name or "old" in name]
+    assert not bench.workspace.index.is_replaced()
+
+
+def test_a_rebuilt_index_is_written_on_and_opens_again(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.rebuild()
+    bench.write("MEMORY.md", "two")
+    bench.sync()
+    bench.workspace.close()
+    assert bench.open().rebuild_reason == ""
+    assert bench.texts() == {"MEMORY.md": "two"}
+    assert bench.workspace.index.find_damage() == ""
+
+
+def test_the_generation_grows_over_a_rebuild(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    generation = bench.sync().generation
+    done = bench.rebuild()
+    assert done.generation > generation
+    assert bench.workspace.condition.generation == bench.workspace.index.generation == done.generation
+    assert bench.workspace.condition.n_rebuilds == 1
+
+
+def test_a_rebuild_without_the_folder_keeps_the_old_index(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.root.rename(bench.root.with_name("away"))
+    with pytest.raises(NotFresh):
+        bench.rebuild()
+    assert bench.paths() == ["MEMORY.md"]
+    assert not [name for name in files_of(bench) if "new" in name]
+
+
+def test_a_rebuild_that_is_given_up_keeps_the_old_index_and_leaves_nothing(bench: Any) -> None:
+    for number in range(40):
+        bench.write(f".memories/{number}.md", f"old {number}")
+    bench.sync()
+    steps = rebuild_index(bench.workspace, bench.policy, bench.clock)
+    next(steps)
+    steps.close()
+    assert len(bench.paths()) == 40
+    assert not [name for name in files_of(bench) if "new" in name]
+    bench.rebuild()
+
+
+@pytest.mark.parametrize("suffixes", [("",), ("", "-wal", "-shm"), ("-wal",)])
+def test_an_index_that_somebody_deleted_is_noticed_and_comes_back(bench: Any, suffixes: tuple[str, ...]) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    for suffix in suffixes:
+        bench.workspace.index_path.with_name(f"index.db{suffix}").unlink()
+    assert bench.sync().index_trouble
+    bench.rebuild()
+    assert bench.paths() == ["MEMORY.md"]
+    assert not bench.sync().index_trouble
+
+
+def test_garbage_in_place_of_the_index_is_rebuilt(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.workspace.close()
+    bench.workspace.index_path.write_bytes(b"garbage" * 1000)
+    assert "damaged" in bench.open().rebuild_reason
+    bench.rebuild()
+    assert bench.paths() == ["MEMORY.md"]
+
+
+def test_damaged_records_are_set_aside_and_named(bench: Any) -> None:
+    bench.workspace.close()
+    bench.workspace.records_path.write_bytes(b"garbage" * 1000)
+    opened = bench.open()
+    assert opened.set_aside is not None
+    assert opened.set_aside.exists()
+    assert bench.workspace.records is not None
+
+
+def test_records_that_cannot_be_opened_are_a_fault_and_stop_no_indexing(make_bench: Callable[..., Any]) -> None:
+    bench = make_bench()
+    bench.workspace.records_path.mkdir(parents=True)
+    bench.open()
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    assert bench.paths() == ["MEMORY.md"]
+    assert "records.db" in bench.workspace.condition.faults["records"]
+
+
+def test_damage_is_healed_once_in_ten_minutes_and_a_full_disk_never(bench: Any) -> None:
+    damage = StoreCorrupt("damaged")
+    assert not may_rebuild(bench.workspace, StoreFull("full"), 0.0)
+    assert may_rebuild(bench.workspace, damage, 0.0)
+    assert not may_rebuild(bench.workspace, damage, DAMAGE_REBUILD_INTERVAL_S - 1)
+    assert may_rebuild(bench.workspace, damage, DAMAGE_REBUILD_INTERVAL_S + 1)
+
+
+def test_tidying_says_whether_a_query_kept_the_text_there(bench: Any) -> None:
+    def tidy() -> bool:
+        steps = tidy_workspace(bench.workspace)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return bool(end.value)
+
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    with bench.workspace.readers.lend(30) as reader:
+        assert reader.rows("SELECT count(*) FROM files") == [(1,)]
+        bench.write("MEMORY.md", "two")
+        bench.sync()
+        assert tidy() is False
+    assert tidy() is True
+    assert bench.workspace.condition.index_bytes == bench.workspace.index.size_bytes()

@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memsyncd.core.span import Span
+from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.recall import Asked, Found, search
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
+from memsyncd.store.search import Filters
+
+
+def ask(bench: Any, query: str, **more: Any) -> Found:
+    return search([bench.workspace], Asked(query=query, **more), SearchPolicy())
+
+
+def places(found: Found) -> list[str]:
+    return [f"{hit.path}:{hit.span.start}-{hit.span.end}" for hit in found.hits]
+
+
+@pytest.fixture
+def filled(bench: Any) -> Any:
+    bench.write("MEMORY.md", "# Cache\nredis is hot\n\n# Disk\nthe disk is cold\n")
+    bench.write(".memories/errors.md", "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n")
+    bench.write(".memories/plain.txt", "nothing of the kind\n")
+    bench.sync()
+    return bench
+
+
+def test_a_hit_says_where_it_stands_and_what_it_holds(filled: Any) -> None:
+    [hit] = ask(filled, "timeout").hits
+    assert (hit.path, hit.span) == (".memories/errors.md", Span(5, 6))
+    assert (hit.section.anchor, hit.section.heading, hit.section.kind) == (
+        ".memories/errors.md#timeouts",
+        ("Timeouts",),
+        "error",
+    )
+    assert hit.snippet == "# **Timeouts** redis **timeout** after a cold start"
+    assert hit.matched == ("timeout",)
+    assert hit.score == 1.0
+    assert hit.section.digest == filled.workspace.index.recorded()[hit.path].digest
+
+
+def test_the_note_with_more_of_the_words_comes_first_and_says_which(filled: Any) -> None:
+    found = ask(filled, "How does the redis timeout behave?")
+    assert [hit.path for hit in found.hits] == [".memories/errors.md", "MEMORY.md"]
+    assert [hit.matched for hit in found.hits] == [("redis", "timeout"), ("redis",)]
+    assert found.is_relaxed
+    assert found.hits[0].score < 1
+
+
+def test_an_answer_is_not_relaxed_if_a_hit_holds_every_word(filled: Any) -> None:
+    assert not ask(filled, "redis timeout").is_relaxed
+    assert not ask(filled, '"redis timeout" start').is_relaxed
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ('"redis timeout"', [".memories/errors.md"]),
+        ('"start redis"', []),
+        ("redis -timeout", ["MEMORY.md"]),
+        ("time*", [".memories/errors.md"]),
+        ("ops", [".memories/errors.md"]),
+        ("plain", [".memories/plain.txt"]),
+        ("nowhere", []),
+    ],
+)
+def test_a_query_finds_these_notes(filled: Any, query: str, paths: list[str]) -> None:
+    assert sorted({hit.path for hit in ask(filled, query).hits}) == paths
+
+
+def test_neighbouring_chunks_are_one_hit(bench: Any) -> None:
+    bench.write("MEMORY.md", "# A\nredis one\n\n# B\nredis two\n\n# C\nother\n\n# D\nredis three\n")
+    bench.sync()
+    assert sorted(places(ask(bench, "redis"))) == ["MEMORY.md:1-5", "MEMORY.md:10-11"]
+
+
+def test_there_are_no_more_hits_than_asked_for_and_none_below_min_score(filled: Any) -> None:
+    assert len(ask(filled, "redis cold", limit=1).hits) == 1
+    assert all(hit.score >= 0.9 for hit in ask(filled, "redis timeout", min_score=0.9).hits)
+    none = ask(filled, "redis timeout nowhere absent", min_score=0.99)
+    assert not none.hits
+    assert "min_score" in (none.why_empty or "")
+
+
+def test_the_same_question_has_the_same_answer(filled: Any) -> None:
+    assert ask(filled, "redis cold disk") == ask(filled, "redis cold disk")
+
+
+# --- why there is nothing ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ({"query": ""}, "no word to look for"),
+        ({"query": "-redis"}, "no word to look for"),
+        ({"query": "nowhere"}, "no note holds any of these words"),
+        ({"query": '"start redis"'}, "no note matches"),
+        ({"query": "timeout", "filters": Filters(kinds=("decision",))}, "the filters (kind)"),
+        ({"query": "timeout", "filters": Filters(tags=("x",), paths=("MEMORY.md",))}, "the filters (tag, path)"),
+        ({"query": "nowhere", "filters": Filters(kinds=("error",))}, "no note holds any of these words"),
+        ({"query": "timeout", "hidden": frozenset({("project-1", ".memories/errors.md")})}, "deleted just now"),
+        ({"query": "nowhere", "hidden": frozenset({("project-1", ".memories/errors.md")})}, "no note holds any of these words"),
+    ],
+)
+def test_an_empty_answer_says_why(filled: Any, asked: dict[str, Any], reason: str) -> None:
+    filled.workspace.condition = filled.workspace.condition.__class__(is_indexing=False, counts=filled.workspace.index.counts)
+    found = search([filled.workspace], Asked(**asked), SearchPolicy())
+    assert not found.hits
+    assert reason in (found.why_empty or "")
+
+
+def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
+    assert "still being made" in (ask(bench, "redis").why_empty or "")
+    bench.root.rename(bench.root.with_name("away"))
+    bench.sync()
+    assert "missing" in (ask(bench, "redis").why_empty or "")
+
+
+def test_an_answer_with_hits_gives_no_reason(filled: Any) -> None:
+    assert ask(filled, "redis").why_empty is None
+
+
+# --- bounds and several workspaces ------------------------------------------------------------------------------------
+
+
+def test_what_cannot_be_asked_is_refused(filled: Any, make_bench: Callable[..., Any]) -> None:
+    with pytest.raises(TooLarge):
+        ask(filled, "x" * 2000)
+    with pytest.raises(BadRequest):
+        ask(filled, "redis", filters=Filters(paths=("/etc/*",)))
+    with pytest.raises(Busy):
+        ask(make_bench("unopened"), "redis")
+
+
+def test_a_query_that_runs_out_of_time_says_so(bench: Any) -> None:
+    bench.write("MEMORY.md", "\n\n".join(f"# h{number}\na b c d e f g h" for number in range(3000)))
+    bench.sync()
+    with pytest.raises(NotFresh):
+        ask(bench, "b c d e f g h", timeout_s=0.0001)
+
+
+def test_several_workspaces_answer_as_one(filled: Any, make_bench: Callable[..., Any]) -> None:
+    other = make_bench("other")
+    other.open()
+    other.write("MEMORY.md", "redis elsewhere")
+    other.sync()
+    workspaces: list[Workspace] = [filled.workspace, other.workspace]
+    found = search(workspaces, Asked(query="redis"), SearchPolicy())
+    assert {(hit.workspace.id, hit.path) for hit in found.hits} == {
+        ("project-1", "MEMORY.md"),
+        ("project-1", ".memories/errors.md"),
+        ("other-1", "MEMORY.md"),
+    }
+    scores = [hit.score for hit in found.hits]
+    assert scores == sorted(scores, reverse=True)
+    hidden = frozenset({("project-1", "MEMORY.md")})
+    found = search(workspaces, Asked(query="redis", hidden=hidden), SearchPolicy())
+    assert ("other-1", "MEMORY.md") in {(hit.workspace.id, hit.path) for hit in found.hits}
+    assert ("project-1", "MEMORY.md") not in {(hit.workspace.id, hit.path) for hit in found.hits}
+
+
+def test_damage_names_its_workspace(filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled.workspace.index._writer.execute("DROP TABLE tags")
+    with pytest.raises(StoreCorrupt) as caught:
+        ask(filled, "redis")
+    assert caught.value.data["workspace"] == "project-1"
