@@ -27,6 +27,10 @@ MERGE_PAGES = 500
 
 _RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
 _TOUCH = "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
+_COUNT_OF = (
+    "SELECT (SELECT count(*) FROM sections WHERE file = ?1), (SELECT count(*) FROM chunks WHERE file = ?1),"
+    " (SELECT count(*) FROM problems WHERE file = ?1)"
+)
 
 
 class Index:
@@ -78,7 +82,7 @@ class Index:
 
     def apply(self, updates: Sequence[Update]) -> Written:
         """Write all of `updates` in one transaction. The generation grows if a note's content, place or existence changed."""
-        rows, paths, ids_before = Rows(), [], replace(self._ids)
+        rows, paths, ids_before, counts_before = Rows(), [], replace(self._ids), self.counts
         tally = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
         try:
             with transaction(self._writer):
@@ -87,13 +91,11 @@ class Index:
                 rows.flush(self._writer)
                 if paths:
                     self._writer.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(self.generation + 1),))
-                counts = self._count() if paths else self.counts
         except BaseException:
-            self._ids = ids_before
+            self._ids, self.counts = ids_before, counts_before
             raise
         if paths:
             self.generation += 1
-            self.counts = counts
         self._has_deleted = self._has_deleted or tally["deleted"] > 0
         self.is_tidy = False
         return Written(generation=self.generation, paths=tuple(dict.fromkeys(paths)), **tally)
@@ -107,8 +109,11 @@ class Index:
                 return []
             case DropNote(path=path):
                 file_id = self._file_id(path)
-                tally["deleted"] += drop_note(self._writer, file_id) if file_id else 0
-                return [path] if file_id else []
+                if file_id is None:
+                    return []
+                self.counts -= self._count_of(file_id)
+                tally["deleted"] += drop_note(self._writer, file_id)
+                return [path]
             case _:
                 assert_never(update)
 
@@ -117,9 +122,12 @@ class Index:
         file_id = self._file_id(note.path)
         if file_id is None and old_path is not None:
             file_id = self._file_id(old_path)
+        # Counted note by note: counting all rows after each save would take the longer the more there are.
+        self.counts += Counts(files=1, sections=len(note.sections), chunks=len(note.chunks), problems=len(note.problems))
         if file_id is None:
             tally["upserted"] += add_note(rows, self._ids, note, update.stat, update.read_at_ns)
             return [note.path]
+        self.counts -= self._count_of(file_id)
         plan = change_note(self._writer, self._ids, file_id, note, update.stat, update.read_at_ns)
         tally["upserted"] += len(plan.inserted)
         tally["deleted"] += len(plan.deleted)
@@ -137,6 +145,10 @@ class Index:
             " (SELECT count(*) FROM problems)"
         ).get
         return Counts(files=row[0], sections=row[1], chunks=row[2], problems=row[3])
+
+    def _count_of(self, file_id: int) -> Counts:
+        row = self._writer.execute(_COUNT_OF, (file_id,)).get
+        return Counts(files=1, sections=row[0], chunks=row[1], problems=row[2])
 
     def tidy(self) -> bool:
         """One short step of cleaning: merge FTS5, then empty the WAL. False once there is nothing more to do at once.

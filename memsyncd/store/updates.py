@@ -61,3 +61,19 @@ class Counts:
     sections: int = 0
     chunks: int = 0
     problems: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            files=self.files + other.files,
+            sections=self.sections + other.sections,
+            chunks=self.chunks + other.chunks,
+            problems=self.problems + other.problems,
+        )
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(
+            files=self.files - other.files,
+            sections=self.sections - other.sections,
+            chunks=self.chunks - other.chunks,
+            problems=self.problems - other.problems,
+        )

@@ -168,6 +168,9 @@ def test_an_index_that_followed_the_changes_equals_one_made_anew(put: Put, dump:
         fresh.apply([put(path, text) for path, text in disk.items()])
         index.close()
         fresh.close()
+        reopened = Index(Path(folder) / "followed.db", "f" * 32)
+        reopened.close()
+        assert index.counts == fresh.counts == reopened.counts
         followed = dump(Path(folder) / "followed.db")
         assert followed == dump(Path(folder) / "fresh.db")
         check_whole(Path(folder) / "followed.db")
