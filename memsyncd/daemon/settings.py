@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 from memsyncd.config import Config
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.engine.policies import SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Entry
+from memsyncd.errors import BadConfig, BadRequest
 from memsyncd.server.limits import Limits
 
 
@@ -48,9 +50,17 @@ def to_limits(config: Config) -> Limits:
 
 
 def to_entries(config: Config, registry: Registry) -> list[Entry]:
-    """The configured workspaces. Raises BadRequest for globs that cannot be."""
+    """The configured workspaces. One that is not there is waited for. Raises BadConfig for folders and globs that cannot be."""
     entries = []
     for row in config.workspace:
-        entry = registry.make_entry(row.path, name=row.name, include=row.include, exclude=row.exclude, links=row.allow_links_to)
+        try:
+            entry = registry.make_entry(
+                row.path, name=row.name, include=row.include, exclude=row.exclude, links=row.allow_links_to
+            )
+        except BadRequest as failure:
+            raise BadConfig(f"workspace {row.path}: {failure.message}", hint=failure.hint) from failure
+        refusal = registry.find_refusal(entry) if os.path.exists(entry.root) else None
+        if refusal is not None:
+            raise BadConfig(f"workspace {row.path}: {refusal.message}", hint=refusal.hint)
         entries.append(dataclasses.replace(entry, source="config"))
     return entries

@@ -40,11 +40,12 @@ class Lane:
         self._thread.start()
 
     def submit(self, key: str, start: Callable[[], Steps[T]], *, is_urgent: bool = False) -> Future[T]:
-        """Queue a job behind those of the same key. Raises ShuttingDown after `stop`."""
+        """Queue a job behind those of the same key. After `stop` it fails with ShuttingDown, as one does that waits then."""
         job = _Job(start=start, is_urgent=is_urgent, done=Future())
         with self._changed:
             if self._is_stopping:
-                raise ShuttingDown("memsyncd is stopping", hint="run: memsyncd start")
+                job.done.set_exception(_is_leaving())
+                return job.done
             self._queues.setdefault(key, deque()).append(job)
             self._changed.notify()
         return job.done
@@ -113,7 +114,7 @@ class Lane:
 
     def _abandon(self) -> None:
         for job in itertools.chain.from_iterable(self._queues.values()):
-            failure: BaseException = ShuttingDown("memsyncd is stopping", hint="run: memsyncd start")
+            failure: BaseException = _is_leaving()
             if job.steps is not None:
                 try:
                     job.steps.close()
@@ -123,3 +124,7 @@ class Lane:
                 continue
             job.done.set_exception(failure)
         self._queues.clear()
+
+
+def _is_leaving() -> ShuttingDown:
+    return ShuttingDown("memsyncd is stopping", hint="run: memsyncd start")

@@ -16,7 +16,7 @@ from typing import Any
 
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspaces import Entry
-from memsyncd.errors import BadRequest, Conflict, StoreFailed, WorkspaceNotFound
+from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
 from memsyncd.workspace.roots import find_identity, find_owner, find_root_refusal, name_root
 from memsyncd.workspace.scope import parse_scope
 
@@ -64,7 +64,7 @@ class Registry:
         Raises BadRequest, Unsafe (see `find_root_refusal`), Conflict (the name is taken, or the configuration names it) or
         StoreFailed (the file cannot be written), and nothing has changed then.
         """
-        refusal = find_root_refusal(entry.root, home=self._home, uid=self._uid)
+        refusal = self.find_refusal(entry)
         if refusal is not None:
             raise refusal
         known = self._find_same_folder(entry.root)
@@ -77,6 +77,10 @@ class Registry:
             raise Conflict(f"another workspace is called {entry.name}", hint="give another name with --name")
         self._keep({**self.entries, entry.id: entry})
         return entry
+
+    def find_refusal(self, entry: Entry) -> MemsyncdError | None:
+        """As `find_root_refusal`."""
+        return find_root_refusal(entry.root, home=self._home, uid=self._uid)
 
     def remove(self, entry: Entry) -> None:
         """Forget a workspace. Raises Conflict if the configuration names it, StoreFailed if the file cannot be written."""

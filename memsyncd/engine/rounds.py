@@ -24,11 +24,12 @@ from memsyncd.engine.indexing import (
     open_workspace,
     rebuild_index,
     tidy_workspace,
+    update_index,
 )
 from memsyncd.engine.lane import Lane
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.reminders import Reminders
-from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError, ShuttingDown, StoreFull
 from memsyncd.logs import Event, get_log
@@ -161,7 +162,7 @@ class Rounds:
     ) -> Future[SyncDone]:
         grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
-        steps = partial(sync_workspace, workspace, self.policy, self._clock, request)
+        steps = partial(update_index, workspace, self.policy, self._clock, request)
         done = partial(self._synced, request, on_done)
         return self._submit(workspace, steps, done, is_urgent=is_urgent or only is not None)
 

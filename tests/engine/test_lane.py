@@ -155,7 +155,7 @@ def test_stopping_ends_the_running_job_at_its_next_step_and_fails_those_that_wai
             future.result(0)
     assert story.lines == ["cleaned up"]
     with pytest.raises(ShuttingDown):
-        lane.submit("a", story.hold)
+        lane.submit("a", story.hold).result(0)
 
 
 def test_a_job_that_fails_to_clean_up_keeps_nobody_else_waiting() -> None:
