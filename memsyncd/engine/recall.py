@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from memsyncd.core.recall.match import Matcher, Wanted, to_characters
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, rank_passages, score_strengths
-from memsyncd.core.recall.snippet import render_snippet
+from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.span import Span
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
@@ -137,21 +137,22 @@ def _hit(
     matcher: Matcher,
 ) -> Hit:
     best = texts[passage.best.chunk]
-    lit = matcher.find(reader.tokenize(best.text))
+    body = find_body(best.text, section.heading[-1] if section.heading else "")
+    lit = matcher.find(reader.tokenize(body))
     matched = set(lit)
     for candidate in passage.chunks:
         if len(matched) == len(query.positive):
             break
         shown = texts[candidate.chunk]
         matched.update(matcher.find(reader.tokenize(f"{shown.heading} {shown.tags}")))
-        if shown is not best:
+        if shown is not best or body != best.text:
             matched.update(matcher.find(reader.tokenize(shown.text)))
     return Hit(
         workspace=workspace,
         section=section,
         path=passage.best.path,
         span=passage.span,
-        snippet=render_snippet(best.text, to_characters(best.text, [place for places in lit.values() for place in places])),
+        snippet=render_snippet(body, to_characters(body, [place for places in lit.values() for place in places])),
         strength=passage.strength,
         score=1.0,
         matched=tuple(term.text for index, term in enumerate(query.positive) if index in matched),

@@ -38,7 +38,7 @@ def test_a_hit_says_where_it_stands_and_what_it_holds(filled: Any) -> None:
         ("Timeouts",),
         "error",
     )
-    assert hit.snippet == "# **Timeouts** redis **timeout** after a cold start"
+    assert hit.snippet == "redis **timeout** after a cold start"
     assert hit.matched == ("timeout",)
     assert hit.score == 1.0
     assert hit.section.digest == filled.workspace.index.recorded()[hit.path].digest

@@ -14,6 +14,8 @@ MARK = "**"
 WINDOW_CHARACTERS = 240
 _ELLIPSIS = "…"
 _SPACE = re.compile(r"\s+")
+_UNDERLINE = re.compile(r"\A[ ]{0,3}(?:=+|-+)[ \t]*(?:\n|$)")
+_COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
 _STARS = re.compile(r"\*{2,}")
 
 
@@ -32,6 +34,20 @@ def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int
     pieces.append(_plain(text[at:end]))
     body = _SPACE.sub(" ", "".join(pieces)).strip()
     return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
+
+
+def find_body(text: str, heading: str) -> str:
+    """The text of a chunk without what an answer shows beside it, its heading and its `memory` comment; all of it if that is all."""
+    first, _, rest = text.partition("\n")
+    if not heading or _letters(first) != _letters(heading):
+        return text
+    if not first.lstrip().startswith("#"):
+        rest = _UNDERLINE.sub("", rest, count=1)
+    return _COMMENT.sub("", rest, count=1).strip("\n") or text
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
 
 
 def _find_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.snippet import MARK, WINDOW_CHARACTERS, render_snippet
+from memsyncd.core.recall.snippet import MARK, WINDOW_CHARACTERS, find_body, render_snippet
 
 prose = st.text(alphabet=st.sampled_from("ab é日*\n\t_."), max_size=600)
 
@@ -111,3 +111,19 @@ def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, i
     text, matches = given_text
     if len(text) <= WINDOW_CHARACTERS:
         assert re.findall(r"[abé日_.]", render_snippet(text, matches)) == re.findall(r"[abé日_.]", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "heading", "body"),
+    [
+        ("# Notes\n\nThe parser", "Notes", "The parser"),
+        ("## `A` b\n<!-- memory: {kind: x,\n tags: [a]} -->\n\nbody text", "A b", "body text"),
+        ("Title\n=====\n\nbody", "Title", "body"),
+        ("# Only heading", "Only heading", "# Only heading"),
+        ("the second chunk\nof it", "Notes", "the second chunk\nof it"),
+        ("- x\n---\nfoo", "Notes", "- x\n---\nfoo"),
+        ("before any heading", "", "before any heading"),
+    ],
+)
+def test_what_an_answer_shows_beside_the_snippet_is_left_out_of_it(text: str, heading: str, body: str) -> None:
+    assert find_body(text, heading) == body
