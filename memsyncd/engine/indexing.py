@@ -39,13 +39,16 @@ def fingerprint_of(policy: SyncPolicy) -> str:
 
 
 def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[Opened]:
-    """Open both databases. Records that cannot be opened are a fault; an index that cannot be is a reason to rebuild."""
+    """Open both databases, unless they are. Records that cannot be opened are a fault; an index that cannot be is a reason to rebuild."""
     set_aside = _open_records(workspace, clock)
     yield
+    if workspace.index is not None:
+        return Opened(set_aside=set_aside)
     try:
         workspace.index = Index(workspace.index_path, fingerprint_of(policy))
     except (IndexUnfit, StoreCorrupt) as failure:
         # Whatever the old file can still answer, it answers until the new one is swapped in.
+        workspace.close_index()
         workspace.old_readers = Readers(str(workspace.index_path))
         return Opened(rebuild_reason=failure.message, set_aside=set_aside)
     index = workspace.index
@@ -97,6 +100,19 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
     return done
 
 
+def update_index(workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest) -> Steps[SyncDone]:
+    """Sync. While there is no open index to write, because none would do and none could be made, that is tried first."""
+    if workspace.index is not None:
+        return (yield from sync_workspace(workspace, policy, clock, request))
+    opened = yield from open_workspace(workspace, policy, clock)
+    has_new_folders = False
+    if opened.rebuild_reason:
+        has_new_folders = (yield from rebuild_index(workspace, policy, clock)).has_new_folders
+    done = yield from sync_workspace(workspace, policy, clock, request)
+    done.has_new_folders = done.has_new_folders or has_new_folders
+    return done
+
+
 def tidy_workspace(workspace: Workspace) -> Steps[bool]:
     """Merge and empty the WAL in short steps, so that deleted text leaves the files. False if a query that ran kept it there."""
     while workspace.index is not None and workspace.index.tidy():
@@ -125,6 +141,8 @@ def may_rebuild(workspace: Workspace, failure: MemsyncdError, now_s: float) -> b
 
 
 def _open_records(workspace: Workspace, clock: Clock) -> Path | None:
+    if workspace.records is not None:
+        return None
     try:
         workspace.records = Records(
             workspace.records_path, workspace=workspace.id, root=workspace.entry.root, now_s=clock.wall_s()

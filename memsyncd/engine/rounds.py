@@ -198,7 +198,7 @@ class Rounds:
     def _opened(self, workspace: Workspace, opened: Opened) -> None:
         if opened.set_aside is not None:
             log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")
-        if opened.rebuild_reason:
+        if opened.rebuild_reason and workspace.index is None:
             log.info(Event.INDEX_CORRUPT, workspace=workspace.id, reason=opened.rebuild_reason)
             self.rebuild(workspace)
             return

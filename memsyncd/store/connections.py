@@ -22,7 +22,8 @@ BUSY_MS = 5000
 VALUE_LIMIT_BYTES = 16 * 1024 * 1024
 VM_STEPS_BETWEEN_LOOKS = 1000
 
-_CORRUPT = (apsw.CorruptError, apsw.NotADBError)
+_CORRUPT = (apsw.CorruptError, apsw.NotADBError, apsw.NoFTS5Error)
+"""FTS5 is always there; it cannot be asked for when the file's schema cannot be read."""
 _CORRUPT_WORDS = ("malformed", "no such table", "no such column", "vtable constructor failed")
 
 

@@ -20,12 +20,17 @@ KEPT_OPEN = 2
 
 
 class Reader:
-    """One read-only connection, for one thread at a time."""
+    """One read-only connection, for one thread at a time. Making one raises the classes of `naming_failures`."""
 
     def __init__(self, path: str) -> None:
         self.connection = open_reader(path)
         name, *arguments = TOKENIZER.split()
-        self._tokenize = self.connection.fts5_tokenizer(name, arguments)
+        try:
+            with naming_failures():
+                self._tokenize = self.connection.fts5_tokenizer(name, arguments)
+        except BaseException:
+            self.connection.close()
+            raise
 
     def rows(self, statement: str, bindings: tuple[Any, ...] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
         """All rows at once: a cursor left half read would hold the WAL."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.engine.indexing import Opened, open_workspace, rebuild_index
+from memsyncd.engine.indexing import Opened, open_workspace, rebuild_index, update_index
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Entry, Workspace
@@ -57,6 +57,10 @@ class Bench:
     def start_sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> Generator[None, None, SyncDone]:
         request = SyncRequest(only=frozenset(only) or None, is_full=is_full, grace_s=grace_s)
         return sync_workspace(self.workspace, self.policy, self.clock, request)
+
+    def update(self) -> SyncDone:
+        """As rounds do: sync, or make an index first."""
+        return take(update_index(self.workspace, self.policy, self.clock, SyncRequest()))
 
     def rebuild(self) -> SyncDone:
         return take(rebuild_index(self.workspace, self.policy, self.clock))

@@ -121,6 +121,30 @@ def test_garbage_in_place_of_the_index_is_rebuilt(bench: Any) -> None:
     assert bench.paths() == ["MEMORY.md"]
 
 
+def test_a_sync_makes_the_index_that_could_not_be_made_while_the_folder_was_gone(bench: Any) -> None:
+    bench.write("MEMORY.md", "# a\nredis")
+    bench.open()
+    bench.sync()
+    bench.workspace.close()
+    bench.workspace.index_path.write_bytes(b"garbage" * 1000)
+    aside = bench.root.rename(bench.root.with_name("aside"))
+    assert bench.open().rebuild_reason
+    for attempt in (bench.rebuild, bench.update):
+        with pytest.raises(NotFresh):
+            attempt()
+    aside.rename(bench.root)
+    bench.update()
+    assert bench.paths() == ["MEMORY.md"]
+    assert bench.workspace.condition.faults == {}
+
+
+def test_opening_what_is_open_changes_nothing(bench: Any) -> None:
+    bench.open()
+    index, records = bench.workspace.index, bench.workspace.records
+    assert not bench.open().rebuild_reason
+    assert (bench.workspace.index, bench.workspace.records) == (index, records)
+
+
 def test_damaged_records_are_set_aside_and_named(bench: Any) -> None:
     bench.workspace.close()
     bench.workspace.records_path.write_bytes(b"garbage" * 1000)

@@ -3,14 +3,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import apsw
 import pytest
 
 from memsyncd.core.recall.query import compile_query, parse_query
-from memsyncd.errors import StoreFailed
+from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.index import Index
-from memsyncd.store.readers import KEPT_OPEN, Reader
+from memsyncd.store.readers import KEPT_OPEN, Reader, Readers
 from memsyncd.store.search import NO_FILTERS, find_candidates, read_sections, read_texts
 from memsyncd.store.updates import DropNote, PutNote
 
@@ -72,6 +73,13 @@ def test_a_reader_whose_time_is_long_over_can_be_lent_again_and_again(index: Ind
     index.apply([put("MEMORY.md", "one")])
     with index.readers.lend(5) as reader:
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
+
+
+def test_a_reader_of_what_is_no_database_says_that_it_is_damaged(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    path.write_bytes(b"garbage" * 1000)
+    with pytest.raises(StoreCorrupt), Readers(str(path)).lend(5):
+        pass
 
 
 def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
