@@ -216,14 +216,23 @@ def wait_until(is_so: Callable[[], bool], complaint: str, *, limit_s: float = WA
 
 
 def read_notes(root: Path) -> dict[str, str]:
-    """What the disk says, read in the plainest way: path and digest of every regular note."""
+    """What the disk says, read in the plainest way: path and digest of every note.
+
+    A link counts under its own name if it leads to a file of the workspace that is no note itself; tests make one such link only.
+    """
     found = {}
-    for path in (root / "MEMORY.md", *(root / ".memories").rglob("*")):
-        inside = path.relative_to(root).parts[1:]
-        is_hidden = any(part.startswith(".") for part in inside) or path.name.startswith("#")
-        if path.suffix in (".md", ".markdown", ".txt") and not is_hidden and path.is_file() and not path.is_symlink():
-            found[str(path.relative_to(root))] = digest_bytes(path.read_bytes())
+    for place in (root / "MEMORY.md", *(root / ".memories").rglob("*")):
+        real = place.resolve()
+        is_elsewhere = place.is_symlink() and (not real.is_relative_to(root) or _is_memory(root, real))
+        if _is_memory(root, place) and place.is_file() and not is_elsewhere:
+            found[str(place.relative_to(root))] = digest_bytes(place.read_bytes())
     return found
+
+
+def _is_memory(root: Path, place: Path) -> bool:
+    first, *rest = place.relative_to(root).parts
+    is_inside = (first == "MEMORY.md" and not rest) or (first == ".memories" and not any(name[0] in ".#" for name in rest))
+    return is_inside and place.suffix in (".md", ".markdown", ".txt")
 
 
 @pytest.fixture(scope="module")

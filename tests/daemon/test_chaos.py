@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import os
 import shutil
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -120,9 +121,9 @@ class ProcessBody:
     def __init__(self, home: Home, root: Path) -> None:
         self._home = home
         home.config.write_text(f"[sync]\ndelete_grace_ms = {int(GRACE_S * 1000)}\n")
-        self._daemon: Daemon = home.start()
-        self._client: Client = self._daemon.client()
-        self._id = self._client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+        self._root = root
+        self.start()
+        self.join()
 
     def notes(self) -> dict[str, str]:
         try:
@@ -140,16 +141,28 @@ class ProcessBody:
         report = self._client.call("sync", workspace=self._id)
         return int(sum(report[change] for change in ("added", "modified", "moved", "removed")))
 
+    def start(self) -> None:
+        self._daemon: Daemon = self._home.start()
+        self._client: Client = self._daemon.client()
+
     def kill(self) -> None:
         self._client.close()
         self._daemon.kill()
 
-    def start(self) -> None:
-        self._daemon = self._home.start()
-        self._client = self._daemon.client()
+    def pause(self) -> None:
+        self._daemon.process.send_signal(signal.SIGSTOP)
+
+    def wake(self) -> None:
+        self._daemon.process.send_signal(signal.SIGCONT)
+
+    def join(self) -> None:
+        self._id = self._client.call("workspace.add", path=str(self._root))["workspaces"][0]["id"]
+
+    def leave(self) -> None:
+        self._client.call("workspace.remove", workspace=self._id)
 
     def close(self) -> None:
-        self._client.call("workspace.remove", workspace=self._id)
+        self.leave()
         self._client.close()
         status = self._daemon.stop()
         assert status == 0, self._home.read_log()
@@ -169,6 +182,7 @@ class Story(RuleBasedStateMachine):
         self._numbers = itertools.count(1)
         self.steps: list[str] = []
         self._aside: list[Path] = []
+        self._is_linked = False
 
     def is_there(self) -> bool:
         return self.root.is_dir()
@@ -286,6 +300,29 @@ class Story(RuleBasedStateMachine):
         if self._has_room(self.root / path):
             self._tell(f"copy {n_notes} notes to {path}")
             shutil.copytree(folder, self.root / path, dirs_exist_ok=True)
+
+    @precondition(is_there)
+    @rule(path=st.sampled_from([f"{MEMORIES}/link.md", MEMORY]))
+    def link(self, path: str) -> None:
+        place = self.root / path
+        if not self._is_linked and self._has_room(place):
+            self._tell(f"link {path} to docs/real.md")
+            self._is_linked = True
+            place.parent.mkdir(exist_ok=True)
+            self._put(self.root / "docs" / "real.md")
+            place.unlink(missing_ok=True)
+            place.symlink_to("docs/real.md" if path == MEMORY else "../docs/real.md")
+
+    @precondition(is_there)
+    @rule(is_whole=st.booleans())
+    def write_what_is_linked(self, is_whole: bool) -> None:
+        real = self.root / "docs" / "real.md"
+        if real.is_file():
+            self._tell(f"write docs/real.md{' whole' if is_whole else ''}")
+            if is_whole:
+                self._put(real.with_name("real.tmp")).rename(real)
+            else:
+                self._put(real)
 
     # --- what happens to the workspace as a whole ---
 
@@ -428,14 +465,46 @@ class ProcessStory(Story):
     def open_body(self) -> ProcessBody:
         return ProcessBody(self.home, self.root)
 
-    @rule(path=FILES, is_deleted=st.booleans())
-    def crash_and_restart(self, path: str, is_deleted: bool) -> None:
-        self._tell("kill the daemon")
+    @rule(path=FILES, is_deleted=st.booleans(), fate=st.sampled_from(["kept", "kept", "lost", "damaged"]))
+    def crash_and_restart(self, path: str, is_deleted: bool, fate: str) -> None:
+        self._tell(f"kill the daemon, its index is {fate}")
         self.body.kill()
         if self.is_there():
             (self.delete if is_deleted else self.write)(path)
+        if fate == "lost":
+            shutil.rmtree(self.home.folder / "cache")
+        elif fate == "damaged":
+            self._damage_indexes()
         self._tell("start it again")
         self.body.start()
+
+    @rule(path=FILES, other=FILES)
+    def sleep_through_it(self, path: str, other: str) -> None:
+        self._tell("let the daemon sleep")
+        self.body.pause()
+        if self.is_there():
+            self.write(path)
+            self.rename(path, other)
+            self.write(path)
+        self._tell("wake it")
+        self.body.wake()
+
+    @precondition(Story.is_there)
+    @rule(path=FILES)
+    def leave_and_join(self, path: str) -> None:
+        self._tell("remove the workspace")
+        self.body.leave()
+        self.write(path)
+        self._tell("add it again")
+        self.body.join()
+
+    def _damage_indexes(self) -> None:
+        for index in (self.home.folder / "cache").rglob("index.db"):
+            size_bytes = index.stat().st_size
+            with index.open("r+b") as stream:
+                for offset in range(0, size_bytes, 1024):
+                    stream.seek(offset)
+                    stream.write(b"not what was written")
 
 
 def tell_stories(story: type[Story], home: Home, on_disk: ReadNotes, *, n_stories: int, n_steps: int) -> None:
@@ -449,7 +518,11 @@ def tell_stories(story: type[Story], home: Home, on_disk: ReadNotes, *, n_storie
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    run_state_machine_as_test(story, settings=how)
+    try:
+        run_state_machine_as_test(story, settings=how)
+    except BaseException:
+        print(home.read_log())
+        raise
 
 
 def test_the_index_equals_the_disk_whatever_happens_to_files_and_watcher(home: Home, on_disk: ReadNotes) -> None:

@@ -1,0 +1,115 @@
+"""Files that are written without pause, and a great many at once: the index keeps up, and nobody is kept waiting."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memsyncd.core.digest import digest_bytes
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Place, Presence
+
+STORM_S = 3.0
+CAP_S = 1.0
+"""The longest that a change may wait for quiet."""
+SLACK_S = 1.5
+ANSWER_S = 0.25
+"""A guard: what is promised is 50 ms, on a machine that has nothing else to do."""
+
+
+def save_whole(note: Path) -> Iterator[bytes]:
+    for number in itertools.count():
+        data = f"# Memory\n\nkeepsake in version {number}\n".encode()
+        aside = note.with_name("MEMORY.md.tmp.1")
+        aside.write_bytes(data)
+        aside.rename(note)
+        yield data
+
+
+def append_and_never_close(note: Path) -> Iterator[bytes]:
+    data = note.read_bytes()
+    with note.open("ab") as stream:
+        for number in itertools.count():
+            line = f"- keepsake number {number}\n".encode()
+            stream.write(line)
+            stream.flush()
+            data += line
+            yield data
+
+
+def touch_and_save(note: Path) -> Iterator[bytes]:
+    """As a program that watches its own file might: most of its saves change nothing, and empty the file for a moment."""
+    for data in save_whole(note):
+        for _ in range(4):
+            note.write_bytes(data)
+            yield data
+
+
+@pytest.mark.parametrize("write", [save_whole, append_and_never_close, touch_and_save], ids=lambda write: write.__name__)
+def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
+    write: Callable[[Path], Iterator[bytes]], place: Place, watch_word: Callable[[str], Presence]
+) -> None:
+    """What is indexed may be an old version, but not one that was replaced longer ago than a change may wait."""
+    replaced_at_s: dict[str, float] = {}
+    last, oldest_s, began_s = place.notes()["MEMORY.md"], 0.0, time.monotonic()
+    with watch_word("keepsake") as presence:
+        for data in write(place.root / "MEMORY.md"):
+            now_s, digest = time.monotonic(), digest_bytes(data)
+            if digest != last:
+                replaced_at_s[last], last = now_s, digest
+            indexed = place.notes()["MEMORY.md"]
+            oldest_s = max(oldest_s, now_s - replaced_at_s.get(indexed, now_s))
+            if now_s - began_s > STORM_S:
+                break
+    assert len(replaced_at_s) > 10
+    assert oldest_s < CAP_S + SLACK_S
+    # A look that the cap brings on may meet the file while it is empty; the next one comes within the cap.
+    assert presence.longest_absence_s <= (CAP_S + SLACK_S if write is touch_and_save else 0.0)
+    place.wait_equal()
+
+
+def test_thousands_of_notes_that_come_and_go_at_once_are_followed_while_searches_are_answered(place: Place) -> None:
+    staged = place.outside / "staged"
+    for number in range(2000):
+        folder = staged / f"{number % 40}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.md").write_text(f"# Note {number}\n\n" + f"a line of note{number} about many things\n" * 20)
+    shutil.copytree(staged, place.root / ".memories" / "many")
+    slowest_s = 0.0
+
+    def is_equal() -> bool:
+        nonlocal slowest_s
+        began_s = time.monotonic()
+        assert place.find("keepsake") == {"MEMORY.md"}
+        place.status()
+        slowest_s = max(slowest_s, time.monotonic() - began_s)
+        return place.status()["files"] == 2002
+
+    place.wait(is_equal, "not all were indexed")
+    place.wait_equal()
+    assert slowest_s < ANSWER_S
+    shutil.rmtree(place.root / ".memories" / "many")
+    assert place.find("note7 note1999", wait="disk") == set()
+    place.wait_equal()
+
+
+def test_what_goes_on_beside_the_memory_makes_no_work(place: Place) -> None:
+    """A build that writes a whole tree of modules, markdown among it: no look at the disk, no new generation."""
+    before = place.status()
+    for number in range(600):
+        folder = place.root / "node_modules" / f"m{number}" / "docs"
+        folder.mkdir(parents=True)
+        (folder / "README.md").write_text("# Module\n\nkeepsake\n")
+    (place.root / "notes.log").write_text("keepsake\n" * 1000)
+    assert place.find("keepsake", wait="disk") == {"MEMORY.md"}
+    after = place.status()
+    assert after["generation"] == before["generation"]
+    assert after["missed_events"] == 0
+    assert after["state"] == "ready"
