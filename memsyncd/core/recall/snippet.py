@@ -37,7 +37,7 @@ def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int
 
 
 def find_body(text: str, heading: str) -> str:
-    """A chunk's text without what an answer shows beside it, its heading and its `memory` comment; all of it if that is all."""
+    """A chunk's text without its heading and `memory` comment, which an answer shows beside it; all of it if that is all."""
     first, _, rest = text.partition("\n")
     if not heading or _letters(first) != _letters(heading):
         return text
