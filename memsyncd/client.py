@@ -12,15 +12,14 @@ client is for one thread.
 from __future__ import annotations
 
 import _socket
-import json
 import os
 import struct
 import sys
 import time
-from collections import deque
 
 from memsyncd.dirs import expand_home, find_dirs, find_socket_paths, has_named_socket
 from memsyncd.errors import BadConfig, BadRequest, Busy, MemsyncdError, NoDaemon, NotFresh, Unsafe
+from memsyncd.quickjson import parse_json, render_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,8 +76,8 @@ class Client:
         self.timeout_s = timeout_s
         self._last_id = 0
         self._buffer = bytearray()
-        self._lines: deque[bytes] = deque()
-        self._notifications: deque[tuple[str, dict[str, Any]]] = deque()
+        self._lines: list[bytes] = []
+        self._notifications: list[tuple[str, dict[str, Any]]] = []
         self._socket = _open_socket(socket_path)
 
     def __enter__(self) -> Self:
@@ -135,7 +134,7 @@ class Client:
                 message = self._read_message(deadline_s, timeout_s)
                 if "method" in message:
                     self._keep_notification(message)
-            yield self._notifications.popleft()
+            yield self._notifications.pop(0)
 
     def _keep_notification(self, message: dict[str, Any]) -> None:
         self._notifications.append((str(message["method"]), dict(message.get("params") or {})))
@@ -150,7 +149,7 @@ class Client:
             except OSError:
                 data = b""
             self._feed(data)
-        return _parse_message(self._lines.popleft())
+        return _parse_message(self._lines.pop(0))
 
     def _feed(self, data: bytes) -> None:
         if not data:
@@ -207,7 +206,7 @@ def _find_connect_error(error: OSError, path: str) -> MemsyncdError:
 
 def _render_request(request: dict[str, Any]) -> bytes:
     try:
-        return json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        return render_json(request).encode() + b"\n"
     except UnicodeEncodeError as error:
         raise BadRequest(
             "a text or path in the question is not valid UTF-8", hint="memsyncd speaks UTF-8 alone: rename the file"
@@ -222,7 +221,7 @@ def _timed_out(timeout_s: float | None) -> NoAnswer:
 
 def _parse_message(line: bytes) -> dict[str, Any]:
     try:
-        message = json.loads(line)
+        message = parse_json(line.decode())
     except ValueError:
         message = None
     if not isinstance(message, dict):

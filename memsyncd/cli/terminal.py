@@ -6,7 +6,6 @@ anywhere: control characters that could move the cursor, rename the window or tu
 
 from __future__ import annotations
 
-import json
 import os
 
 TYPE_CHECKING = False
@@ -47,6 +46,8 @@ def clean_values(value: Any) -> Any:
 
 def render_json(value: object) -> str:
     """One line of JSON that says the same and is safe to print: what cleaning removes is escaped."""
+    import json
+
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPED)
 
 
