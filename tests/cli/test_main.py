@@ -238,7 +238,7 @@ def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, st
     code = "import sys; from memsyncd.cli.main import main; main(['search', 'x']); print(*sys.modules)"
     found = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
     loaded = set(found.stdout.split())
-    ours = {"memsyncd", "memsyncd.client", "memsyncd.dirs", "memsyncd.errors"}
+    ours = {"memsyncd", "memsyncd.client", "memsyncd.dirs", "memsyncd.errors", "memsyncd.quickjson"}
     assert {name for name in loaded if name.startswith("memsyncd") and not f"{name}.".startswith("memsyncd.cli.")} == ours
     slow = {
         "argparse",
@@ -252,6 +252,8 @@ def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, st
         "tomllib",
         "logging",
         "difflib",
+        "json",
+        "re",
     }
     assert not loaded & slow
     assert {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) <= {"memsyncd", "__main__"}
