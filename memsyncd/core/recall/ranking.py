@@ -73,10 +73,11 @@ def rank_passages(candidates: Sequence[Candidate], *, limit: int, passage_tokens
                 group.take(candidate)
                 break
         else:
-            group = _Group([candidate], candidate.span, candidate.n_tokens)
-            neighbours.append(group)
-            groups.append(group)
-    return tuple(Passage(best=g.chunks[0], chunks=tuple(g.chunks), span=g.span) for g in groups[:limit])
+            if len(groups) < limit:  # a passage that is not shown takes nothing from those that are
+                group = _Group([candidate], candidate.span, candidate.n_tokens)
+                neighbours.append(group)
+                groups.append(group)
+    return tuple(Passage(best=g.chunks[0], chunks=tuple(g.chunks), span=g.span) for g in groups)
 
 
 def score_strengths(strengths: Sequence[float], *, coverage: float) -> tuple[float, ...]:
