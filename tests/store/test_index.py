@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
+from memsyncd.store import index as index_module
 from memsyncd.store.index import Index, remove_index
 from memsyncd.store.notes import read_stat_row, stat_row
 from memsyncd.store.schema import SCHEMA, create_schema, find_fingerprint, find_user_version
@@ -266,6 +267,22 @@ def test_deleted_text_leaves_the_files(tmp_path: Path, index: Index, put: Put) -
     for suffix in SUFFIXES:
         assert secret.encode() not in (tmp_path / f"index.db{suffix}").read_bytes(), suffix
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'filler'") == [(30,)]
+
+
+def test_deleted_text_leaves_however_many_steps_merging_takes(
+    tmp_path: Path, index: Index, put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "MERGE_PAGES", 2)
+    secret = "xyzzyplugh"
+    others = [put(f".memories/{n}.md", " ".join(f"word{n}x{m}" for m in range(300))) for n in range(30)]
+    index.apply([*others, put("MEMORY.md", secret)])
+    index.apply([DropNote("MEMORY.md")])
+    n_steps = 1
+    while index.tidy():
+        n_steps += 1
+    assert n_steps > 5
+    assert secret.encode() not in (tmp_path / "index.db").read_bytes()
+    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'word7x7'") == [(1,)]
 
 
 def test_tidying_ends_and_empties_the_wal(tmp_path: Path, index: Index, put: Put) -> None:

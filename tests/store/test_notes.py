@@ -126,6 +126,14 @@ def test_dropping_a_note_leaves_no_row_of_it(index: Index, put: Put) -> None:
         assert ask(index, f"SELECT count(*) FROM {table}") == [(0,)], table
 
 
+def test_a_tag_of_the_front_matter_that_changes_rewrites_what_it_marks(index: Index, put: Put) -> None:
+    """The text stays as it is, and the tag stands in no chunk of it but the front matter's own."""
+    for tag in ("old", "new"):
+        index.apply([put("MEMORY.md", f"---\ntags: [{tag}]\n---\n# a\ntext\n")])
+    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : new'") == [(2,)]
+    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : old'") == [(0,)]
+
+
 # --- properties -------------------------------------------------------------------------------------------------------
 
 pieces = st.sampled_from([
