@@ -29,6 +29,11 @@ BATCH_FILES = 256
 BATCH_BYTES = 1024 * 1024
 """What a batch holds in memory, several times over as rows; freed memory between what stays is hard to give back."""
 STEP_FILES = 16
+ROOT_FAULT = "root"
+ROOT_FAULTS = {
+    "missing": "the folder is missing: its notes stay searchable as they were; bring it back, or remove the workspace",
+    "unreadable": "the folder cannot be listed: its notes stay searchable as they were; make it readable for you",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,7 +225,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     # A scan names what it can see of a file, a read what it met: the same oddity is said once.
     fresh = {(problem.path, problem.code): problem for problem in problems}
     workspace.condition = replace(
-        workspace.condition,
+        workspace.condition.with_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, "")),
         pending=len(done.waiting) + len(done.growing),
         index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,
         synced_at_s=done.started_at_s if snapshot.only is None else workspace.condition.synced_at_s,

@@ -30,15 +30,12 @@ def to_info(workspace: Workspace) -> results.WorkspaceInfo:
 
 def to_workspace_status(workspace: Workspace, health: WatchHealth) -> results.WorkspaceStatus:
     condition, entry = workspace.condition, workspace.entry
-    reasons = [text for _, text in sorted(condition.faults.items())]
-    if condition.root_state != "present":
-        reasons.insert(0, f"the folder is {condition.root_state}: its notes stay searchable as they were")
     return results.WorkspaceStatus(
         id=entry.id,
         name=entry.name,
         root=entry.root,
         state=condition.state,
-        reasons=reasons,
+        reasons=[text for _, text in sorted(condition.faults.items())],
         watcher=health.mode if health.mode != "events" else health.observer,
         generation=condition.generation,
         files=condition.counts.files,
