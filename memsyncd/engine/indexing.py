@@ -39,7 +39,7 @@ def fingerprint_of(policy: SyncPolicy) -> str:
 
 
 def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[Opened]:
-    """Open both databases, unless they are. Records that cannot be opened are a fault; an index that cannot be is a reason to rebuild."""
+    """Open both databases, unless they are. Records that cannot be are a fault, an index that cannot be a reason to rebuild."""
     set_aside = _open_records(workspace, clock)
     yield
     if workspace.index is not None:

@@ -16,7 +16,7 @@ from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.span import Span
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import Busy, StoreCorrupt
+from memsyncd.errors import Busy, StoreFailed
 from memsyncd.store.readers import Reader
 from memsyncd.store.search import (
     NO_FILTERS,
@@ -69,7 +69,7 @@ class Found:
 def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) -> Found:
     """Search one workspace, or several as one. Raises TooLarge, NotFresh (out of time) and what the store raises.
 
-    StoreCorrupt names the workspace in its data.
+    StoreFailed names the workspace in its data.
     """
     query = parse_query(asked.query)
     match = compile_query(query)
@@ -80,7 +80,7 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
     for workspace in workspaces:
         try:
             found, reason = _search_one(workspace, query, match, asked, policy)
-        except StoreCorrupt as failure:
+        except StoreFailed as failure:
             failure.data["workspace"] = workspace.id
             raise
         hits += found

@@ -31,7 +31,7 @@ from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.reminders import Reminders
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError, ShuttingDown, StoreFull
+from memsyncd.errors import MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.logs import Event, get_log
 
 TIDY_AFTER_S = 5.0
@@ -134,10 +134,13 @@ class Rounds:
         steps = partial(rebuild_index, workspace, self.policy, self._clock)
         return self._submit(workspace, steps, partial(self._rebuilt, SyncRequest()))
 
-    def report_damage(self, workspaces: Iterable[Workspace], failure: MemsyncdError) -> None:
-        """A query met damage: heal it as if a sync had."""
+    def report_damage(self, workspaces: Iterable[Workspace], failure: StoreFailed) -> None:
+        """A query failed in the store: heal damage as if a sync had met it, else look whether the file is still there."""
         for workspace in workspaces:
-            self._failed(workspace, failure)
+            if isinstance(failure, StoreCorrupt):
+                self._failed(workspace, failure)
+            else:
+                self.look(workspace)
 
     def reconcile(self) -> None:
         """Look at every workspace in full; what an event should have told and did not is counted."""

@@ -21,7 +21,7 @@ from memsyncd.engine import browse, recall
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import BadRequest, NotFresh, StoreCorrupt
+from memsyncd.errors import BadRequest, NotFresh, StoreFailed
 from memsyncd.server import convert
 from memsyncd.server.session import Session
 from memsyncd.server.sockets import check_outside
@@ -158,7 +158,7 @@ class Handlers:
             found = recall.search(chosen, replace(asked, timeout_s=LOOP_BUDGET_S), self.search_policy)
         except NotFresh:
             return self._search_in_thread(chosen, asked, params, began_s)
-        except StoreCorrupt as failure:
+        except StoreFailed as failure:
             self._report_damage(chosen, failure)
             raise
         return self._to_result(chosen, found, params, began_s)
@@ -184,12 +184,12 @@ class Handlers:
         work = partial(recall.search, chosen, asked, self.search_policy)
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except StoreCorrupt as failure:
+        except StoreFailed as failure:
             self._report_damage(chosen, failure)
             raise
         return self._to_result(chosen, found, params, began_s)
 
-    def _report_damage(self, chosen: Sequence[Workspace], failure: StoreCorrupt) -> None:
+    def _report_damage(self, chosen: Sequence[Workspace], failure: StoreFailed) -> None:
         damaged = failure.data.get("workspace")
         self._house.rounds.report_damage([workspace for workspace in chosen if workspace.id == damaged], failure)
 
