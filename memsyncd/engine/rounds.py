@@ -134,13 +134,11 @@ class Rounds:
         steps = partial(rebuild_index, workspace, self.policy, self._clock)
         return self._submit(workspace, steps, partial(self._rebuilt, SyncRequest()))
 
-    def report_damage(self, workspaces: Iterable[Workspace], failure: StoreFailed) -> None:
+    def report_damage(self, failure: StoreFailed) -> None:
         """A query failed in the store: heal damage as if a sync had met it, else look whether the file is still there."""
-        for workspace in workspaces:
-            if isinstance(failure, StoreCorrupt):
-                self._failed(workspace, failure)
-            else:
-                self.look(workspace)
+        workspace = self._workspaces.get(str(failure.data.get("workspace")))
+        if workspace is not None:
+            self._failed(workspace, failure) if isinstance(failure, StoreCorrupt) else self.look(workspace)
 
     def reconcile(self) -> None:
         """Look at every workspace in full; what an event should have told and did not is counted."""

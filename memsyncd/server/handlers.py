@@ -159,7 +159,7 @@ class Handlers:
         except NotFresh:
             return self._search_in_thread(chosen, asked, params, began_s)
         except StoreFailed as failure:
-            self._report_damage(chosen, failure)
+            self._house.rounds.report_damage(failure)
             raise
         return self._to_result(chosen, found, params, began_s)
 
@@ -185,13 +185,9 @@ class Handlers:
         try:
             found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except StoreFailed as failure:
-            self._report_damage(chosen, failure)
+            self._house.rounds.report_damage(failure)
             raise
         return self._to_result(chosen, found, params, began_s)
-
-    def _report_damage(self, chosen: Sequence[Workspace], failure: StoreFailed) -> None:
-        damaged = failure.data.get("workspace")
-        self._house.rounds.report_damage([workspace for workspace in chosen if workspace.id == damaged], failure)
 
     def _read_search(self, params: SearchParams) -> recall.Asked:
         policy, filters = self.search_policy, params.filters
