@@ -81,6 +81,17 @@ def find_target(place: str, folders: Iterable[str]) -> Target | None:
     return None
 
 
+def find_awaited(place: str, folders: Iterable[str]) -> frozenset[str]:
+    """The folder in which the end of links that lead nowhere would appear; none if it lies outside. It may be missing, too."""
+    try:
+        real = os.path.realpath(place)
+    except OSError:  # swapped on the way: there will be events of that
+        return frozenset()
+    above = os.path.dirname(real)
+    may_lead = real != place and any(f"{above}/".startswith(f"{folder.rstrip('/')}/") for folder in folders)
+    return frozenset({above}) if may_lead else frozenset()
+
+
 @functools.cache
 def choose_opener() -> OpenAt:
     """The best way of this system, tried out once: seccomp filters and old kernels refuse openat2."""

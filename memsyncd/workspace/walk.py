@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.note import Problem
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
-from memsyncd.workspace.confine import Target, find_target
+from memsyncd.workspace.confine import Target, find_awaited, find_target
 from memsyncd.workspace.oddities import odd
 from memsyncd.workspace.scope import ANY_DEPTH, IncludePlace, Scope, is_memory
 from memsyncd.workspace.stats import CAN_BE_DATALESS, file_stat, is_dataless
@@ -237,6 +237,7 @@ class Walk:
             else:
                 self._take_target(path, target, os.stat(target.real_path, follow_symlinks=False))
         except (FileNotFoundError, NotADirectoryError):
+            self.link_folders |= find_awaited(place, (self.scope.root, *self.scope.allow_links_to))
             if is_note_name(os.path.basename(path)) and os.path.lexists(place):
                 self.problems.append(odd(path, "link_broken"))
         except OSError as error:
@@ -272,9 +273,9 @@ class Walk:
 
 
 def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
-    """True for a link to a folder. One whose end cannot be looked at is followed too, to be named."""
+    """True for a link to a folder. One whose end cannot be looked at is followed too, to be named or awaited."""
     try:
-        return entry.is_symlink() and entry.is_dir()
+        return entry.is_symlink() and modes.S_ISDIR(entry.stat().st_mode)
     except OSError:
         return True
 

@@ -42,6 +42,15 @@ def test_a_link_to_a_file_of_the_workspace_is_followed_and_read(root: Path) -> N
     assert snapshot.link_folders == {str(root / "docs")}
 
 
+def test_where_a_broken_link_would_lead_is_named_for_watching_unless_it_is_outside(root: Path) -> None:
+    link(root / ".memories/note.md", "../docs/deep/real.md")
+    link(root / ".memories/folder", "../more/folder")
+    link(root / ".memories/out.md", "../../outside/real.md")
+    snapshot = scan(parse_scope(str(root)))
+    assert snapshot.link_folders == {str(root / "docs/deep"), str(root / "more")}
+    assert {problem.path for problem in snapshot.problems} == {".memories/note.md", ".memories/out.md"}
+
+
 def test_a_link_to_what_is_a_note_under_its_own_path_is_passed_over(root: Path) -> None:
     write(root / ".memories/real.md")
     link(root / "MEMORY.md", ".memories/real.md")

@@ -34,8 +34,9 @@ class Snapshot:
     """What one scan saw. Paths are relative to the root unless said otherwise.
 
     `files` holds every note seen. `failed_folders` could not be listed, `held_files` stand there but cannot be looked at now
-    (evicted to a cloud): what is recorded beneath or of them stays. `link_folders`, absolute, are where targets of followed links
-    lie. `only` names the paths that the scan was restricted to (each with what lies beneath it); None means everything.
+    (evicted to a cloud): what is recorded beneath or of them stays. `link_folders`, absolute, are where targets of links lie,
+    or would if they were there. `only` names the paths that the scan was restricted to (each with what lies beneath it); None
+    means everything.
     """
 
     root_state: RootState

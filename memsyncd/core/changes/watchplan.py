@@ -94,7 +94,7 @@ def plan_watches(
     """The folders to watch now. `root` is a real absolute path.
 
     `is_folder` says whether a real folder, not a link, stands at an absolute path at this moment; plan again when that changes.
-    `link_folders` are the absolute folders in which the targets of followed links lie.
+    `link_folders` are the absolute folders in which the targets of links lie or are awaited; one that is missing is awaited too.
     """
     if not is_folder(root):
         return frozenset({Watch(_find_ancestor(root, is_folder), is_recursive=False)})
@@ -108,8 +108,8 @@ def plan_watches(
                 break
             wanted[folder] = wanted.get(folder, False) or is_recursive
     own = {Watch(folder, is_recursive) for folder, is_recursive in wanted.items() if not _is_covered(folder, wanted)}
-    linked = {Watch(folder, is_recursive=False, is_link_target=True) for folder in link_folders if is_folder(folder)}
-    return frozenset(own | linked)
+    standing = {_find_ancestor(folder, is_folder) for folder in link_folders}
+    return frozenset(own | {Watch(folder, is_recursive=False, is_link_target=True) for folder in standing})
 
 
 def is_relevant(path: str, *, is_folder: bool, includes: Includes = NO_INCLUDES, excludes: Globs = NO_GLOBS) -> bool:

@@ -69,7 +69,14 @@ def test_what_a_deep_watch_hears_is_not_watched_twice() -> None:
     assert plan("docs", "docs/api", includes=includes) == {("", "flat"), ("/docs", "deep")}
 
 
-def test_the_folders_of_link_targets_are_watched_if_they_exist() -> None:
+def test_a_link_targets_folder_that_is_gone_is_awaited_by_what_is_there() -> None:
+    includes = Includes.parse(["docs/*.md"])
+    existing = {ROOT, f"{ROOT}/docs"}
+    watches = plan_watches(ROOT, includes, is_folder=existing.__contains__, link_folders=[f"{ROOT}/docs/a/b", f"{ROOT}/x"])
+    assert {watch.folder for watch in watches if watch.is_link_target} == {f"{ROOT}/docs", ROOT}
+
+
+def test_the_folders_of_link_targets_are_watched() -> None:
     assert plan(link_folders=("/elsewhere/notes",)) == {("", "flat"), ("/elsewhere/notes", "link")}
 
 
