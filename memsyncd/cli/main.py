@@ -36,7 +36,7 @@ def main(words: Sequence[str] | None = None) -> int:
         status = _act(sys.argv[1:] if words is None else words, console)
         terminal.out.flush()
     except BrokenPipeError:
-        _leave_quietly()
+        _leave_quietly(sys.stdout)
         return EXIT_PIPE_CLOSED
     except KeyboardInterrupt:
         terminal.clear()
@@ -48,6 +48,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return _say_internal(terminal, error)
     finally:
         console.close()
+        _forget_unsaid()
     return status
 
 
@@ -106,7 +107,7 @@ def _say_internal(terminal: Terminal, error: Exception) -> int:
         raise error
     if isinstance(error, OSError):
         # Most likely it is stdout that cannot be written: what it still holds must not be tried again.
-        _leave_quietly()
+        _leave_quietly(sys.stdout)
         _say_error(terminal, str(error), "")
     else:
         hint = "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
@@ -124,9 +125,18 @@ def _forgive(stream: TextIO | None) -> TextIO:
     return stream
 
 
-def _leave_quietly() -> None:
-    # Python flushes stdout once more at exit and would complain of the closed pipe or full disk then.
+def _forget_unsaid() -> None:
+    """Whoever read stderr may be gone, or its disk full: no failure of the command, nor of a daemon that ran for weeks."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError:
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        _leave_quietly(sys.stderr)
+
+
+def _leave_quietly(stream: TextIO) -> None:
+    # Python flushes its streams once more at exit and would complain of the closed pipe or full disk then.
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
         return

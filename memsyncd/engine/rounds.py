@@ -77,7 +77,7 @@ class Rounds:
     def add(self, workspace: Workspace) -> None:
         """Open a workspace's databases and, if syncing is on, look at everything."""
         self._workspaces[workspace.id] = workspace
-        self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)
+        workspace.opening = self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)
 
     def forget(self, workspace: Workspace) -> None:
         """Look at it no more; what runs for it ends by itself."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing
 from memsyncd.core.changes.snapshot import RootState
@@ -98,6 +99,8 @@ class Workspace:
         self.index_path = index_path
         self.records_path = records_path
         self.condition = Condition()
+        self.opening: Future[Any] | None = None
+        """Done once the databases are open, or could not be opened."""
         self.index: Index | None = None
         self.old_readers: Readers | None = None
         self.records: Records | None = None

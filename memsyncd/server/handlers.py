@@ -47,6 +47,8 @@ ALL_WORKSPACES = "*"
 WAIT_S = 10.0
 """How long a request that waits for the disk does so unless it says."""
 SYNC_S = 600.0
+OPEN_S = 2.0
+"""How long a request waits for a workspace that was added, or a daemon that was started, a moment ago."""
 WAITING_METHODS = frozenset({"sync", "search"})
 
 Outcome = msgspec.Struct | Awaitable[msgspec.Struct]
@@ -153,6 +155,8 @@ class Handlers:
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
         if params.wait == "disk" or (params.min_generation or 0) > generation:
             return self._search_fresh(chosen, asked, params, began_s)
+        if any(workspace.readers is None for workspace in chosen):
+            return self._search_once_open(chosen, asked, params, began_s)
         try:
             # The time given is for SQLite alone; on the loop, running out of it is no failure yet.
             found = recall.search(chosen, replace(asked, timeout_s=LOOP_BUDGET_S), self.search_policy)
@@ -177,6 +181,12 @@ class Handlers:
             asked = replace(asked, hidden=frozenset(absent))
         left_s = timeout_s - (self._clock.now_s() - began_s)
         return await self._search_in_thread(chosen, replace(asked, timeout_s=max(0.001, left_s)), params, began_s)
+
+    async def _search_once_open(
+        self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
+    ) -> results.SearchResult:
+        await _wait_until_open(chosen, asked.timeout_s)
+        return await self._search_in_thread(chosen, asked, params, began_s)
 
     async def _search_in_thread(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
@@ -214,6 +224,7 @@ class Handlers:
 
     async def _get(self, _session: Session, params: GetParams) -> results.Got:
         workspace = self._house.find(params.workspace)
+        await _wait_until_open([workspace], OPEN_S)
         place = browse.Place(anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line)
         read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
         if not read.is_current:
@@ -224,6 +235,7 @@ class Handlers:
 
     async def _list(self, _session: Session, params: ListParams) -> results.Listing:
         workspace = self._house.find(params.workspace)
+        await _wait_until_open([workspace], OPEN_S)
         work = partial(browse.list_notes, workspace, path=params.path, kind=params.kind, tag=params.tag)
         notes = await asyncio.get_running_loop().run_in_executor(self._threads, work)
         return results.Listing(
@@ -239,6 +251,13 @@ class Handlers:
 
     def _all(self) -> list[Workspace]:
         return sorted(self._house.workspaces.values(), key=lambda workspace: (workspace.entry.name, workspace.id))
+
+
+async def _wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> None:
+    """Return when the indexes can be read, or cannot be opened, or after `timeout_s`."""
+    opening = [workspace.opening for workspace in workspaces if workspace.readers is None and workspace.opening is not None]
+    if opening:
+        await asyncio.wait([asyncio.wrap_future(future) for future in opening], timeout=timeout_s)
 
 
 async def _wait(future: asyncio.Future[Any], timeout_s: float) -> Any:
