@@ -14,7 +14,7 @@ from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt
+from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, WorkspaceNotFound
 from memsyncd.store.index import Index, remove_index, replace_index
 from memsyncd.store.readers import Readers
 from memsyncd.store.records import Records
@@ -40,6 +40,7 @@ def fingerprint_of(policy: SyncPolicy) -> str:
 
 def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[Opened]:
     """Open both databases, unless they are. Records that cannot be are a fault, an index that cannot be a reason to rebuild."""
+    _check_wanted(workspace)
     set_aside = _open_records(workspace, clock)
     yield
     if workspace.index is not None:
@@ -61,6 +62,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
 
 def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[SyncDone]:
     """Index the whole disk into a new file beside the old one and swap it in. On failure the old one, if open, stays."""
+    _check_wanted(workspace)
     aside = workspace.index_path.with_name("index.db.new")
     remove_index(aside)
     generation = max(workspace.condition.generation, workspace.index.generation if workspace.index else 0)
@@ -124,7 +126,8 @@ def tidy_workspace(workspace: Workspace) -> Steps[bool]:
 
 
 def close_workspace(workspace: Workspace) -> Steps[None]:
-    """Close both databases."""
+    """Close both databases for good. Jobs of this workspace that still come fail with WorkspaceNotFound."""
+    workspace.is_over = True
     yield
     workspace.close()
 
@@ -138,6 +141,11 @@ def may_rebuild(workspace: Workspace, failure: MemsyncdError, now_s: float) -> b
         return False
     workspace.rebuilt_after_damage_s = now_s
     return True
+
+
+def _check_wanted(workspace: Workspace) -> None:
+    if workspace.is_over:
+        raise WorkspaceNotFound("the workspace has been removed", hint="add it again: memsyncd add PATH")
 
 
 def _open_records(workspace: Workspace, clock: Clock) -> Path | None:

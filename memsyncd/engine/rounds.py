@@ -188,7 +188,7 @@ class Rounds:
     # --- what follows ---
 
     def _ended(self, workspace: Workspace, on_done: Callable[[Workspace, Any], None], future: Future[Any]) -> None:
-        if future.cancelled() or workspace.id not in self._workspaces:
+        if future.cancelled() or self._workspaces.get(workspace.id) is not workspace:
             return
         failure = future.exception()
         if failure is None:

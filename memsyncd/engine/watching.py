@@ -59,7 +59,7 @@ class Watching:
 
     def follow(self, workspace: Workspace) -> None:
         """Plan this workspace's watches anew; if more is watched than before, look at everything."""
-        if workspace.id in self._workspaces and self.is_on:
+        if self._workspaces.get(workspace.id) is workspace and self.is_on:
             self._run(partial(self._follow, workspace), self._followed)
 
     def supervise(self) -> None:
@@ -156,7 +156,7 @@ class Watching:
         self._rounds.ring_all()
 
     def _followed(self, workspace: Workspace | None) -> None:
-        if workspace is not None and workspace.id in self._workspaces:
+        if workspace is not None and self._workspaces.get(workspace.id) is workspace:
             self._rounds.look(workspace)
         self._say_health()
 

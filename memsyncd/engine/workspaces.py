@@ -101,6 +101,8 @@ class Workspace:
         self.condition = Condition()
         self.opening: Future[Any] | None = None
         """Done once the databases are open, or could not be opened."""
+        self.is_over = False
+        """True once it was closed for good: another may look after the same files by now."""
         self.index: Index | None = None
         self.old_readers: Readers | None = None
         self.records: Records | None = None

@@ -268,6 +268,18 @@ def test_included_notes_are_followed_where_their_folders_come_and_go(root: Path,
 # --- the daemon keeps nothing of what has gone ---
 
 
+def test_a_workspace_that_is_removed_and_added_at_once_has_one_index_again(place: Place) -> None:
+    for number in range(20):
+        place.client.call("workspace.remove", workspace=place.id)
+        place.client.call("workspace.add", path=str(place.root))
+        write(place.root / ".memories" / f"{number}.md", f"note{number}")
+    place.wait_equal()
+    place.wait(lambda: place.status()["state"] == "ready", "it never became ready")
+    write(place.root / ".memories" / "last.md", "larch")
+    assert place.find("larch", wait="disk") == {".memories/last.md"}
+    assert place.status()["failed_syncs"] == 0
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process holds")
 def test_workspaces_that_come_and_go_leave_no_watch_thread_or_file_behind(
     home: Home, daemon: Daemon, make_place: MakePlace

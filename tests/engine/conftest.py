@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.engine.indexing import Opened, open_workspace, rebuild_index, update_index
+from memsyncd.engine.indexing import Opened, close_workspace, open_workspace, rebuild_index, update_index
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Entry, Workspace
@@ -61,6 +61,9 @@ class Bench:
     def update(self) -> SyncDone:
         """As rounds do: sync, or make an index first."""
         return take(update_index(self.workspace, self.policy, self.clock, SyncRequest()))
+
+    def close_for_good(self) -> None:
+        take(close_workspace(self.workspace))
 
     def rebuild(self) -> SyncDone:
         return take(rebuild_index(self.workspace, self.policy, self.clock))

@@ -8,7 +8,7 @@ import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, may_rebuild, rebuild_index, tidy_workspace
-from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull
+from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
 
 
 def files_of(bench: Any) -> list[str]:
@@ -143,6 +143,16 @@ def test_opening_what_is_open_changes_nothing(bench: Any) -> None:
     index, records = bench.workspace.index, bench.workspace.records
     assert not bench.open().rebuild_reason
     assert (bench.workspace.index, bench.workspace.records) == (index, records)
+
+
+def test_a_job_that_comes_after_the_workspace_was_closed_for_good_opens_nothing(bench: Any) -> None:
+    """Another workspace may have the same files open by then, and two writers would spoil them."""
+    bench.open()
+    bench.close_for_good()
+    for job in (bench.open, bench.update, bench.rebuild):
+        with pytest.raises(WorkspaceNotFound):
+            job()
+    assert bench.workspace.index is bench.workspace.records is None
 
 
 def test_damaged_records_are_set_aside_and_named(bench: Any) -> None:
