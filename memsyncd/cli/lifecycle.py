@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import memsyncd
 from memsyncd.cli.background import LOG_LINES_SHOWN, Spawned, spawn_daemon, wait_until_gone
 from memsyncd.cli.grammar import Argument, Command, Option
@@ -19,9 +21,13 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 10.0
 FAILED_TO_START = 3
+UNUSED_MODULES = ("ssl", "rich")
+"""What asyncio and structlog take along if they can, and the daemon would hold in memory as long as it lives."""
 
 
 def _run(args: Args, console: Console) -> int:
+    for name in UNUSED_MODULES:
+        sys.modules[name] = None  # type: ignore[assignment]  # to the import system: there is none
     from memsyncd.daemon import run
 
     paths = [find_folder(path) for path in args.paths]

@@ -257,3 +257,13 @@ def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, st
     }
     assert not loaded & slow
     assert {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) <= {"memsyncd", "__main__"}
+
+
+def test_being_the_daemon_takes_nothing_along_that_it_never_uses(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("[")
+    code = "import sys; from memsyncd.cli.main import main; main(['run']); print(*(k for k, v in sys.modules.items() if v))"
+    env = {**env, "MEMSYNCD_CONFIG": str(tmp_path / "bad.toml")}
+    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    loaded = set(found.stdout.split())
+    assert {"asyncio", "structlog", "memsyncd.daemon.process"} <= loaded
+    assert not loaded & {"ssl", "_ssl", "rich", "pygments", "multiprocessing"}
