@@ -55,7 +55,10 @@ class Body(Protocol):
 
     def notes(self) -> dict[str, str]: ...
     def find_fresh(self, word: str) -> set[str]: ...
-    def state(self) -> str: ...
+    def state(self) -> str:
+        """The workspace's state; another word while changes are known that are not indexed."""
+        ...
+
     def sync(self) -> int:
         """Sync and return how many notes that found different."""
         ...
@@ -95,7 +98,8 @@ class EngineBody:
         return {hit.path for hit in search([self._workspace], asked, SearchPolicy()).hits}
 
     def state(self) -> str:
-        return self._workspace.condition.state
+        condition = self._workspace.condition
+        return f"{condition.pending} pending" if condition.pending and condition.state == "ready" else condition.state
 
     def sync(self) -> int:
         future: Future[SyncDone] = self._on_loop(lambda: self.house.rounds.sync(self._workspace))
@@ -132,10 +136,15 @@ class ProcessBody:
             return {"": failure.message}
 
     def find_fresh(self, word: str) -> set[str]:
-        return {hit["path"] for hit in self._client.call("search", query=word, workspace=self._id, wait="disk")["hits"]}
+        try:
+            found = self._client.call("search", query=word, workspace=self._id, wait="disk")
+        except MemsyncdError as failure:
+            return {failure.message}
+        return {hit["path"] for hit in found["hits"]}
 
     def state(self) -> str:
-        return str(self._client.call("status", workspace=self._id)["workspaces"][0]["state"])
+        status = self._client.call("status", workspace=self._id)["workspaces"][0]
+        return f"{status['pending']} pending" if status["pending"] and status["state"] == "ready" else str(status["state"])
 
     def sync(self) -> int:
         report = self._client.call("sync", workspace=self._id)
@@ -378,7 +387,9 @@ class Story(RuleBasedStateMachine):
             self._tell(f"write {path} with {word} and look for it")
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(f"# Note\n\n{word}\n")
-            assert self.body.find_fresh(word) == {path}, self._story()
+            found = self.body.find_fresh(word)
+            if found != {path}:
+                self._fail(f"{word} was found in {found}")
 
     def teardown(self) -> None:
         if not hasattr(self, "body"):
@@ -387,8 +398,8 @@ class Story(RuleBasedStateMachine):
             if not self.is_there():
                 self.bring_the_root_back(is_another=False)
             self.settle()
-            assert self.body.sync() == 0, f"a sync found what nobody had seen\n{self._story()}"
-            assert self.body.notes() == self.read_disk(), self._story()
+            if self.body.sync() or self.body.notes() != self.read_disk():
+                self._fail("a sync found what nobody had seen")
         finally:
             self.body.close()
             shutil.rmtree(self.outside)
@@ -399,9 +410,8 @@ class Story(RuleBasedStateMachine):
     def _expect(self, is_so: Callable[[], bool], complaint: str) -> None:
         deadline_s = time.monotonic() + SETTLE_S
         while not is_so():
-            assert time.monotonic() < deadline_s, (
-                f"{complaint}\nindex {self.body.notes()}\ndisk  {self.read_disk()}\nstate {self.body.state()}\n{self._story()}"
-            )
+            if time.monotonic() > deadline_s:
+                self._fail(complaint)
             time.sleep(0.01)
 
     def _put(self, place: Path) -> Path:
@@ -424,8 +434,12 @@ class Story(RuleBasedStateMachine):
     def _tell(self, step: str) -> None:
         self.steps.append(step)
 
-    def _story(self) -> str:
-        return "\n".join(self.steps)
+    def _fail(self, complaint: str) -> None:
+        told = "\n".join(self.steps)
+        state = f"index {self.body.notes()}\ndisk  {self.read_disk()}\nstate {self.body.state()}"
+        # At once: told again a story may go well, and then Hypothesis complains of that and of nothing else.
+        print(f"{complaint}\n{state}\n{told}\n{self.home.read_log()}")
+        raise AssertionError(f"{complaint}\n{state}\n{told}")
 
 
 class EngineStory(Story):
@@ -518,11 +532,7 @@ def tell_stories(story: type[Story], home: Home, on_disk: ReadNotes, *, n_storie
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
-    try:
-        run_state_machine_as_test(story, settings=how)
-    except BaseException:
-        print(home.read_log())
-        raise
+    run_state_machine_as_test(story, settings=how)
 
 
 def test_the_index_equals_the_disk_whatever_happens_to_files_and_watcher(home: Home, on_disk: ReadNotes) -> None:
