@@ -59,6 +59,8 @@ def read_place(workspace: Workspace, place: Place, *, now_ns: int) -> PlaceRead:
     readers = _readers(workspace)
     if (place.anchor is None) == (place.path is None):
         raise BadRequest("name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}')
+    if place.start_line is not None and place.end_line is not None and place.end_line < place.start_line:
+        raise BadRequest(f"lines {place.start_line} to {place.end_line} end before they begin", hint="swap the two")
     with readers.lend(READ_LIMIT_S) as reader:
         section = None
         if place.anchor is not None:

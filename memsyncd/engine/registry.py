@@ -98,7 +98,7 @@ class Registry:
         for entry in self.entries.values():
             if text in (entry.id, entry.name):
                 return entry
-        if text.startswith(("/", "~")):
+        if text.startswith(("/", "~")) and "\0" not in text:
             roots = {entry.root: entry for entry in self.entries.values()}
             owner = find_owner(os.path.expanduser(text), roots)
             if owner is not None:

@@ -21,7 +21,7 @@ from memsyncd.engine import browse, recall
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import BadRequest, NotFresh, StoreFailed
+from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.server import convert
 from memsyncd.server.session import Session
 from memsyncd.server.sockets import check_outside
@@ -123,10 +123,11 @@ class Handlers:
     # --- workspaces ---
 
     def _add(self, _session: Session, params: AddParams) -> results.Workspaces:
-        if not params.path.startswith(("/", "~")):
-            raise BadRequest("the path is not absolute", hint="send the folder's absolute path")
-        check_outside(self._facts.socket, [os.path.expanduser(params.path)])
-        added = self._house.add(params.path, name=params.name or "", include=params.include, exclude=params.exclude)
+        path = os.path.expanduser(params.path)
+        if not path.startswith("/") or "\0" in path:
+            raise BadRequest("this is not an absolute path", hint="send the folder's absolute path")
+        check_outside(self._facts.socket, [path])
+        added = self._house.add(path, name=params.name or "", include=params.include, exclude=params.exclude)
         return results.Workspaces(workspaces=[convert.to_info(added)])
 
     def _remove(self, _session: Session, params: RemoveParams) -> results.Workspaces:
@@ -226,9 +227,12 @@ class Handlers:
         workspace = self._house.find(params.workspace)
         await _wait_until_open([workspace], OPEN_S)
         place = browse.Place(anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line)
-        read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
-        if not read.is_current:
-            # The note was saved a moment ago: its anchors and lines are known once it is indexed.
+        try:
+            read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
+        except NoteNotFound:
+            read = None
+        if read is None or not read.is_current:
+            # The note may have been saved a moment ago: its anchors and lines are known once it is indexed.
             await _wait(asyncio.wrap_future(self._house.rounds.look(workspace)), WAIT_S)
             read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
         return convert.to_got(workspace, read)

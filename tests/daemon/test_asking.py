@@ -1,0 +1,320 @@
+"""What a client asks, and gets: searches, freshness, places in notes; `nc -U` is all that it takes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound, NotFresh, PathRefused, TooLarge
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Place
+
+DECISIONS = """---
+kind: decision
+tags: [storage, db]
+---
+# Decisions
+
+## Postgres
+
+We chose Postgres because of its row locks, and retry_with_backoff guards it.
+
+## Redis
+<!-- memory: {kind: error, tags: [cache], importance: 0.9} -->
+
+The cache timed out: see #incident and DEC-0054.
+
+## Redis
+
+A twin of the section above, with a row of locks.
+"""
+
+
+@pytest.fixture
+def asked(place: Place) -> Place:
+    (place.root / ".memories" / "decisions.md").write_text(DECISIONS)
+    (place.root / ".memories" / "plain.txt").write_text("# no heading here\n\nplain words\n")
+    place.find("twin", wait="disk")
+    return place
+
+
+def search(place: Place, query: str, **options: object) -> list[tuple[str, int, int]]:
+    answer = place.client.call("search", query=query, workspace=place.id, **options)
+    assert bool(answer["hits"]) == (answer["why_empty"] is None)
+    return [(hit["anchor"].partition("/")[2], hit["start_line"], hit["end_line"]) for hit in answer["hits"]]
+
+
+POSTGRES = ("decisions.md#decisions/postgres", 7, 9)
+REDIS = ("decisions.md#decisions/redis", 11, 14)
+TWIN = ("decisions.md#decisions/redis-2", 16, 18)
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "found"),
+    [
+        ("why did we choose postgres?", {}, [POSTGRES]),
+        ('"row locks"', {}, [POSTGRES]),
+        ('"locks row"', {}, []),
+        ("locks -postgres", {}, [TWIN]),
+        ("retr*", {}, [POSTGRES]),
+        ("retry_with_backoff", {}, [POSTGRES]),
+        ("backoff", {}, [POSTGRES]),
+        ("DEC-0054", {}, [REDIS]),
+        ("redis", {"filters": {"kind": ["error"]}}, [REDIS]),
+        ("redis", {"filters": {"kind": ["decision"]}}, [TWIN]),
+        ("redis locks", {"filters": {"tag": ["cache"]}}, [REDIS]),
+        ("redis", {"filters": {"tag": ["#INCIDENT"]}}, [REDIS]),
+        ("redis locks", {"filters": {"path": [".memories/*.txt"]}}, []),
+        ("plain", {"filters": {"path": [".memories/"]}}, [("plain.txt#", 1, 3)]),
+        ("zyzzyva", {}, []),
+    ],
+)
+def test_a_search_finds_the_section_and_its_lines(
+    asked: Place, query: str, options: dict[str, Any], found: list[tuple[str, int, int]]
+) -> None:
+    assert search(asked, query, **options) == found
+
+
+WORDS_OF_OTHERS = (
+    "AND OR NOT NEAR(",
+    "text:x",
+    "^a",
+    "{a b}: c",
+    "a + b",
+    "'; DROP TABLE files;--",
+    "NEAR(a b, 10)",
+    "rank:bm25(0)",
+)
+TORN = ("", " ", '"', '""', '"open', "-", "-x", "*", "\\", "(((((((((", "-- -- --", "\x00", "\u202e", "%s")
+
+
+@pytest.mark.parametrize("query", [*WORDS_OF_OTHERS, *TORN, "\U0001f600", "日本", "a-b_c/d.e@f", "a" * 1000])
+def test_any_text_is_a_query(asked: Place, query: str) -> None:
+    search(asked, query)
+
+
+def test_a_query_that_is_too_long_is_refused(asked: Place) -> None:
+    with pytest.raises(TooLarge) as failure:
+        asked.client.call("search", query="x " * 4000, workspace=asked.id)
+    assert failure.value.hint
+
+
+@pytest.mark.parametrize(
+    ("query", "options", "reason"),
+    [
+        ("zyzzyva", {}, "no note"),
+        ("redis", {"filters": {"tag": ["none"]}}, "filters"),
+        ("the", {"filters": {}, "min_score": 1.0}, ""),
+        ("", {}, "no word"),
+    ],
+)
+def test_an_empty_answer_says_why(asked: Place, query: str, options: dict[str, Any], reason: str) -> None:
+    answer = asked.client.call("search", query=query, workspace=asked.id, **options)
+    assert answer["hits"] or reason in answer["why_empty"]
+
+
+def test_the_same_question_has_the_same_answer_and_limits_hold(asked: Place) -> None:
+    answers = [asked.client.call("search", query="redis locks words", workspace=asked.id)["hits"] for _ in range(3)]
+    assert answers[0] == answers[1] == answers[2]
+    scores = [hit["score"] for hit in answers[0]]
+    assert scores == sorted(scores, reverse=True)
+    assert all(0 < score <= 1 for score in scores)
+    assert asked.client.call("search", query="redis locks words", workspace=asked.id, limit=1)["hits"] == answers[0][:1]
+    cut = asked.client.call("search", query="redis locks words", workspace=asked.id, min_score=scores[0])["hits"]
+    assert [hit["score"] for hit in cut] == [score for score in scores if score == scores[0]]
+
+
+# --- how fresh ---
+
+
+def test_who_waits_for_the_disk_finds_what_was_saved_just_before_every_time(place: Place) -> None:
+    for number in range(40):
+        (place.root / "MEMORY.md").write_text(f"- version{number}\n")
+        assert place.find(f"version{number}", wait="disk") == {"MEMORY.md"}
+        if number:
+            assert not place.find(f"version{number - 1}", wait="disk")
+
+
+def test_many_who_wait_for_the_disk_at_once_all_see_it(place: Place, daemon: Daemon) -> None:
+    failures: list[str] = []
+
+    def look(name: str) -> None:
+        with daemon.client() as client:
+            for number in range(10):
+                note = place.root / ".memories" / f"{name}.md"
+                note.write_text(f"{name}x{number}\n")
+                if not client.call("search", query=f"{name}x{number}", workspace=place.id, wait="disk")["hits"]:
+                    failures.append(f"{name}x{number}")
+
+    threads = [threading.Thread(target=look, args=(f"writer{number}",)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_a_deletion_is_seen_at_once_by_who_waits_for_the_disk_and_by_all_after_the_grace(place: Place) -> None:
+    (place.root / "MEMORY.md").unlink()
+    assert not place.find("keepsake", wait="disk")
+    place.wait_found("keepsake")
+
+
+def test_a_generation_is_waited_for_and_no_longer_than_asked(place: Place) -> None:
+    generation = place.status()["generation"]
+    began_s = time.monotonic()
+    with pytest.raises(NotFresh) as failure:
+        place.client.call("search", query="larch", workspace=place.id, min_generation=generation + 1, timeout_ms=200)
+    assert 0.15 < time.monotonic() - began_s < 2.0
+    assert failure.value.code == "timeout"
+    save = threading.Timer(0.2, lambda: (place.root / "MEMORY.md").write_text("larch\n"))
+    save.start()
+    answer = place.client.call("search", query="larch", workspace=place.id, min_generation=generation + 1, timeout_ms=10_000)
+    save.join()
+    assert answer["hits"]
+    assert answer["freshness"]["generation"] > generation
+    assert answer["freshness"]["state"] == "ready"
+
+
+def test_a_sync_says_what_changed(place: Place) -> None:
+    memories = place.root / ".memories"
+    (memories / "old.md").write_text("# Old\n\nlarch\n")
+    place.client.call("sync", workspace=place.id)
+    generation = place.status()["generation"]
+    place.daemon.process.send_signal(19)  # SIGSTOP: so that no event is heard before the sync
+    (memories / "old.md").rename(memories / "new.md")
+    (memories / "context.md").unlink()
+    (memories / "fresh.md").write_text("maple\n")
+    (place.root / "MEMORY.md").write_text("# Memory\n\nkeepsake\n\n## More\n\nhazel\n")
+    place.client.send("sync", workspace=place.id)
+    place.daemon.process.send_signal(18)
+    report = place.client.wait(place.client._last_id, timeout_s=10)
+    assert {key: report[key] for key in ("added", "modified", "moved", "removed", "failed")} == {
+        "added": 1, "modified": 1, "moved": 1, "removed": 1, "failed": [],
+    }  # fmt: skip
+    assert report["generation"] > generation
+    again = place.client.call("sync", workspace=place.id, full=True)
+    assert (again["added"], again["modified"], again["moved"], again["removed"], again["unchanged"]) == (0, 0, 0, 0, 3)
+
+
+# --- places ---
+
+
+def test_a_place_is_read_by_anchor_by_path_and_by_lines(asked: Place) -> None:
+    def get(**where: object) -> dict[str, Any]:
+        return asked.client.call("get", workspace=asked.id, **where)
+
+    lines = DECISIONS.splitlines()
+    redis = get(anchor=".memories/decisions.md#decisions/redis")
+    assert (redis["start_line"], redis["end_line"], redis["kind"], redis["importance"]) == (11, 15, "error", 0.9)
+    assert redis["text"] == "\n".join(lines[10:15])
+    assert set(redis["tags"]) >= {"cache", "storage", "db"}
+    assert get(anchor=".memories/decisions.md#decisions/redis-2")["text"].endswith("a row of locks.")
+    whole = get(path=".memories/decisions.md")
+    assert (whole["start_line"], whole["end_line"], whole["n_lines"]) == (1, len(lines), len(lines))
+    assert get(path=".memories/decisions.md", start_line=7, end_line=9)["heading"] == ["Decisions", "Postgres"]
+    assert get(path=".memories/decisions.md", start_line=17, end_line=9999)["end_line"] == len(lines)
+
+
+def test_a_place_in_a_note_saved_just_now_is_where_it_is_now(asked: Place) -> None:
+    note = asked.root / ".memories" / "decisions.md"
+    for number in range(1, 10):
+        note.write_text(DECISIONS.replace("# Decisions\n", "# Decisions\n" + "\nmore\n" * number))
+        got = asked.client.call("get", workspace=asked.id, anchor=".memories/decisions.md#decisions/redis")
+        assert (got["start_line"], got["text"].splitlines()[0]) == (11 + 2 * number, "## Redis")
+
+
+@pytest.mark.parametrize(
+    ("where", "error"),
+    [
+        ({"anchor": ".memories/decisions.md#decisions/redsi"}, NoteNotFound),
+        ({"anchor": "nowhere.md#"}, NoteNotFound),
+        ({"anchor": "x"}, MemsyncdError),
+        ({"path": ".memories/none.md"}, NoteNotFound),
+        ({"path": "src/main.py"}, MemsyncdError),
+        ({"path": "../outside.md"}, PathRefused),
+        ({"path": "/etc/passwd"}, PathRefused),
+        ({"path": ".memories/../../x.md"}, PathRefused),
+        ({"path": "a\x00b.md"}, PathRefused),
+        ({"path": ""}, PathRefused),
+        ({"path": ".memories/context.md", "start_line": 0}, BadRequest),
+        ({"path": ".memories/context.md", "start_line": 9999}, BadRequest),
+        ({"path": ".memories/context.md", "start_line": 3, "end_line": 2}, BadRequest),
+        ({}, BadRequest),
+        ({"path": "MEMORY.md", "anchor": "MEMORY.md#"}, BadRequest),
+    ],
+)
+def test_a_place_that_is_none_is_refused_with_a_remedy(asked: Place, where: dict[str, Any], error: type[MemsyncdError]) -> None:
+    (asked.outside / "outside.md").write_text("secret\n")
+    with pytest.raises(error) as failure:
+        asked.client.call("get", workspace=asked.id, **where)
+    assert failure.value.hint
+    assert "secret" not in str(failure.value)
+
+
+def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked: Place) -> None:
+    notes = asked.client.call("list", workspace=asked.id)["notes"]
+    by_path = {note["path"]: note for note in notes}
+    assert by_path.keys() == {"MEMORY.md", ".memories/context.md", ".memories/decisions.md", ".memories/plain.txt"}
+    decisions = by_path[".memories/decisions.md"]
+    assert (decisions["title"], decisions["kind"], decisions["n_lines"]) == ("Decisions", "decision", 18)
+    assert [section["kind"] for section in decisions["sections"]] == ["decision"] * 3 + ["error", "decision"]
+    assert [note["path"] for note in asked.client.call("list", workspace=asked.id, kind="error")["notes"]] == [
+        ".memories/decisions.md"
+    ]
+    assert [note["path"] for note in asked.client.call("list", workspace=asked.id, path="MEMORY.md")["notes"]] == ["MEMORY.md"]
+
+
+# --- with what everybody has ---
+
+
+@pytest.mark.skipif(shutil.which("nc") is None, reason="no nc")
+def test_nc_is_all_that_a_client_needs(place: Place) -> None:
+    request = {"jsonrpc": "2.0", "id": "a", "method": "search", "params": {"query": "keepsake", "workspace": place.id}}
+    done = subprocess.run(
+        ["nc", "-NU", place.client.socket_path],
+        input=json.dumps(request) + "\n",
+        capture_output=True,
+        text=True,
+        timeout=10,
+        check=True,
+    )
+    (line,) = done.stdout.splitlines()
+    answer = json.loads(line)
+    assert answer["id"] == "a"
+    assert answer["result"]["hits"][0]["path"] == "MEMORY.md"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"),
+    [
+        ('{"jsonrpc":"2.0","id":1,"method":"serch"}', -32601, "search"),
+        ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"qeury":"x"}}', -32602, "query"),
+        ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":5}}', -32602, ""),
+        ('{"jsonrpc":"2.0","id":1,"method":"search","params":["x"]}', -32602, ""),
+        ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","wait":"dsik"}}', -32602, "disk"),
+        ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","limit":100000}}', -32602, ""),
+        ("not json", -32700, ""),
+        ("[" * 100_000, -32700, ""),
+        ('{"id":1,"method":"ping"}', -32600, ""),
+        ("[]", -32600, ""),
+        ('{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600, ""),
+    ],
+)
+def test_a_bad_request_is_told_what_is_wrong_and_the_next_one_is_answered(place: Place, line: str, code: int, said: str) -> None:
+    with place.daemon.client() as client:
+        client._socket.sendall(line.encode() + b"\n" + b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+        answers: list[dict[str, Any]] = []
+        while len(answers) < 2:
+            answers += [json.loads(line) for line in client._socket.recv(1 << 20).splitlines()]
+    refused = next(answer for answer in answers if "error" in answer)
+    assert refused["error"]["code"] == code
+    assert said in json.dumps(refused)
+    assert any(answer.get("result", {}).get("name") == "memsyncd" for answer in answers)

@@ -1,0 +1,310 @@
+"""Which workspace is meant, which are there, and what of a folder belongs to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.errors import BadConfig, BadRequest, Conflict, MemsyncdError, WorkspaceNotFound
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Home, Place
+
+    MakePlace = Callable[..., Place]
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{text}\n")
+    return path
+
+
+@pytest.fixture
+def own(make_home: Callable[[], Home]) -> Home:
+    return make_home()
+
+
+def find_by(place: Place, text: str | Path) -> str:
+    return str(place.client.call("status", workspace=str(text))["workspaces"][0]["id"])
+
+
+def git(folder: Path, *words: str) -> None:
+    identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.org", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, env={"PATH": os.environ["PATH"]})
+
+
+# --- which is meant ---
+
+
+def test_a_workspace_is_meant_by_name_by_id_and_by_any_path_within(make_place: MakePlace, home: Home) -> None:
+    root = home.make_folder()
+    write(root / "src" / "deep" / "main.py", "x")
+    place = make_place(root, name="garden")
+    for text in ("garden", place.id, root, f"{root}/", root / "src" / "deep" / "main.py", root / "src" / "to" / "be" / "made"):
+        assert find_by(place, text) == place.id
+
+
+def test_what_is_meant_by_nothing_is_the_only_one_or_an_error_that_names_them(
+    make_place: MakePlace, home: Home, daemon: Daemon
+) -> None:
+    client = daemon.client()
+    with pytest.raises(WorkspaceNotFound, match="no workspace"):
+        client.call("search", query="x")
+    first = make_place(home.make_folder(), name="first")
+    assert client.call("sync")["workspace"] == first.id
+    make_place(home.make_folder(), name="second")
+    with pytest.raises(WorkspaceNotFound) as failure:
+        client.call("search", query="x")
+    assert "first, second" in failure.value.hint
+    with pytest.raises(WorkspaceNotFound) as failure:
+        client.call("search", query="x", workspace="frist")
+    assert "first" in failure.value.hint
+    for text in ("/var/tmp", "/a\x00b", "~", "", "*?"):
+        with pytest.raises(WorkspaceNotFound):
+            client.call("search", query="x", workspace=text)
+    with pytest.raises(WorkspaceNotFound):
+        client.call("search", query="x", workspace=f"{first.root}er")
+    client.close()
+
+
+def test_all_are_meant_by_a_star(make_place: MakePlace, home: Home) -> None:
+    places = [make_place(write(home.make_folder() / "MEMORY.md", f"larch {number}").parent) for number in range(3)]
+    hits = places[0].client.call("search", query="larch", workspace="*")["hits"]
+    assert {hit["workspace"] for hit in hits} == {place.id for place in places}
+
+
+def test_of_nested_roots_the_nearest_is_meant_and_each_holds_its_own(make_place: MakePlace, home: Home) -> None:
+    outer = home.make_folder()
+    write(outer / "MEMORY.md", "larch outer")
+    write(outer / "packages" / "inner" / "MEMORY.md", "larch inner")
+    around, within = make_place(outer), make_place(outer / "packages" / "inner")
+    assert find_by(around, outer / "packages") == around.id
+    assert find_by(around, outer / "packages" / "inner" / "src") == within.id
+    assert around.client.call("search", query="larch", workspace=around.id)["hits"][0]["snippet"] == "**larch** outer"
+    assert [hit["snippet"] for hit in within.client.call("search", query="larch", workspace=within.id)["hits"]] == [
+        "**larch** inner"
+    ]
+    write(outer / "packages" / "inner" / "MEMORY.md", "maple")
+    within.wait_found("maple", "MEMORY.md")
+    assert not around.find("maple", wait="disk")
+
+
+def test_a_root_beneath_memories_of_another_is_a_workspace_of_its_own_too(make_place: MakePlace, home: Home) -> None:
+    outer = home.make_folder()
+    write(outer / ".memories" / "team" / "MEMORY.md", "larch")
+    around, within = make_place(outer), make_place(outer / ".memories" / "team")
+    assert around.find("larch") == {".memories/team/MEMORY.md"}
+    assert within.find("larch") == {"MEMORY.md"}
+    write(outer / ".memories" / "team" / "MEMORY.md", "maple")
+    around.wait_found("maple", ".memories/team/MEMORY.md")
+    within.wait_found("maple", "MEMORY.md")
+
+
+def test_a_root_that_a_link_names_is_the_folder_that_it_leads_to(make_place: MakePlace, home: Home) -> None:
+    root = home.make_folder()
+    write(root / "MEMORY.md", "larch")
+    link = root.parent / "link"
+    link.symlink_to(root)
+    place = make_place(link)
+    assert place.status()["root"] == str(root)
+    assert find_by(place, link) == find_by(place, link / "src") == find_by(place, root) == place.id
+    again = place.client.call("workspace.add", path=str(root))["workspaces"][0]
+    assert again["id"] == place.id
+    write(link / "MEMORY.md", "maple")
+    place.wait_found("maple", "MEMORY.md")
+
+
+def test_a_linked_worktree_shares_the_memory_of_the_main_one_until_it_has_its_own(make_place: MakePlace, home: Home) -> None:
+    main = home.make_folder()
+    git(main, "init")
+    write(main / "README", "x")
+    git(main, "add", "README")
+    git(main, "commit", "-m", "first")
+    write(main / "MEMORY.md", "larch")
+    linked = main.parent / "linked"
+    git(main, "worktree", "add", str(linked))
+    place = make_place(main)
+    assert find_by(place, linked) == find_by(place, linked / "src") == place.id
+    shown = place.run(sys.executable, "-m", "memsyncd", "search", "larch", cwd=linked)
+    assert "larch" in shown
+    write(linked / "MEMORY.md", "maple")
+    own = make_place(linked)
+    assert find_by(place, linked / "src") == own.id
+    assert find_by(place, main / "src") == place.id
+
+
+def test_a_folder_that_claims_to_be_anothers_worktree_is_not_believed(make_place: MakePlace, home: Home) -> None:
+    main = home.make_folder()
+    git(main, "init")
+    write(main / "MEMORY.md", "larch")
+    place = make_place(main)
+    liar = home.make_folder()
+    (liar / ".git").write_text(f"gitdir: {main}/.git/worktrees/liar\n")
+    with pytest.raises(WorkspaceNotFound):
+        find_by(place, liar)
+
+
+# --- coming and going ---
+
+
+def test_what_was_added_is_there_after_a_restart_and_what_was_removed_is_not(own: Home) -> None:
+    stays, goes = own.make_folder(), own.make_folder()
+    for root in (stays, goes):
+        write(root / "MEMORY.md", "larch")
+        write(root / "docs" / "a.md", "maple")
+    first = own.start()
+    with first.client() as client:
+        client.call("workspace.add", path=str(stays), name="kept", include=["docs/*.md"], exclude=["docs/b*"])
+        gone = client.call("workspace.add", path=str(goes))["workspaces"][0]["id"]
+        before = client.call("workspace.list")["workspaces"]
+        client.call("search", query="larch", workspace="*", wait="disk")
+        client.call("workspace.remove", workspace=gone)
+        wait_for(lambda: not (own.folder / "cache" / "memsyncd" / gone).exists())
+        assert (own.folder / "state" / "memsyncd" / gone / "records.db").exists()
+    assert first.stop() == 0
+    second = own.start()
+    with second.client() as client:
+        assert client.call("workspace.list")["workspaces"] == [one for one in before if one["id"] != gone]
+        assert client.call("search", query="maple", workspace="kept", wait="disk")["hits"]
+    assert (goes / "MEMORY.md").read_text() == "larch\n"
+    assert second.stop() == 0
+
+
+def test_a_list_of_workspaces_that_is_damaged_is_set_aside_and_said(own: Home) -> None:
+    root = own.make_folder()
+    write(root / "MEMORY.md", "larch")
+    first = own.start()
+    with first.client() as client:
+        client.call("workspace.add", path=str(root))
+    assert first.stop() == 0
+    file = own.folder / "state" / "memsyncd" / "workspaces.json"
+    assert json.loads(file.read_text())["workspaces"]
+    file.write_text('{"version": 1, "workspaces": [{"id": 5')
+    second = own.start()
+    with second.client() as client:
+        assert client.call("workspace.list")["workspaces"] == []
+        assert "workspaces.damaged" in own.log.read_text()
+        client.call("workspace.add", path=str(root))
+        assert client.call("search", query="larch", wait="disk")["hits"]
+    assert second.stop() == 0
+
+
+def test_adding_twice_changes_what_is_said_and_keeps_the_rest(make_place: MakePlace, home: Home) -> None:
+    place = make_place(home.make_folder(), name="garden", include=["docs/*.md"])
+    info = place.client.call("workspace.add", path=str(place.root), exclude=["docs/a*"])["workspaces"][0]
+    assert (info["id"], info["name"], info["include"], info["exclude"]) == (place.id, "garden", ["docs/*.md"], ["docs/a*"])
+    other = make_place(home.make_folder())
+    with pytest.raises(Conflict, match="garden"):
+        place.client.call("workspace.add", path=str(other.root), name="garden")
+
+
+def test_two_folders_of_one_name_are_told_apart(make_place: MakePlace, home: Home) -> None:
+    first, second = make_place(home.make_folder()), make_place(home.make_folder())
+    assert first.status()["name"] != second.status()["name"]
+    assert find_by(first, first.status()["name"]) == first.id
+    assert find_by(first, second.status()["name"]) == second.id
+
+
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/", {}),
+        ("~", {}),
+        ("/nowhere/at/all", {}),
+        ("relative", {}),
+        ("", {}),
+        ("/etc/passwd", {}),
+        ("{root}", {"include": ["**/*.md"]}),
+        ("{root}", {"include": ["../x.md"]}),
+        ("{root}", {"exclude": ["/etc/*"]}),
+        ("{root}\x00", {}),
+        ("~nobody-of-this-name/x", {}),
+        ("{root}" + "/x" * 3000, {}),
+    ],
+)
+def test_what_cannot_be_a_workspace_is_refused_with_a_remedy_and_changes_nothing(
+    path: str, more: dict[str, Any], home: Home, daemon: Daemon
+) -> None:
+    root = home.make_folder()
+    with daemon.client() as client:
+        before = client.call("workspace.list")
+        with pytest.raises((BadRequest, BadConfig)) as failure:
+            client.call("workspace.add", path=path.format(root=root), **more)
+        assert failure.value.hint
+        assert client.call("workspace.list") == before
+
+
+def test_a_folder_of_another_user_is_refused(home: Home, daemon: Daemon) -> None:
+    folder = "/usr" if os.geteuid() else str(home.make_folder())
+    if not os.geteuid():
+        os.chown(folder, 65534, 65534)
+    with daemon.client() as client, pytest.raises(MemsyncdError, match="another user"):
+        client.call("workspace.add", path=folder)
+
+
+def test_a_socket_within_is_refused(home: Home, daemon: Daemon) -> None:
+    with daemon.client() as client, pytest.raises(MemsyncdError, match="socket"):
+        client.call("workspace.add", path=str(home.folder / "run"))
+
+
+# --- what belongs to it ---
+
+
+def test_includes_and_excludes_say_which_notes_there_are(make_place: MakePlace, home: Home) -> None:
+    root = home.make_folder()
+    for path in ("MEMORY.md", "CLAUDE.md", "AGENTS.md", "docs/a.md", "docs/deep/b.md", "docs/deep/draft.md", "src/c.md"):
+        write(root / path, "larch")
+    for path in (".memories/a.md", ".memories/private/b.md", ".memories/c.txt", ".memories/d.markdown", ".memories/e.py"):
+        write(root / path, "larch")
+    place = make_place(
+        root, include=["CLAUDE.md", "docs/**/*.md"], exclude=[".memories/private/**", "**/draft.md", ".memories/c.*"]
+    )
+    wanted = {"MEMORY.md", "CLAUDE.md", "docs/a.md", "docs/deep/b.md", ".memories/a.md", ".memories/d.markdown"}
+    assert place.notes().keys() == wanted
+    for path in (".memories/private/x.md", "docs/deep/draft.md", "AGENTS.md"):
+        write(root / path, "maple")
+    write(root / "docs" / "new" / "z.md", "maple")
+    place.wait_found("maple", "docs/new/z.md")
+    assert place.find("maple", wait="disk") == {"docs/new/z.md"}
+
+
+def test_links_lead_out_only_to_folders_that_the_users_own_configuration_allows(own: Home) -> None:
+    root, shared, other = own.make_folder(), own.make_folder(), own.make_folder()
+    write(shared / "shared.md", "larch")
+    write(other / "secret.md", "maple")
+    (root / ".memories").mkdir()
+    (root / ".memories" / "shared.md").symlink_to(shared / "shared.md")
+    (root / ".memories" / "secret.md").symlink_to(other / "secret.md")
+    (root / "config.toml").write_text(f'[[workspace]]\npath = "{root}"\nallow_links_to = ["/"]\n')
+    own.config.write_text(f'[[workspace]]\npath = "{root}"\nallow_links_to = ["{shared}"]\n')
+    daemon = own.start()
+    with daemon.client() as client:
+        assert client.call("search", query="larch", wait="disk")["hits"][0]["path"] == ".memories/shared.md"
+        assert not client.call("search", query="maple")["hits"]
+        assert [(p["path"], p["code"]) for p in client.call("problems")["problems"]] == [(".memories/secret.md", "link_outside")]
+        assert "secret" not in json.dumps(client.call("list")["notes"])
+        write(shared / "shared.md", "hazel")
+        wait_found(client, "hazel")
+        with pytest.raises(MemsyncdError):
+            client.call("get", path=".memories/secret.md")
+    assert daemon.stop() == 0
+
+
+def wait_found(client: Client, word: str) -> None:
+    wait_for(lambda: bool(client.call("search", query=word)["hits"]))
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
