@@ -15,7 +15,7 @@ from typing import NamedTuple
 from memsyncd.core.digest import digest_text
 from memsyncd.core.markdown.blocks import BLANKS, Block
 from memsyncd.core.note import Chunk
-from memsyncd.core.span import span_from_map
+from memsyncd.core.span import Span
 from memsyncd.core.tokens import QUARTERS_PER_TOKEN, count_quarters
 
 PIECE_CHARS = 65_536
@@ -52,22 +52,23 @@ class Packer:
     __slots__ = ("_cost_before", "_lines", "_max", "_overlap")
 
     def __init__(self, lines: Sequence[str], policy: ChunkPolicy, *, is_ascii: bool) -> None:
-        costs = map(len, lines) if is_ascii else (len(line) if line.isascii() else count_quarters(line) for line in lines)
-        self._cost_before = list(accumulate(costs, lambda total, cost: total + cost + 1, initial=0))
+        count = len if is_ascii else count_quarters
+        self._cost_before = list(accumulate([count(line) + 1 for line in lines], initial=0))
         self._lines = lines
         self._max = policy.max_tokens * QUARTERS_PER_TOKEN
         self._overlap = policy.overlap_tokens * QUARTERS_PER_TOKEN
 
-    def pack(self, anchor: str, start: int, blocks: Sequence[Block]) -> Iterator[Chunk]:
+    def pack(self, anchor: str, start: int, blocks: Sequence[Block]) -> list[Chunk]:
         """Chunks of the blocks in order. The first begins at line `start`, at or before its first block: the heading's line."""
         end = blocks[-1].end
         if self._cost(start, end) <= self._max:
             # Most sections are short: nothing to cut, nothing to group.
-            yield from self._make_chunks(anchor, start, end)
-            return
+            return self._make_chunks(anchor, start, end)
         units = self._cut(blocks)
+        chunks: list[Chunk] = []
         for first, last in self._group(start, units):
-            yield from self._make_chunks(anchor, units[first].start if first else start, units[last].end)
+            chunks += self._make_chunks(anchor, units[first].start if first else start, units[last].end)
+        return chunks
 
     def _cost(self, start: int, end: int) -> int:
         """Quarters of a token that the lines take, joined by newlines."""
@@ -101,14 +102,11 @@ class Packer:
                 return earlier + 1
         return max(first, 1)
 
-    def _make_chunks(self, anchor: str, start: int, end: int) -> Iterator[Chunk]:
+    def _make_chunks(self, anchor: str, start: int, end: int) -> list[Chunk]:
         text = "\n".join(self._lines[start:end])
-        span = span_from_map((start, end))
-        if len(text) <= PIECE_CHARS:
-            yield Chunk(anchor=anchor, span=span, text=text, digest=digest_text(text))
-            return
-        for piece in _cut_pieces(text):
-            yield Chunk(anchor=anchor, span=span, text=piece, digest=digest_text(piece))
+        span = Span(start + 1, end)
+        pieces = (text,) if len(text) <= PIECE_CHARS else _cut_pieces(text)
+        return [Chunk(anchor=anchor, span=span, text=piece, digest=digest_text(piece)) for piece in pieces]
 
 
 def _cut_pieces(text: str) -> Iterator[str]:
