@@ -1,0 +1,336 @@
+"""Somebody deletes, replaces or damages what memsyncd keeps for itself. It heals, says so, and answers as well as can be meanwhile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.errors import MemsyncdError
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Home
+
+WAIT_S = 15.0
+SECRET = "xylophonesecret"
+
+
+class Kept:
+    """One workspace, its daemon, and the files that the daemon keeps for it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home, self.root = home, home.make_folder()
+        self.n_notes = 20
+        (self.root / ".memories").mkdir()
+        for number in range(self.n_notes):
+            (self.root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch number{number}\n")
+        self.daemon: Daemon = home.start()
+        self.client: Client = self.daemon.client()
+        self.id = self.client.call("workspace.add", path=str(self.root))["workspaces"][0]["id"]
+        self.client.call("search", query="x", wait="disk")
+        self.index = home.folder / "cache" / "memsyncd" / self.id / "index.db"
+        self.records = home.folder / "state" / "memsyncd" / self.id / "records.db"
+
+    def restart(self, *, between: Callable[[], object]) -> None:
+        self.client.close()
+        assert self.daemon.stop() == 0, self.home.read_log()
+        between()
+        self.daemon = self.home.start()
+        self.client = self.daemon.client()
+
+    def status(self) -> dict[str, Any]:
+        return dict(self.client.call("status")["workspaces"][0])
+
+    def find(self, query: str, **options: object) -> set[str]:
+        return {hit["path"] for hit in self.client.call("search", query=query, limit=50, **options)["hits"]}
+
+    def wait(self, is_so: Callable[[], bool], complaint: str) -> None:
+        end_s = time.monotonic() + WAIT_S
+        while not is_so():
+            assert time.monotonic() < end_s, f"{complaint}\n{self.status()}"
+            time.sleep(0.02)
+
+    def wait_healed(self) -> None:
+        def is_healed() -> bool:
+            status = self.status()
+            return status["state"] == "ready" and not status["reasons"] and self.is_sound()
+
+        self.wait(is_healed, "it did not heal")
+        assert len(self.find("larch")) == self.n_notes
+        (self.root / ".memories" / "0.md").write_text("# Note\n\nlarch maple\n")
+        assert self.find("maple", wait="disk") == {".memories/0.md"}
+
+    def is_sound(self) -> bool:
+        """True if the file under the index's name is the one that answers, whole and with every note."""
+        if not self.index.exists():
+            return False
+        try:
+            with sqlite3.connect(f"file:{self.index}?mode=ro", uri=True) as file:
+                n_files = file.execute("SELECT count(*) FROM files").fetchone()[0]
+                return bool(n_files == self.n_notes and file.execute("PRAGMA quick_check").fetchone()[0] == "ok")
+        except sqlite3.Error:
+            return False
+
+    def log(self) -> str:
+        return self.home.log.read_text()
+
+
+@pytest.fixture
+def kept(make_home: Callable[[], Home]) -> Iterator[Kept]:
+    home = make_home()
+    home.config.write_text("[sync]\nreconcile_s = 1\n")
+    kept = Kept(home)
+    yield kept
+    kept.client.close()
+    assert kept.daemon.stop() == 0, home.read_log()
+
+
+def delete(index: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        Path(f"{index}{suffix}").unlink(missing_ok=True)
+
+
+def delete_alone(index: Path) -> None:
+    index.unlink()
+
+
+def delete_wal(index: Path) -> None:
+    Path(f"{index}-wal").unlink(missing_ok=True)
+
+
+def delete_folder(index: Path) -> None:
+    shutil.rmtree(index.parent)
+
+
+def replace_by_an_empty_one(index: Path) -> None:
+    fresh = index.with_name("other")
+    fresh.touch()
+    fresh.replace(index)
+
+
+def replace_by_another_database(index: Path) -> None:
+    fresh = index.with_name("other")
+    with sqlite3.connect(fresh) as other:
+        other.execute("CREATE TABLE t(x)")
+    fresh.replace(index)
+
+
+def replace_by_text(index: Path) -> None:
+    fresh = index.with_name("other")
+    fresh.write_text("this is no database\n" * 100)
+    fresh.replace(index)
+
+
+def truncate(index: Path) -> None:
+    os.truncate(index, 5000)
+
+
+def overwrite_middle(index: Path) -> None:
+    size = index.stat().st_size
+    with index.open("r+b") as stream:
+        stream.seek(4096)
+        stream.write(os.urandom(size - 4096))
+
+
+def overwrite_head(index: Path) -> None:
+    with index.open("r+b") as stream:
+        stream.write(b"\0" * 100)
+
+
+AWAY = [delete, delete_alone, delete_wal, delete_folder, replace_by_an_empty_one, replace_by_another_database, replace_by_text]
+DAMAGE = [truncate, overwrite_middle, overwrite_head]
+
+
+@pytest.mark.parametrize("harm", AWAY, ids=lambda harm: harm.__name__)
+def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(kept: Kept, harm: Callable[[Path], None]) -> None:
+    harm(kept.index)
+    kept.wait(lambda: "index_rebuilt" in kept.log(), "it was not rebuilt")
+    kept.wait_healed()
+    assert "index_corrupt" in kept.log()
+
+
+@pytest.mark.parametrize("harm", DAMAGE, ids=lambda harm: harm.__name__)
+def test_an_index_that_is_damaged_while_it_is_open_heals_once_that_is_met(kept: Kept, harm: Callable[[Path], None]) -> None:
+    generation = kept.status()["generation"]
+    kept.client.call("sync", rebuild=True)  # so that all of it stands in the file, not in the WAL
+    harm(kept.index)
+
+    def is_met() -> bool:
+        (kept.root / ".memories" / "1.md").write_text(f"# Note 1\n\nlarch at {time.monotonic_ns()}\n")
+        try:
+            kept.find("larch number5", wait="disk")
+        except MemsyncdError:
+            pass
+        return kept.log().count("index_rebuilt") > 1
+
+    kept.wait(is_met, "nobody met the damage")
+    kept.wait_healed()
+    assert kept.status()["generation"] > generation
+
+
+@pytest.mark.parametrize("harm", [*AWAY, *DAMAGE], ids=lambda harm: harm.__name__)
+def test_an_index_that_is_harmed_between_two_lives_is_made_anew(kept: Kept, harm: Callable[[Path], None]) -> None:
+    kept.restart(between=lambda: harm(kept.index))
+    kept.wait_healed()
+
+
+def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks(kept: Kept) -> None:
+    for number in range(kept.n_notes, 400):
+        text = "\n\n".join(f"## Part {part}\n\nlarch words of part {part}" for part in range(12))
+        (kept.root / ".memories" / f"{number}.md").write_text(text)
+    kept.n_notes = 400
+    kept.client.call("sync")
+    n_chunks = kept.status()["chunks"]
+    kept.home.config.write_text("[sync]\nreconcile_s = 1\n[chunking]\nmax_tokens = 20\noverlap = 5\n")
+    kept.daemon.process.send_signal(signal.SIGHUP)
+    n_answers = 0
+    while "index_rebuilt" not in kept.log():
+        assert kept.find("number5") == {".memories/5.md"}
+        assert "larch" in kept.client.call("get", path=".memories/5.md")["text"]
+        n_answers += 1
+    assert n_answers > 3
+    kept.wait_healed()
+    assert kept.status()["chunks"] != n_chunks or "config_reloaded" in kept.log()
+
+
+def test_other_chunks_between_two_lives_rebuild_the_index_while_the_old_one_answers(kept: Kept) -> None:
+    kept.restart(
+        between=lambda: kept.home.config.write_text("[sync]\nreconcile_s = 1\n[chunking]\nmax_tokens = 20\noverlap = 5\n")
+    )
+    assert kept.find("number5") == {".memories/5.md"}
+    kept.wait(lambda: "index_rebuilt" in kept.log(), "it was not rebuilt")
+    kept.wait_healed()
+
+
+def test_a_reindex_that_is_asked_for_keeps_the_answers_and_the_records(kept: Kept) -> None:
+    before = kept.records.read_bytes()
+    generation = kept.status()["generation"]
+    report = kept.client.call("sync", rebuild=True)
+    assert report["generation"] > generation
+    assert len(kept.find("larch")) == kept.n_notes
+    assert kept.records.read_bytes() == before
+
+
+def test_records_that_are_damaged_are_set_aside_and_never_deleted(kept: Kept) -> None:
+    def harm() -> None:
+        kept.records.write_bytes(b"these were records" * 1000)
+
+    kept.restart(between=harm)
+    kept.wait_healed()
+    (aside,) = kept.records.parent.glob("records.db.damaged-*")
+    assert aside.read_bytes().startswith(b"these were records")
+    assert "records.db was damaged and set aside" in kept.log()
+
+
+def test_records_of_a_newer_program_are_left_alone_and_said(kept: Kept) -> None:
+    def harm() -> None:
+        with sqlite3.connect(kept.records) as file:
+            file.execute("PRAGMA user_version = 999")
+
+    kept.restart(between=harm)
+    kept.wait(lambda: any("newer" in reason for reason in kept.status()["reasons"]), "nothing was said")
+    assert len(kept.find("larch", wait="disk")) == kept.n_notes
+    with sqlite3.connect(kept.records) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (999,)
+
+
+def test_an_index_that_cannot_be_written_is_said_and_what_it_holds_is_found(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    (home.folder / "cache").write_text("a file where the folder should be\n")
+    root = home.make_folder()
+    (root / "MEMORY.md").write_text("larch\n")
+    daemon = home.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        with pytest.raises(MemsyncdError) as failure:
+            client.call("search", query="larch", wait="disk", timeout_ms=2000)
+        assert failure.value.hint
+        assert client.call("ping")["name"] == "memsyncd"
+        status = client.call("status")["workspaces"][0]
+        assert status["state"] != "ready"
+        assert status["reasons"]
+    assert daemon.stop() == 0
+
+
+def test_deleted_text_leaves_every_file_of_the_index_once_it_is_quiet(kept: Kept) -> None:
+    note = kept.root / ".memories" / "secret.md"
+    note.write_text(f"# Password\n\n{SECRET} of ours\n")
+    assert kept.find(SECRET, wait="disk")
+    assert holds_secret(kept.index.parent)
+    note.write_text("# Password\n\nnone\n")
+    assert not kept.find(SECRET, wait="disk")
+    kept.wait(lambda: not holds_secret(kept.index.parent), "it stayed")
+    assert not holds_secret(kept.records.parent)
+
+
+def holds_secret(folder: Path) -> bool:
+    return any(SECRET.encode() in path.read_bytes() for path in folder.iterdir())
+
+
+# --- the root ---
+
+
+def test_a_root_that_is_deleted_keeps_its_index_and_is_taken_up_when_it_is_made_again(kept: Kept) -> None:
+    shutil.rmtree(kept.root)
+    kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
+    assert any("missing" in reason for reason in kept.status()["reasons"])
+    assert any("missing" in problem["problem"] for problem in kept.client.call("problems")["problems"])
+    assert len(kept.find("larch")) == kept.n_notes
+    assert len(kept.find("larch", wait="disk")) == kept.n_notes
+    kept.client.call("sync", full=True)
+    assert kept.status()["files"] == kept.n_notes
+    with pytest.raises(MemsyncdError, match="missing"):
+        kept.client.call("sync", rebuild=True)
+    assert len(kept.find("larch")) == kept.n_notes
+    (kept.root / ".memories").mkdir(parents=True)
+    (kept.root / ".memories" / "new.md").write_text("hazel\n")
+    kept.wait(lambda: kept.find("hazel") == {".memories/new.md"}, "it was not taken up")
+    kept.wait(lambda: not kept.find("larch"), "what is gone stayed")
+    assert kept.status()["state"] == "ready"
+
+
+def test_a_root_that_is_missing_at_the_start_answers_from_its_index_and_is_awaited(kept: Kept) -> None:
+    aside = kept.root.parent / "aside"
+    kept.restart(between=lambda: kept.root.rename(aside))
+    kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
+    assert len(kept.find("larch")) == kept.n_notes
+    (aside / ".memories" / "0.md").write_text("larch hazel\n")
+    aside.rename(kept.root)
+    kept.wait(lambda: kept.find("hazel") == {".memories/0.md"}, "it was not taken up")
+    kept.wait_healed()
+
+
+def test_a_missing_root_whose_index_is_gone_too_says_so_and_does_not_spin(kept: Kept) -> None:
+    aside = kept.root.parent / "aside"
+
+    def harm() -> None:
+        kept.root.rename(aside)
+        shutil.rmtree(kept.index.parent)
+
+    kept.restart(between=harm)
+    kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
+    assert "missing" in kept.client.call("search", query="larch")["why_empty"]
+    n_lines = kept.log().count("\n")
+    time.sleep(2.5)
+    assert kept.log().count("\n") < n_lines + 5
+    aside.rename(kept.root)
+    kept.wait_healed()
+
+
+def test_a_missing_root_whose_index_is_taken_away_is_healed_when_it_is_back(kept: Kept) -> None:
+    aside = kept.root.parent / "aside"
+    kept.root.rename(aside)
+    kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
+    delete(kept.index)
+    time.sleep(1.5)
+    assert len(kept.find("larch")) == kept.n_notes, "the open index answers though its file was deleted"
+    aside.rename(kept.root)
+    kept.wait_healed()

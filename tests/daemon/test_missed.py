@@ -1,0 +1,64 @@
+"""What no event tells is found by the clock, counted, and said; what events tell is not counted."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Home, Place
+
+    MakePlace = Callable[..., Place]
+
+RECONCILE_S = 0.2
+
+
+@pytest.fixture(scope="module")
+def daemon(home: Home) -> Iterator[Daemon]:
+    """One that looks at everything five times a second, as others do every half minute."""
+    home.config.write_text(f"[sync]\nreconcile_s = {RECONCILE_S}\n")
+    daemon = home.start()
+    yield daemon
+    assert daemon.stop() == 0, home.read_log()
+
+
+def test_changes_that_no_event_tells_of_are_found_by_the_clock_and_said(place: Place) -> None:
+    """A hard link that is written by its other name rings nowhere in the workspace."""
+    other = place.outside / "other.md"
+    other.write_text("# Other\n\nversion0\n")
+    os.link(other, place.root / ".memories" / "hard.md")
+    place.wait_found("version0", ".memories/hard.md")
+    assert place.status()["watcher"] == "inotify"
+    numbers = itertools.count(1)
+
+    def is_said() -> bool:
+        number = next(numbers)
+        other.write_text(f"# Other\n\nversion{number}\n")
+        place.wait_found(f"version{number}", ".memories/hard.md")
+        return any("no event announced" in reason for reason in place.status()["reasons"])
+
+    place.wait(is_said, "nobody says that events cannot be relied on")
+    status = place.status()
+    assert (status["watcher"], status["state"]) == ("timed", "degraded")
+    # Some more were found by the looks that came with a new watcher.
+    assert status["missed_events"] >= 6
+
+
+def test_changes_that_events_tell_of_are_not_counted(place: Place) -> None:
+    began_s, number = time.monotonic(), 0
+    while time.monotonic() - began_s < 2.0:
+        number += 1
+        aside = place.root / ".memories" / "note.tmp"
+        aside.write_text(f"# Note\n\nversion{number}\n")
+        aside.rename(place.root / ".memories" / f"note{number % 5}.md")
+        (place.root / ".memories" / f"note{(number + 2) % 5}.md").unlink(missing_ok=True)
+        time.sleep(0.01)
+    place.wait_equal()
+    status = place.status()
+    assert status["missed_events"] == 0
+    assert (status["watcher"], status["state"]) == ("inotify", "ready")

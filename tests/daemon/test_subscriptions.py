@@ -1,0 +1,188 @@
+"""Who subscribes hears of every change once, and of what happened before."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.errors import BadRequest, NoDaemon, NotFound
+
+if TYPE_CHECKING:
+    from memsyncd.client import Client
+    from tests.daemon.conftest import Home, Place
+
+    MakePlace = Callable[..., Place]
+
+
+@pytest.fixture
+def listener(place: Place) -> Iterator[Client]:
+    with place.daemon.client() as client:
+        yield client
+
+
+def hear(client: Client) -> dict[str, Any]:
+    """The parameters of the next notification."""
+    message = next(iter(client.notifications()))
+    assert message["method"] == "changed"
+    return dict(message["params"])
+
+
+def save(place: Place, path: str, text: str) -> int:
+    (place.root / path).parent.mkdir(exist_ok=True)
+    (place.root / path).write_text(f"{text}\n")
+    return int(place.client.call("search", query=text, workspace=place.id, wait="disk")["freshness"]["generation"])
+
+
+def test_each_change_is_told_with_its_generation_and_paths(place: Place, listener: Client) -> None:
+    answer = listener.call("subscribe", workspace=place.id)
+    assert answer["generations"] == {place.id: place.status()["generation"]}
+    generation = save(place, "MEMORY.md", "larch")
+    told = hear(listener)
+    assert (told["subscription"], told["workspace"], told["paths"]) == (answer["subscription"], place.id, ["MEMORY.md"])
+    assert told["generation"] == generation > answer["generations"][place.id]
+    assert told["chunks"] > 0
+    assert told["complete"]
+    (place.root / "MEMORY.md").unlink()
+    assert hear(listener)["paths"] == ["MEMORY.md"]
+
+
+def test_only_what_was_asked_for_is_told(place: Place, listener: Client, make_place: MakePlace, home: Home) -> None:
+    other = make_place(home.make_folder())
+    listener.call("subscribe", workspace=place.id, paths=[".memories/**"])
+    save(place, "MEMORY.md", "larch")
+    save(other, ".memories/a.md", "maple")
+    save(place, ".memories/a.md", "hazel")
+    told = hear(listener)
+    assert (told["workspace"], told["paths"]) == (place.id, [".memories/a.md"])
+
+
+def test_all_workspaces_are_told_of_if_none_is_named(place: Place, listener: Client, make_place: MakePlace, home: Home) -> None:
+    listener.call("subscribe")
+    other = make_place(home.make_folder())
+    save(other, "MEMORY.md", "larch")
+    assert hear(listener)["workspace"] == other.id
+
+
+def test_a_moved_note_is_told_by_both_its_paths(place: Place, listener: Client) -> None:
+    save(place, ".memories/old.md", "larch")
+    listener.call("subscribe", workspace=place.id)
+    (place.root / ".memories" / "old.md").rename(place.root / ".memories" / "new.md")
+    assert sorted(hear(listener)["paths"]) == [".memories/new.md", ".memories/old.md"]
+
+
+def test_what_changed_since_is_told_first_and_once(place: Place, listener: Client) -> None:
+    generation = place.status()["generation"]
+    save(place, "MEMORY.md", "larch")
+    save(place, ".memories/a.md", "maple")
+    latest = save(place, "MEMORY.md", "hazel")
+    listener.call("subscribe", workspace=place.id, since=generation)
+    told = hear(listener)
+    assert sorted(told["paths"]) == [".memories/a.md", "MEMORY.md"]
+    assert told["generation"] == latest
+    assert told["complete"]
+    save(place, ".memories/b.md", "rowan")
+    assert hear(listener)["paths"] == [".memories/b.md"]
+
+
+def test_who_knows_all_hears_only_what_comes(place: Place, listener: Client) -> None:
+    latest = save(place, "MEMORY.md", "larch")
+    listener.call("subscribe", workspace=place.id, since=latest)
+    save(place, ".memories/b.md", "rowan")
+    assert hear(listener)["paths"] == [".memories/b.md"]
+
+
+@pytest.mark.parametrize("since", [0, -1])
+def test_who_asks_for_more_than_is_remembered_is_told_that(place: Place, listener: Client, since: int) -> None:
+    place.client.call("sync", workspace=place.id, rebuild=True)
+    listener.call("subscribe", workspace=place.id, since=since)
+    assert not hear(listener)["complete"]
+
+
+def test_who_comes_from_an_index_that_was_further_is_told_that(place: Place, listener: Client) -> None:
+    listener.call("subscribe", workspace=place.id, since=place.status()["generation"] + 1000)
+    assert not hear(listener)["complete"]
+
+
+def test_unsubscribing_ends_it_and_the_connection_stays(place: Place, listener: Client) -> None:
+    first = listener.call("subscribe", workspace=place.id)["subscription"]
+    second = listener.call("subscribe", workspace=place.id)["subscription"]
+    listener.call("unsubscribe", subscription=first)
+    save(place, "MEMORY.md", "larch")
+    assert hear(listener)["subscription"] == second
+    with pytest.raises(NotFound):
+        listener.call("unsubscribe", subscription=first)
+    with pytest.raises(NotFound):
+        place.client.call("unsubscribe", subscription=second)
+
+
+@pytest.mark.parametrize("wrong", [{"since": 1}, {"paths": ["../x"]}, {"paths": [""]}, {"path": ["x"]}])
+def test_what_cannot_be_subscribed_to_is_refused(listener: Client, wrong: dict[str, Any]) -> None:
+    with pytest.raises(BadRequest) as failure:
+        listener.call("subscribe", **wrong)
+    assert failure.value.hint
+
+
+def test_one_connection_cannot_subscribe_without_end(listener: Client) -> None:
+    with pytest.raises(BadRequest, match="subscriptions"):
+        for _ in range(1000):
+            listener.call("subscribe")
+
+
+def test_who_hears_of_a_removed_workspace_hears_no_more_and_is_not_hurt(
+    listener: Client, make_place: MakePlace, home: Home
+) -> None:
+    place = make_place(home.make_folder())
+    listener.call("subscribe", workspace=place.id)
+    place.close()
+    assert listener.call("ping")["name"] == "memsyncd"
+
+
+def test_many_changes_at_once_are_told_in_few_words(place: Place, listener: Client) -> None:
+    listener.call("subscribe", workspace=place.id)
+    source = place.outside / "many"
+    source.mkdir()
+    for number in range(300):
+        (source / f"{number}.md").write_text(f"larch {number}\n")
+    source.rename(place.root / ".memories" / "many")
+    heard: set[str] = set()
+    n_told = 0
+    while len(heard) < 300:
+        heard.update(hear(listener)["paths"])
+        n_told += 1
+    assert n_told < 10
+    shutil.rmtree(place.root / ".memories" / "many")
+
+
+def test_a_listener_hears_the_end_of_the_daemon(make_home: Callable[[], Home]) -> None:
+    daemon = make_home().start()
+    with daemon.client() as client:
+        client.call("subscribe")
+        assert daemon.stop() == 0
+        with pytest.raises(NoDaemon):
+            hear(client)
+
+
+def test_the_command_line_shows_changes_as_they_come(place: Place, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    watch = subprocess.Popen(
+        [sys.executable, "-m", "memsyncd", "watch", "-w", place.id, "--json"], env=place.env, stdout=subprocess.PIPE, text=True
+    )
+    assert watch.stdout is not None
+    place.wait(lambda: place.client.call("status")["clients"] > 1, "it did not connect")
+    shown = ""
+    for number in range(50):
+        (place.root / "MEMORY.md").write_text(f"larch {number}\n")
+        place.client.call("sync", workspace=place.id)
+        if number > 5:
+            break
+    shown = watch.stdout.readline()
+    watch.terminate()
+    watch.wait(10)
+    watch.stdout.close()
+    assert "MEMORY.md" in shown or watch.returncode
