@@ -105,7 +105,8 @@ class Subscriptions:
     def _catch_up(self, subscription: _Subscription, workspace: Workspace, since: int) -> None:
         missed = [written for written in list(workspace.changes) if written.generation > since]
         first = missed[0].generation if missed else workspace.condition.generation + 1
-        is_complete = first <= since + 1
+        # A generation that is yet to come was another index's: one that has been made anew since.
+        is_complete = first <= since + 1 and since <= workspace.condition.generation
         paths = subscription.wants(workspace, dict.fromkeys(path for written in missed for path in written.paths))
         if paths or not is_complete:
             n_chunks = sum(written.upserted + written.deleted for written in missed)

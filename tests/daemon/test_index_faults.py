@@ -1,7 +1,8 @@
-"""Somebody deletes, replaces or damages what memsyncd keeps for itself. It heals, says so, and answers as well as can be meanwhile."""
+"""Somebody deletes, replaces or damages what memsyncd keeps for itself: it heals, says so, and answers as well as can be."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -64,7 +65,8 @@ class Kept:
             return status["state"] == "ready" and not status["reasons"] and self.is_sound()
 
         self.wait(is_healed, "it did not heal")
-        assert len(self.find("larch")) == self.n_notes
+        assert self.status()["files"] == self.n_notes
+        assert len(self.find("larch")) >= min(self.n_notes, 20)
         (self.root / ".memories" / "0.md").write_text("# Note\n\nlarch maple\n")
         assert self.find("maple", wait="disk") == {".memories/0.md"}
 
@@ -165,10 +167,8 @@ def test_an_index_that_is_damaged_while_it_is_open_heals_once_that_is_met(kept: 
 
     def is_met() -> bool:
         (kept.root / ".memories" / "1.md").write_text(f"# Note 1\n\nlarch at {time.monotonic_ns()}\n")
-        try:
+        with contextlib.suppress(MemsyncdError):
             kept.find("larch number5", wait="disk")
-        except MemsyncdError:
-            pass
         return kept.log().count("index_rebuilt") > 1
 
     kept.wait(is_met, "nobody met the damage")
@@ -184,7 +184,7 @@ def test_an_index_that_is_harmed_between_two_lives_is_made_anew(kept: Kept, harm
 
 def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks(kept: Kept) -> None:
     for number in range(kept.n_notes, 400):
-        text = "\n\n".join(f"## Part {part}\n\nlarch words of part {part}" for part in range(12))
+        text = "\n\n".join(f"## Part {part}\n\nlarch words of part {part}\n\n{'more ' * 30}" for part in range(12))
         (kept.root / ".memories" / f"{number}.md").write_text(text)
     kept.n_notes = 400
     kept.client.call("sync")
@@ -198,7 +198,7 @@ def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks(kept: Kept
         n_answers += 1
     assert n_answers > 3
     kept.wait_healed()
-    assert kept.status()["chunks"] != n_chunks or "config_reloaded" in kept.log()
+    assert kept.status()["chunks"] > n_chunks
 
 
 def test_other_chunks_between_two_lives_rebuild_the_index_while_the_old_one_answers(kept: Kept) -> None:
