@@ -25,6 +25,11 @@ from memsyncd.store.updates import Counts, DropNote, PutNote, TouchNote, Update,
 MERGE_PAGES = 500
 """Pages of FTS5 that one step of tidying may write: some milliseconds, so that a save never waits long for it."""
 
+_FILLING = {"automerge": 0, "crisismerge": 64}
+"""For FTS5 in a new index: what is merged on the way would be merged again by the tidying that follows."""
+_KEEPING = {"automerge": 4, "crisismerge": 16}
+"""FTS5's own defaults."""
+
 _RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
 _TOUCH = "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
 _COUNT_OF = (
@@ -53,6 +58,7 @@ class Index:
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
         self.readers = Readers(str(path))
         self._has_deleted = True
+        self._is_filled = False
         self.is_tidy = False
 
     def _open(self, generation: int) -> None:
@@ -60,6 +66,7 @@ class Index:
         if self.is_new:
             with transaction(self._writer):
                 create_schema(self._writer, self.fingerprint, generation=generation)
+                self._set_merging(_FILLING)
         elif read_fingerprint(self._writer) != self.fingerprint:
             raise IndexUnfit("index.db was made by another version or with other chunking")
         elif self._writer.execute("PRAGMA quick_check(1)").get != "ok":
@@ -161,12 +168,18 @@ class Index:
                 self._writer.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('merge', ?)", (-MERGE_PAGES,))
                 self._has_deleted = self._writer.total_changes() - before > 1
                 return True
+            if not self._is_filled:
+                self._set_merging(_KEEPING)
+                self._is_filled = True
             self._writer.set_busy_timeout(0)
             try:
                 self.is_tidy = not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
             finally:
                 self._writer.set_busy_timeout(BUSY_MS)
             return False
+
+    def _set_merging(self, settings: dict[str, int]) -> None:
+        self._writer.executemany("INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)", settings.items())
 
     def is_replaced(self) -> bool:
         """True if the file on disk is no longer the one that is open."""

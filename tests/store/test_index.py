@@ -285,6 +285,20 @@ def test_deleted_text_leaves_however_many_steps_merging_takes(
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'word7x7'") == [(1,)]
 
 
+def test_a_new_index_is_merged_by_tidying_alone_and_then_as_it_goes(tmp_path: Path, put: Put) -> None:
+    settings = "SELECT k, v FROM chunks_fts_config WHERE k LIKE '%merge' ORDER BY k"
+    index = Index(tmp_path / "new.db", "f" * 32)
+    for number in range(20):
+        index.apply([put(f".memories/{number}.md", f"# Note {number}\n")])
+    assert ask(index, settings) == [("automerge", 0), ("crisismerge", 64)]
+    index.close()
+    index = Index(tmp_path / "new.db", "f" * 32)
+    tidy(index)
+    assert ask(index, settings) == [("automerge", 4), ("crisismerge", 16)]
+    assert ask(index, "SELECT count(DISTINCT segid) FROM chunks_fts_idx") == [(1,)]
+    index.close()
+
+
 def test_tidying_ends_and_empties_the_wal(tmp_path: Path, index: Index, put: Put) -> None:
     for turn in range(20):
         index.apply([put(f".memories/{number}.md", f"turn {turn} of note {number}") for number in range(10)])
