@@ -25,18 +25,17 @@ SECRET = "xylophonesecret"
 
 
 class Kept:
-    """One workspace, its daemon, and the files that the daemon keeps for it."""
+    """One workspace, and the files that the daemon keeps for it."""
 
-    def __init__(self, home: Home) -> None:
-        self.home, self.root = home, home.make_folder()
+    def __init__(self, home: Home, daemon: Daemon) -> None:
+        self.home, self.daemon, self.root = home, daemon, home.make_folder()
         self.n_notes = 20
         (self.root / ".memories").mkdir()
         for number in range(self.n_notes):
             (self.root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch number{number}\n")
-        self.daemon: Daemon = home.start()
-        self.client: Client = self.daemon.client()
+        self.client: Client = daemon.client()
         self.id = self.client.call("workspace.add", path=str(self.root))["workspaces"][0]["id"]
-        self.client.call("search", query="x", wait="disk")
+        self.find("x", wait="disk")
         self.index = home.folder / "cache" / "memsyncd" / self.id / "index.db"
         self.records = home.folder / "state" / "memsyncd" / self.id / "records.db"
 
@@ -48,16 +47,20 @@ class Kept:
         self.client = self.daemon.client()
 
     def status(self) -> dict[str, Any]:
-        return dict(self.client.call("status")["workspaces"][0])
+        return dict(self.client.call("status", workspace=self.id)["workspaces"][0])
 
     def find(self, query: str, **options: object) -> set[str]:
-        return {hit["path"] for hit in self.client.call("search", query=query, limit=50, **options)["hits"]}
+        hits = self.client.call("search", query=query, workspace=self.id, limit=50, **options)["hits"]
+        return {hit["path"] for hit in hits}
 
     def wait(self, is_so: Callable[[], bool], complaint: str) -> None:
         end_s = time.monotonic() + WAIT_S
         while not is_so():
             assert time.monotonic() < end_s, f"{complaint}\n{self.status()}"
             time.sleep(0.02)
+
+    def wait_rebuilt(self, after: str) -> None:
+        self.wait(lambda: "index_rebuilt" in self.log(), f"it was not rebuilt: {after}")
 
     def wait_healed(self) -> None:
         def is_healed() -> bool:
@@ -82,17 +85,23 @@ class Kept:
             return False
 
     def log(self) -> str:
-        return self.home.log.read_text()
+        """What was said about this workspace."""
+        return "\n".join(line for line in self.home.log.read_text().splitlines() if self.id in line)
 
 
 @pytest.fixture
-def kept(make_home: Callable[[], Home]) -> Iterator[Kept]:
+def own(make_home: Callable[[], Home]) -> Home:
     home = make_home()
     home.config.write_text("[sync]\nreconcile_s = 1\n")
-    kept = Kept(home)
+    return home
+
+
+@pytest.fixture
+def kept(own: Home) -> Iterator[Kept]:
+    kept = Kept(own, own.start())
     yield kept
     kept.client.close()
-    assert kept.daemon.stop() == 0, home.read_log()
+    assert kept.daemon.stop() == 0, own.read_log()
 
 
 def delete(index: Path) -> None:
@@ -151,12 +160,17 @@ AWAY = [delete, delete_alone, delete_wal, delete_folder, replace_by_an_empty_one
 DAMAGE = [truncate, overwrite_middle, overwrite_head]
 
 
-@pytest.mark.parametrize("harm", AWAY, ids=lambda harm: harm.__name__)
-def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(kept: Kept, harm: Callable[[Path], None]) -> None:
-    harm(kept.index)
-    kept.wait(lambda: "index_rebuilt" in kept.log(), "it was not rebuilt")
-    kept.wait_healed()
-    assert "index_corrupt" in kept.log()
+def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(own: Home) -> None:
+    daemon = own.start()
+    harmed = {harm: Kept(own, daemon) for harm in AWAY}
+    for harm, kept in harmed.items():
+        harm(kept.index)
+    for harm, kept in harmed.items():
+        kept.wait_rebuilt(harm.__name__)
+        kept.wait_healed()
+        assert "index_corrupt" in kept.log()
+        kept.client.close()
+    assert daemon.stop() == 0
 
 
 @pytest.mark.parametrize("harm", DAMAGE, ids=lambda harm: harm.__name__)
@@ -176,10 +190,19 @@ def test_an_index_that_is_damaged_while_it_is_open_heals_once_that_is_met(kept: 
     assert kept.status()["generation"] > generation
 
 
-@pytest.mark.parametrize("harm", [*AWAY, *DAMAGE], ids=lambda harm: harm.__name__)
-def test_an_index_that_is_harmed_between_two_lives_is_made_anew(kept: Kept, harm: Callable[[Path], None]) -> None:
-    kept.restart(between=lambda: harm(kept.index))
-    kept.wait_healed()
+def test_an_index_that_is_harmed_between_two_lives_is_made_anew(own: Home) -> None:
+    first = own.start()
+    harmed = {harm: Kept(own, first) for harm in (*AWAY, *DAMAGE)}
+    assert first.stop() == 0
+    for harm, kept in harmed.items():
+        kept.client.close()
+        harm(kept.index)
+    second = own.start()
+    for kept in harmed.values():
+        kept.client = second.client()
+        kept.wait_healed()
+        kept.client.close()
+    assert second.stop() == 0
 
 
 def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks(kept: Kept) -> None:
