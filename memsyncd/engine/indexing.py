@@ -7,7 +7,7 @@ once in ten minutes; a full disk is waited for and never a reason to rebuild.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from memsyncd.engine.lane import Steps
@@ -54,9 +54,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
         return Opened(rebuild_reason=failure.message, set_aside=set_aside)
     index = workspace.index
     workspace.set_fault(INDEX_FAULT, "")
-    workspace.condition = replace(
-        workspace.condition, generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
-    )
+    workspace.change(generation=index.generation, counts=index.counts, index_bytes=index.size_bytes())
     return Opened(is_new=index.is_new, set_aside=set_aside)
 
 
@@ -67,7 +65,7 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
     remove_index(aside)
     generation = max(workspace.condition.generation, workspace.index.generation if workspace.index else 0)
     fresh = Index(aside, fingerprint_of(policy), generation=generation + 1)
-    workspace.condition = replace(workspace.condition, is_indexing=True)
+    workspace.change(is_indexing=True)
     try:
         done = yield from sync_workspace(workspace, policy, clock, SyncRequest(is_full=True, index=fresh))
         if done.root_state != "present":
@@ -92,8 +90,7 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
     workspace.changes.clear()
     done.generation = index.generation
     workspace.set_fault(INDEX_FAULT, "")
-    workspace.condition = replace(
-        workspace.condition,
+    workspace.change(
         generation=index.generation,
         counts=index.counts,
         index_bytes=index.size_bytes(),
@@ -121,7 +118,7 @@ def tidy_workspace(workspace: Workspace) -> Steps[bool]:
         yield
     if workspace.index is None:
         return True
-    workspace.condition = replace(workspace.condition, index_bytes=workspace.index.size_bytes())
+    workspace.change(index_bytes=workspace.index.size_bytes())
     return workspace.index.is_tidy
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -132,7 +131,7 @@ class Rounds:
     def rebuild(self, workspace: Workspace) -> Future[SyncDone]:
         """Make the index anew beside the old one."""
         steps = partial(rebuild_index, workspace, self.policy, self._clock)
-        return self._submit(workspace, steps, partial(self._rebuilt, SyncRequest()))
+        return self._submit(workspace, steps, self._rebuilt)
 
     def report_damage(self, failure: StoreFailed) -> None:
         """A query failed in the store: heal damage as if a sync had met it, else look whether the file is still there."""
@@ -161,6 +160,8 @@ class Rounds:
         grace_s: float | None = None,
         on_done: Callable[[Workspace, SyncDone], None] | None = None,
     ) -> Future[SyncDone]:
+        if workspace.condition.faults.keys() & {SYNC_FAULT, FULL_FAULT}:
+            only = None  # what failed has left more undone than these paths
         grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
         steps = partial(update_index, workspace, self.policy, self._clock, request)
@@ -208,7 +209,7 @@ class Rounds:
         if self.policy.is_enabled:
             self._sync(workspace, only=None)
         else:
-            workspace.condition = replace(workspace.condition, is_indexing=False)
+            workspace.change(is_indexing=False)
 
     def _synced(
         self,
@@ -217,8 +218,9 @@ class Rounds:
         workspace: Workspace,
         done: SyncDone,
     ) -> None:
-        condition = workspace.condition.with_fault(SYNC_FAULT, "").with_fault(FULL_FAULT, "")
-        workspace.condition = replace(condition, is_indexing=False)
+        for fault in (SYNC_FAULT, FULL_FAULT):
+            workspace.set_fault(fault, "")
+        workspace.change(is_indexing=False)
         self._say_root(workspace)
         if done.index_trouble:
             log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=done.index_trouble)
@@ -235,9 +237,9 @@ class Rounds:
             self._doorbells.forget_rung(workspace.id)
         self._on_synced(workspace, done)
 
-    def _rebuilt(self, request: SyncRequest, workspace: Workspace, done: SyncDone) -> None:
+    def _rebuilt(self, workspace: Workspace, done: SyncDone) -> None:
         log.info(Event.INDEX_REBUILT, workspace=workspace.id, generation=done.generation, duration_ms=round(done.duration_ms))
-        self._synced(request, None, workspace, done)
+        self._synced(SyncRequest(), None, workspace, done)
         # What was saved while the new file was filled may be in neither.
         self._sync(workspace, only=None)
 
@@ -245,7 +247,7 @@ class Rounds:
         unannounced = self._doorbells.find_unannounced(workspace.id, done.discovered)
         if unannounced and self.policy.is_on_change:
             n_missed = workspace.condition.n_missed_events + len(unannounced)
-            workspace.condition = replace(workspace.condition, n_missed_events=n_missed)
+            workspace.change(n_missed_events=n_missed)
             log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
         self._on_reconciled(workspace, bool(unannounced))
 
@@ -279,8 +281,7 @@ class Rounds:
 
     def _failed(self, workspace: Workspace, failure: BaseException) -> None:
         """A job failed: say so, and do what heals. The next reconcile tries again by itself."""
-        condition = workspace.condition
-        workspace.condition = replace(condition, is_indexing=False, n_failed_syncs=condition.n_failed_syncs + 1)
+        workspace.change(is_indexing=False, n_failed_syncs=workspace.condition.n_failed_syncs + 1)
         if isinstance(failure, StoreFull):
             workspace.set_fault(FULL_FAULT, f"{failure.message}: {failure.hint}")
             log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
@@ -289,12 +290,7 @@ class Rounds:
             workspace.set_fault(INDEX_FAULT, f"{failure.message}; it is being rebuilt")
             self.rebuild(workspace)
         else:
-            reason = failure.message if isinstance(failure, MemsyncdError) else type(failure).__name__
-            workspace.set_fault(SYNC_FAULT, f"the last sync failed: {reason}")
             # A failure that has a name needs no traceback to be understood.
-            log.error(
-                Event.SYNC_FAILED,
-                workspace=workspace.id,
-                reason=reason,
-                exc_info=None if isinstance(failure, MemsyncdError) else failure,
-            )
+            name, trace = (failure.message, None) if isinstance(failure, MemsyncdError) else (type(failure).__name__, failure)
+            workspace.set_fault(SYNC_FAULT, f"the last sync failed: {name}")
+            log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=name, exc_info=trace)

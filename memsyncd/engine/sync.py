@@ -215,7 +215,7 @@ def _without(missing: Missing, paths: set[str]) -> Missing:
 
 
 def _tell_pending(workspace: Workspace, n_notes: int) -> None:
-    workspace.condition = replace(workspace.condition, pending=max(0, n_notes))
+    workspace.change(pending=max(0, n_notes))
 
 
 def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
@@ -224,8 +224,8 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     kept = [problem for problem in workspace.condition.scan_problems if not snapshot.is_asked(problem.path)]
     # A scan names what it can see of a file, a read what it met: the same oddity is said once.
     fresh = {(problem.path, problem.code): problem for problem in problems}
-    workspace.condition = replace(
-        workspace.condition.with_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, "")),
+    workspace.set_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, ""))
+    workspace.change(
         pending=len(done.waiting) + len(done.growing),
         index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,
         synced_at_s=done.started_at_s if snapshot.only is None else workspace.condition.synced_at_s,

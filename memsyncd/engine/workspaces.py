@@ -6,6 +6,7 @@ lane changes a workspace; everybody else reads `condition`, a value replaced as 
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -99,6 +100,7 @@ class Workspace:
         self.index_path = index_path
         self.records_path = records_path
         self.condition = Condition()
+        self._lock = threading.Lock()
         self.opening: Future[Any] | None = None
         """Done once the databases are open, or could not be opened."""
         self.is_over = False
@@ -116,8 +118,14 @@ class Workspace:
     def id(self) -> str:
         return self.entry.id
 
+    def change(self, **fields: Any) -> None:
+        """Replace fields of the condition; from any thread, for the lane and the loop both have something to say."""
+        with self._lock:
+            self.condition = replace(self.condition, **fields)
+
     def set_fault(self, word: str, text: str) -> None:
-        self.condition = self.condition.with_fault(word, text)
+        with self._lock:
+            self.condition = self.condition.with_fault(word, text)
 
     def remember(self, written: Written) -> None:
         """Take over what a transaction did."""
@@ -125,7 +133,7 @@ class Workspace:
         if written.paths:
             self.changes.append(written)
         if index is not None:
-            self.condition = replace(self.condition, generation=index.generation, counts=index.counts)
+            self.change(generation=index.generation, counts=index.counts)
 
     @property
     def readers(self) -> Readers | None:
