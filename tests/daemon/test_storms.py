@@ -16,7 +16,7 @@ from memsyncd.core.digest import digest_bytes
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place, Presence
 
-STORM_S = 3.0
+STORM_S = 2.0
 CAP_S = 1.0
 """The longest that a change may wait for quiet."""
 SLACK_S = 1.5
