@@ -162,16 +162,19 @@ def _hit(
 
 def _explain_nothing(reader: Reader, workspace: Workspace, match: str, asked: Asked, *, is_hidden: bool) -> str:
     condition = workspace.condition
+    trouble = "; ".join(condition.faults.values())
     if condition.counts.files == 0:
         if condition.state == "indexing":
             return "the first index is still being made"
         if condition.state == "missing":
             return "the workspace's folder is missing"
+        if trouble:
+            return f"no note is indexed: {trouble}"
         return "no note is indexed yet: save one as MEMORY.md or under .memories/"
     if is_hidden:
         return "the only notes that match were deleted just now"
     if not asked.filters.is_empty and is_matching(reader, match):
         return f"notes match, and the filters ({', '.join(asked.filters.words)}) leave none of them"
     if condition.pending or condition.state == "indexing":
-        return f"no indexed note matches; {condition.pending} are still to be read"
+        return f"no indexed note matches; {condition.pending} are still to be read{': ' if trouble else ''}{trouble}"
     return "no note holds any of these words" if " OR " in match or " " not in match else "no note matches"

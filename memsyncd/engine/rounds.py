@@ -218,8 +218,9 @@ class Rounds:
         workspace: Workspace,
         done: SyncDone,
     ) -> None:
-        for fault in (SYNC_FAULT, FULL_FAULT):
-            workspace.set_fault(fault, "")
+        if request.only is None:
+            for fault in (SYNC_FAULT, FULL_FAULT):
+                workspace.set_fault(fault, "")
         workspace.change(is_indexing=False)
         self._say_root(workspace)
         if done.index_trouble:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sqlite3
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -54,10 +55,7 @@ class Kept:
         return {hit["path"] for hit in hits}
 
     def wait(self, is_so: Callable[[], bool], complaint: str) -> None:
-        end_s = time.monotonic() + WAIT_S
-        while not is_so():
-            assert time.monotonic() < end_s, f"{complaint}\n{self.status()}"
-            time.sleep(0.02)
+        wait_for(is_so, complaint)
 
     def wait_rebuilt(self, after: str) -> None:
         self.wait(lambda: "index_rebuilt" in self.log(), f"it was not rebuilt: {after}")
@@ -87,6 +85,13 @@ class Kept:
     def log(self) -> str:
         """What was said about this workspace."""
         return "\n".join(line for line in self.home.log.read_text().splitlines() if self.id in line)
+
+
+def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
+    end_s = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end_s, complaint
+        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -280,6 +285,49 @@ def test_an_index_that_cannot_be_written_is_said_and_what_it_holds_is_found(make
         status = client.call("status")["workspaces"][0]
         assert status["state"] != "ready"
         assert status["reasons"]
+    assert daemon.stop() == 0
+
+
+@pytest.fixture
+def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
+    """Puts the index on a disk of its own; call with another size to make it larger."""
+    folder = own.folder / "cache"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root may mount a small disk, and not everywhere")
+
+    def resize(size: str) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={size}", str(folder)], check=True)
+
+    yield resize
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(own: Home, small_disk: Callable[[str], None]) -> None:
+    own.config.write_text("[sync]\nreconcile_s = 600\n")
+    root = own.make_folder()
+    (root / ".memories").mkdir()
+    for number in range(300):
+        (root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\n" + f"word{number}x and more " * 20)
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+
+        def status() -> dict[str, Any]:
+            return dict(client.call("status")["workspaces"][0])
+
+        wait_for(lambda: any("disk is full" in reason for reason in status()["reasons"]), "it was not said")
+        assert status()["state"] == "degraded"
+        assert "disk is full" in client.call("search", query="nowhere")["why_empty"]
+        (root / "MEMORY.md").write_text("larch\n")
+        time.sleep(0.5)
+        assert status()["state"] == "degraded"
+        small_disk("20m")
+        (root / "MEMORY.md").write_text("maple\n")
+        wait_for(lambda: status()["state"] == "ready", "it did not go on")
+        assert status()["files"] == 301
+        assert client.call("search", query="word299x")["hits"]
     assert daemon.stop() == 0
 
 
