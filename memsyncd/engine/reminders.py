@@ -13,7 +13,7 @@ class Reminders:
         self._loop = asyncio.get_running_loop()
         self._timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
 
-    def set(self, workspace_id: str, purpose: str, delay_s: float, call: Callable[[], None]) -> None:
+    def set(self, workspace_id: str, purpose: str, delay_s: float, call: Callable[[], object]) -> None:
         key = (workspace_id, purpose)
         if key in self._timers:
             self._timers[key].cancel()
@@ -24,6 +24,6 @@ class Reminders:
         for key in [key for key in self._timers if key[0] == workspace_id]:
             self._timers.pop(key).cancel()
 
-    def _fire(self, key: tuple[str, str], call: Callable[[], None]) -> None:
+    def _fire(self, key: tuple[str, str], call: Callable[[], object]) -> None:
         self._timers.pop(key, None)
         call()

@@ -8,7 +8,7 @@ lane. Nothing wakes up but the reconcile and what an event or a request has set 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -264,14 +264,12 @@ class Rounds:
         """Notes within their grace, or still growing, are looked at once more by themselves."""
         if done.waiting:
             # Until its end, not its length: looks at other notes must not put off this one.
-            look = partial(self._look_at_paths, workspace, done.waiting)
+            look = partial(self._sync, workspace, only=frozenset(done.waiting))
             self._reminders.set(workspace.id, "grace", done.waiting_s + GRACE_SLACK_S, look)
         if done.growing:
-            look = partial(self._look_at_paths, workspace, done.growing)
+            # At everything, for the reminder replaces one about other notes.
+            look = partial(self._sync, workspace, only=None)
             self._reminders.set(workspace.id, "growing", max(self.policy.max_wait_s, GRACE_SLACK_S), look)
-
-    def _look_at_paths(self, workspace: Workspace, paths: Iterable[str]) -> None:
-        self._sync(workspace, only=frozenset(paths))
 
     def _remind_to_tidy(self, workspace: Workspace) -> None:
         self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))

@@ -8,7 +8,7 @@ root keeps everything, a vanished note stays for the grace.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, find_suspects, plan_changes, track_missing
@@ -65,7 +65,7 @@ class SyncDone:
     waiting_s: float = 0.0
     """How long until the grace of the first that is waiting is over."""
     absent: frozenset[str] = frozenset()
-    """Notes still indexed that the scan did not find: within their grace."""
+    """Notes still indexed as they were that are gone now, or empty: within their grace."""
     growing: tuple[str, ...] = ()
     has_new_folders: bool = False
     """Links lead elsewhere than before, or the root is another: what is watched must follow."""
@@ -123,7 +123,7 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     pending = len(suspects.to_read) + len(suspects.vanished)
     _tell_pending(workspace, pending)
     updates: list[Update] = []
-    for batch in _read_batches(workspace, suspects.to_read, clock, done):
+    for batch in _read_batches(workspace, suspects.to_read, recorded, clock, request.grace_s, done):
         # The batch before is written only now: what a settle changes last goes into the transaction with what it drops.
         _write(workspace, index, updates, done)
         changes = plan_changes(
@@ -149,10 +149,12 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     return done
 
 
-def _read_batches(workspace: Workspace, paths: Iterable[str], clock: Clock, done: SyncDone) -> Iterator[list[ReadFile]]:
+def _read_batches(
+    workspace: Workspace, paths: Iterable[str], recorded: Mapping[str, Recorded], clock: Clock, grace_s: float, done: SyncDone
+) -> Iterator[list[ReadFile]]:
     """Read notes, at most BATCH_FILES or about BATCH_BYTES at a time."""
     batch: list[ReadFile] = []
-    n_bytes, growing = 0, []
+    n_bytes = 0
     for path in paths:
         outcome = read_note_file(workspace.scope, NotePath(path), now_ns=clock.wall_ns())
         if not isinstance(outcome, ReadFile):
@@ -160,15 +162,25 @@ def _read_batches(workspace: Workspace, paths: Iterable[str], clock: Clock, done
                 done.failed.append(outcome.problem)
             continue
         if outcome.is_growing:
-            growing.append(path)
+            done.growing += (path,)
+        if path in recorded and _is_emptied_just_now(outcome, recorded[path], grace_s):
+            done.growing += (path,)
+            done.absent |= {path}
+            continue
         batch.append(outcome)
         n_bytes += len(outcome.data)
         if len(batch) >= BATCH_FILES or n_bytes >= BATCH_BYTES:
             yield batch
             batch, n_bytes = [], 0
-    done.growing = tuple(growing)
     if batch:
         yield batch
+
+
+def _is_emptied_just_now(read: ReadFile, was: Recorded, grace_s: float) -> bool:
+    """True if a note that had text is empty for less than the grace: many a program empties a file before it writes it anew."""
+    if read.data or was.stat.size_bytes == 0:
+        return False
+    return 0 <= read.record.read_at_ns - read.record.stat.mtime_ns < grace_s * 1e9
 
 
 def _find_updates(batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy, done: SyncDone) -> Iterator[Update]:

@@ -132,6 +132,26 @@ def test_a_note_that_comes_back_within_the_grace_was_never_gone(bench: Any) -> N
     assert (done.removed, done.added, done.generation) == ([], [], 1)
 
 
+def test_a_note_that_was_emptied_just_now_keeps_its_text_for_the_grace(bench: Any) -> None:
+    place = bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.write("MEMORY.md", "")
+    done = bench.sync(grace_s=1.5)
+    assert (done.growing, done.absent, done.modified) == (("MEMORY.md",), {"MEMORY.md"}, [])
+    assert bench.texts() != {}
+    emptied_at_s = place.stat().st_mtime - 2
+    os.utime(place, (emptied_at_s, emptied_at_s))
+    assert bench.sync(grace_s=1.5).modified == ["MEMORY.md"]
+    assert bench.texts() == {}
+
+
+def test_whoever_asks_for_a_sync_sees_an_emptied_note_empty(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.write("MEMORY.md", "")
+    assert bench.sync().modified == ["MEMORY.md"]
+
+
 def test_a_moved_note_is_a_move_at_once_and_is_kept_in_the_records(bench: Any) -> None:
     bench.write(".memories/old.md", "# a\nsame bytes")
     bench.sync()
