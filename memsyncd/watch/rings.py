@@ -1,7 +1,8 @@
 """Which paths does one of watchdog's events make dirty, and is what stands there finished?
 
 A file closed after writing or moved into place is finished. One created, modified, deleted or moved away is not: more is likely
-to follow, since editors, git and sync tools take a file away before they put its next version there. Types say no more than
+to follow, since editors, git and sync tools take a file away before they put its next version there. Only a note that became
+another note is finished at both its places, or they would be looked at apart and the move not be seen. Types say no more than
 that. Whether the path matters is `core.changes.watchplan`'s.
 """
 
@@ -41,11 +42,13 @@ class Route:
 
 def find_rings(event: FileSystemEvent) -> Iterator[Ring]:
     """One ring for each path that the event names."""
+    old, new = os.fsdecode(event.src_path), os.fsdecode(event.dest_path)
     is_move = event.event_type == EVENT_TYPE_MOVED
-    for path, is_place in ((event.src_path, not is_move), (event.dest_path, is_move)):
+    is_renamed_note = is_move and all(is_note_name(os.path.basename(path)) for path in (old, new))
+    for path, is_place in ((old, not is_move or is_renamed_note), (new, is_move)):
         if path:
             is_settled = is_place and event.event_type in (EVENT_TYPE_CLOSED, EVENT_TYPE_MOVED, EVENT_TYPE_ATTRIB)
-            yield _ring(os.fsdecode(path), is_finished=is_settled, is_folder=event.is_directory)
+            yield _ring(path, is_finished=is_settled, is_folder=event.is_directory)
 
 
 def place_ring(ring: Ring, route: Route) -> Ring | None:

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     MakePlace = Callable[..., Place]
 
 MEMORY = "MEMORY.md"
+QUIET_S = 0.3
+"""Longer than the debounce: what happens then is looked at once it is heard, not gathered with what was before."""
 
 
 def write(path: Path, word: str) -> Path:
@@ -62,6 +65,7 @@ def test_a_renamed_note_is_found_under_its_new_name_alone_and_at_once(
 ) -> None:
     old = write(place.root / ".memories" / "old.md", "larch")
     place.wait_found("larch", ".memories/old.md")
+    time.sleep(QUIET_S)
     with watch_word("larch") as presence:
         old.rename(old.with_name("new.md"))
         took_s = place.wait_found("larch", ".memories/new.md")
@@ -73,6 +77,7 @@ def test_a_renamed_note_is_found_under_its_new_name_alone_and_at_once(
 def test_a_renamed_note_is_one_that_moved(place: Place) -> None:
     old = write(place.root / ".memories" / "old.md", "larch")
     place.wait_equal()
+    time.sleep(QUIET_S)
     old.rename(old.with_name("new.md"))
     place.wait_found("larch", ".memories/new.md")
     place.wait(lambda: '"moved": 1' in last_sync(place), "no move was told")
