@@ -88,7 +88,8 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
         if one is not None:
             one.close()
     workspace.changes.clear()
-    done.generation = index.generation
+    # The sync looked at the old file too, and what was wrong with that is over.
+    done.generation, done.index_trouble = index.generation, ""
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(
         generation=index.generation,

@@ -77,6 +77,16 @@ def test_the_generation_grows_over_a_rebuild(bench: Any) -> None:
     assert bench.workspace.condition.n_rebuilds == 1
 
 
+def test_one_rebuild_makes_up_for_a_deleted_index(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    for name in files_of(bench):
+        (bench.workspace.index_path.parent / name).unlink()
+    assert bench.sync().index_trouble != ""
+    assert bench.rebuild().index_trouble == ""
+    assert bench.sync().index_trouble == ""
+
+
 def test_a_rebuild_without_the_folder_keeps_the_old_index(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
