@@ -1,0 +1,113 @@
+"""The system gives no more watches: the daemon says so and how to get more, looks at set times instead, and heals."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.errors import NoDaemon
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home
+
+LIMIT = "/proc/sys/user/max_inotify_watches"
+OWN_USERS = ["unshare", "--user", "--map-root-user"]
+WAIT_S = 15.0
+
+
+def is_limit_ours() -> bool:
+    """True if a process can be given few watches without taking any from others: a user namespace has a limit of its own."""
+    if not (shutil.which("unshare") and shutil.which("nsenter")):
+        return False
+    tried = subprocess.run([*OWN_USERS, "sh", "-c", f"echo 8 > {LIMIT}"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
+pytestmark = pytest.mark.skipif(not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches")
+
+
+def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
+    end_s = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end_s, complaint
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def limited(make_home: Callable[[], Home]) -> Iterator[tuple[Home, subprocess.Popen[bytes]]]:
+    home = make_home()
+    home.config.write_text("[sync]\nreconcile_s = 1\n")
+    script = f'echo 8 > {LIMIT}; exec "{sys.executable}" -m memsyncd run'
+    with home.log.open("ab") as log:
+        process = subprocess.Popen(
+            [*OWN_USERS, "sh", "-c", script], env=home.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    yield home, process
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(10) == 0, home.read_log()
+
+
+def connect(home: Home) -> Client:
+    found: list[Client] = []
+
+    def is_up() -> bool:
+        try:
+            found.append(Client(home.socket_path, WAIT_S))
+        except NoDaemon:
+            return False
+        return True
+
+    wait_for(is_up, "no daemon came up")
+    return found[0]
+
+
+def test_out_of_watches_it_says_how_to_get_more_finds_saves_at_set_times_and_heals(
+    limited: tuple[Home, subprocess.Popen[bytes]],
+) -> None:
+    home, process = limited
+    root = home.make_folder()
+    for number in range(20):
+        (root / ".memories" / f"d{number}").mkdir(parents=True)
+        (root / ".memories" / f"d{number}" / "note.md").write_text(f"larch number{number}\n")
+    with connect(home) as client:
+        client.call("workspace.add", path=str(root))
+
+        def status() -> dict[str, Any]:
+            return dict(client.call("status")["workspaces"][0])
+
+        def find(word: str) -> list[str]:
+            return [hit["path"] for hit in client.call("search", query=word)["hits"]]
+
+        wait_for(lambda: status()["state"] == "degraded", "nothing was said")
+        assert "max_user_watches" in status()["reasons"][0]
+        assert status()["watcher"] == "timed"
+        assert any("watch limit" in problem["problem"] for problem in client.call("problems")["problems"])
+        for number in range(20):
+            (root / ".memories" / f"d{number}" / "note.md").write_text(f"maple number{number}\n")
+        wait_for(lambda: not find("larch"), "timed looks did not find what was saved")
+
+        more = ["nsenter", "--user", "--preserve-credentials", "--target", str(process.pid), "sh", "-c", f"echo 1000 > {LIMIT}"]
+        subprocess.run(more, check=True, capture_output=True)
+
+        def is_healed() -> bool:
+            for number in range(20):
+                (root / ".memories" / f"d{number}" / "note.md").write_text(f"rowan {time.monotonic_ns()}\n")
+            return bool(status()["state"] == "ready")
+
+        # Looks that find what no event announced, three times in a row, are a reason to try anew at once.
+        wait_for(is_healed, "it did not heal")
+        assert status()["watcher"] != "timed"
+        client.call("sync")
+        missed = status()["missed_events"]
+        for number in range(20):
+            (root / ".memories" / f"d{number}" / "note.md").write_text(f"hazel number{number}\n")
+        wait_for(lambda: not find("rowan"), "saves were not found")
+        assert status()["missed_events"] == missed
