@@ -21,6 +21,7 @@ from memsyncd.workspace.roots import find_identity, find_owner, find_root_refusa
 from memsyncd.workspace.scope import parse_scope
 
 VERSION = 1
+NAME_LIMIT_CHARACTERS = 80
 
 
 class Registry:
@@ -41,7 +42,8 @@ class Registry:
     def make_entry(
         self, path: str, *, name: str = "", include: Iterable[str] = (), exclude: Iterable[str] = (), links: Iterable[str] = ()
     ) -> Entry:
-        """An entry for the folder at `path`, whether it stands there or not. Raises BadRequest for globs that cannot be."""
+        """An entry for the folder at `path`, whether it stands there or not. Raises BadRequest for what cannot be."""
+        _check_name(name)
         root = name_root(os.path.expanduser(path), name=name)
         entry = Entry(
             id=root.id,
@@ -73,7 +75,7 @@ class Registry:
         elif entry.name == os.path.basename(entry.root):
             # Nobody chose this name: two folders called `notes` need not be told apart by hand.
             entry = replace(entry, name=self._free_name(entry.name))
-        if any(other.name == entry.name and other.id != entry.id for other in self.entries.values()):
+        if any(entry.name in (other.name, other.id) and other.id != entry.id for other in self.entries.values()):
             raise Conflict(f"another workspace is called {entry.name}", hint="give another name with --name")
         self._keep({**self.entries, entry.id: entry})
         return entry
@@ -187,3 +189,12 @@ def _read_row(row: dict[str, Any]) -> Entry:
     Includes.parse(entry.include)
     parse_scope(entry.root, include=entry.include, exclude=entry.exclude)
     return entry
+
+
+def _check_name(name: str) -> None:
+    """Raise BadRequest for a name that could not be said back, or would be taken for a path or for all workspaces."""
+    if len(name) > NAME_LIMIT_CHARACTERS or not name.isprintable() or name.startswith(("/", "~")) or name == "*":
+        raise BadRequest(
+            "this cannot be a workspace's name",
+            hint=f"up to {NAME_LIMIT_CHARACTERS} characters, none of control, not a path, not *",
+        )

@@ -32,8 +32,15 @@ class Root:
 
 
 def name_root(path: str, *, name: str = "") -> Root:
-    """The root at `path`, whether anything stands there or not; the folder's name is its name unless another is given."""
+    """The root at `path`, whether anything stands there or not; the folder's name is its name unless another is given.
+
+    Raises BadRequest for a path that no answer could name.
+    """
     real = os.path.realpath(path)
+    try:
+        real.encode()
+    except UnicodeEncodeError:
+        raise BadRequest("the folder's path is not valid UTF-8", hint="rename the folder") from None
     folder = os.path.basename(real)
     return Root(id=f"{_slug(folder)}-{digest_text(real)[:8]}", name=name or folder, path=real)
 

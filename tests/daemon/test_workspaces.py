@@ -205,6 +205,8 @@ def test_adding_twice_changes_what_is_said_and_keeps_the_rest(make_place: MakePl
     other = make_place(home.make_folder())
     with pytest.raises(Conflict, match="garden"):
         place.client.call("workspace.add", path=str(other.root), name="garden")
+    with pytest.raises(Conflict):
+        place.client.call("workspace.add", path=str(other.root), name=place.id)
 
 
 def test_two_folders_of_one_name_are_told_apart(make_place: MakePlace, home: Home) -> None:
@@ -228,6 +230,12 @@ def test_two_folders_of_one_name_are_told_apart(make_place: MakePlace, home: Hom
         ("{root}", {"exclude": ["/etc/*"]}),
         ("{root}\x00", {}),
         ("~nobody-of-this-name/x", {}),
+        ("{root}", {"name": "/var/tmp"}),
+        ("{root}", {"name": "~"}),
+        ("{root}", {"name": "*"}),
+        ("{root}", {"name": "two\nlines"}),
+        ("{root}", {"name": "red\x1b[31m"}),
+        ("{root}", {"name": "x" * 1000}),
         ("{root}" + "/x" * 3000, {}),
     ],
 )

@@ -111,3 +111,13 @@ def test_the_identity_changes_with_the_folder_and_is_none_without_one(root: Path
     assert find_identity(str(root)) is None
     root.mkdir()
     assert find_identity(str(root)) not in (before, None)
+
+
+def test_a_root_that_no_answer_could_name_is_refused(root: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(root) + b"/odd\xff"))
+    odd.mkdir()
+    (root / "link").symlink_to(odd)
+    for path in (odd, root / "link"):
+        with pytest.raises(BadRequest) as failure:
+            name_root(str(path))
+        assert failure.value.hint
