@@ -14,7 +14,7 @@ from memsyncd.core.note import Problem
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.core.span import Span
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import BadRequest, Busy, NoteNotFound
+from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.store.browse import (
     StoredNote,
     StoredSection,
@@ -25,7 +25,6 @@ from memsyncd.store.browse import (
     read_section,
     read_sections_of,
 )
-from memsyncd.store.readers import Readers
 from memsyncd.workspace.files import ReadFile, read_note_file
 
 READ_LIMIT_S = 2.0
@@ -55,13 +54,12 @@ class PlaceRead:
 
 
 def read_place(workspace: Workspace, place: Place, *, now_ns: int) -> PlaceRead:
-    """Read a section or lines. Raises BadRequest, PathRefused or NoteNotFound."""
-    readers = _readers(workspace)
+    """Read a section or lines. Raises BadRequest, PathRefused, NoteNotFound, and as `Workspace.lend`."""
     if (place.anchor is None) == (place.path is None):
         raise BadRequest("name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}')
     if place.start_line is not None and place.end_line is not None and place.end_line < place.start_line:
         raise BadRequest(f"lines {place.start_line} to {place.end_line} end before they begin", hint="swap the two")
-    with readers.lend(READ_LIMIT_S) as reader:
+    with workspace.lend(READ_LIMIT_S) as reader:
         section = None
         if place.anchor is not None:
             found = read_section(reader, place.anchor)
@@ -80,7 +78,7 @@ def read_place(workspace: Workspace, place: Place, *, now_ns: int) -> PlaceRead:
 
 
 def list_notes(workspace: Workspace, *, path: str | None, kind: str | None, tag: str | None) -> list[StoredNote]:
-    with _readers(workspace).lend(READ_LIMIT_S) as reader:
+    with workspace.lend(READ_LIMIT_S) as reader:
         return read_notes(reader, path=path, kind=kind, tag=tag)
 
 
@@ -92,7 +90,7 @@ def find_problems(workspace: Workspace) -> list[Problem]:
     ]
     noted: list[Problem] = []
     if workspace.readers is not None:
-        with workspace.readers.lend(READ_LIMIT_S) as reader:
+        with workspace.lend(READ_LIMIT_S) as reader:
             noted = read_problems(reader)
     rest = sorted((*workspace.condition.scan_problems, *noted), key=lambda problem: (problem.path, problem.line, problem.code))
     return [*faults, *rest]
@@ -133,9 +131,3 @@ def _find_section(sections: list[StoredSection], line: int) -> StoredSection | N
 def _find_near(anchor: str, anchors: list[str]) -> str:
     near = difflib.get_close_matches(anchor, anchors, n=1, cutoff=0.4)
     return f"did you mean {near[0]} ?" if near else "list sections with: memsyncd list --notes"
-
-
-def _readers(workspace: Workspace) -> Readers:
-    if workspace.readers is None:
-        raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
-    return workspace.readers

@@ -16,7 +16,6 @@ from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.span import Span
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import Busy, StoreFailed
 from memsyncd.store.readers import Reader
 from memsyncd.store.search import (
     NO_FILTERS,
@@ -67,10 +66,7 @@ class Found:
 
 
 def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) -> Found:
-    """Search one workspace, or several as one. Raises TooLarge, NotFresh (out of time) and what the store raises.
-
-    StoreFailed names the workspace in its data.
-    """
+    """Search one workspace, or several as one. Raises TooLarge, NotFresh (out of time), and as `Workspace.lend`."""
     query = parse_query(asked.query)
     match = compile_query(query)
     if not match:
@@ -78,11 +74,7 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
     hits: list[Hit] = []
     reasons: list[str] = []
     for workspace in workspaces:
-        try:
-            found, reason = _search_one(workspace, query, match, asked, policy)
-        except StoreFailed as failure:
-            failure.data["workspace"] = workspace.id
-            raise
+        found, reason = _search_one(workspace, query, match, asked, policy)
         hits += found
         reasons += [reason] if reason else []
     n_terms = len(query.positive) + query.n_dropped
@@ -103,10 +95,7 @@ def _score(hits: Sequence[Hit], n_terms: int, min_score: float) -> tuple[Hit, ..
 
 
 def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, policy: SearchPolicy) -> tuple[list[Hit], str]:
-    readers = workspace.readers
-    if readers is None:
-        raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
-    with readers.lend(asked.timeout_s) as reader:
+    with workspace.lend(asked.timeout_s) as reader:
         candidates = find_candidates(reader, match, asked.filters, limit=max(N_CANDIDATES, asked.limit))
         visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
         passages = rank_passages(visible, limit=asked.limit, passage_tokens=policy.passage_tokens)

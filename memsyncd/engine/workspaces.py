@@ -6,9 +6,10 @@ lane changes a workspace; everybody else reads `condition`, a value replaced as 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,8 +20,9 @@ from memsyncd.core.changes.snapshot import RootState
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.note import Problem
 from memsyncd.engine.policies import SyncPolicy
+from memsyncd.errors import Busy, StoreFailed
 from memsyncd.store.index import Index
-from memsyncd.store.readers import Readers
+from memsyncd.store.readers import Reader, Readers
 from memsyncd.store.records import Records
 from memsyncd.store.updates import Counts, Written
 from memsyncd.workspace.scope import Scope, parse_scope
@@ -139,6 +141,19 @@ class Workspace:
     def readers(self) -> Readers | None:
         """Who answers queries now: the index, or an old one that is being rebuilt; None before either is open."""
         return self.index.readers if self.index is not None else self.old_readers
+
+    @contextlib.contextmanager
+    def lend(self, seconds: float) -> Iterator[Reader]:
+        """As `Readers.lend`; StoreFailed names the workspace in its data. Raises Busy before there is an index."""
+        readers = self.readers
+        if readers is None:
+            raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
+        try:
+            with readers.lend(seconds) as reader:
+                yield reader
+        except StoreFailed as failure:
+            failure.data["workspace"] = self.id
+            raise
 
     def close_index(self) -> None:
         """Close the index and what stands in for it; on the lane's thread."""

@@ -1,7 +1,7 @@
 """Which act does each method stand for? A table of methods, and between the wire's values and the engine's the smallest step.
 
-What can be answered at once is; what waits or computes long runs as a coroutine. A search gets a few milliseconds on the loop,
-which is nearly always enough, and a thread if it needs more, so that one heavy query holds up nobody.
+What can be answered at once is; what waits or reads runs as a coroutine. A search gets a few milliseconds on the loop, which is
+nearly always enough, and a thread if it needs more, so that one heavy query holds up nobody; other reading goes to one at once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -51,6 +51,7 @@ OPEN_S = 2.0
 """How long a request waits for a workspace that was added, or a daemon that was started, a moment ago."""
 WAITING_METHODS = frozenset({"sync", "search"})
 
+T = TypeVar("T")
 Outcome = msgspec.Struct | Awaitable[msgspec.Struct]
 
 
@@ -192,12 +193,7 @@ class Handlers:
     async def _search_in_thread(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
     ) -> results.SearchResult:
-        work = partial(recall.search, chosen, asked, self.search_policy)
-        try:
-            found = await asyncio.get_running_loop().run_in_executor(self._threads, work)
-        except StoreFailed as failure:
-            self._house.rounds.report_damage(failure)
-            raise
+        found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy))
         return self._to_result(chosen, found, params, began_s)
 
     def _read_search(self, params: SearchParams) -> recall.Asked:
@@ -227,31 +223,41 @@ class Handlers:
         workspace = self._house.find(params.workspace)
         await _wait_until_open([workspace], OPEN_S)
         place = browse.Place(anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line)
+        read_place = partial(browse.read_place, workspace, place, now_ns=self._clock.wall_ns())
         try:
-            read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
+            read = await self._in_thread(read_place)
         except NoteNotFound:
             read = None
         if read is None or not read.is_current:
             # The note may have been saved a moment ago: its anchors and lines are known once it is indexed.
             await _wait(asyncio.wrap_future(self._house.rounds.look(workspace)), WAIT_S)
-            read = browse.read_place(workspace, place, now_ns=self._clock.wall_ns())
+            read = await self._in_thread(read_place)
         return convert.to_got(workspace, read)
 
     async def _list(self, _session: Session, params: ListParams) -> results.Listing:
         workspace = self._house.find(params.workspace)
         await _wait_until_open([workspace], OPEN_S)
-        work = partial(browse.list_notes, workspace, path=params.path, kind=params.kind, tag=params.tag)
-        notes = await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        notes = await self._in_thread(partial(browse.list_notes, workspace, path=params.path, kind=params.kind, tag=params.tag))
         return results.Listing(
             workspace=workspace.id,
             notes=[convert.to_note_info(note) for note in notes],
             freshness=convert.to_freshness_of([workspace]),
         )
 
-    def _problems(self, _session: Session, params: WorkspaceParams) -> results.Problems:
+    async def _problems(self, _session: Session, params: WorkspaceParams) -> results.Problems:
         chosen = self._all() if params.workspace is None else [self._house.find(params.workspace)]
-        found = [(workspace, problem) for workspace in chosen for problem in browse.find_problems(workspace)]
-        return results.Problems(problems=[convert.to_problem_info(workspace, problem) for workspace, problem in found])
+        found = [(workspace, await self._in_thread(partial(browse.find_problems, workspace))) for workspace in chosen]
+        return results.Problems(
+            problems=[convert.to_problem_info(workspace, problem) for workspace, problems in found for problem in problems]
+        )
+
+    async def _in_thread(self, read: Callable[[], T]) -> T:
+        """Read away from the loop. An index that fails meanwhile is looked after."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, read)
+        except StoreFailed as failure:
+            self._house.rounds.report_damage(failure)
+            raise
 
     def _all(self) -> list[Workspace]:
         return sorted(self._house.workspaces.values(), key=lambda workspace: (workspace.entry.name, workspace.id))

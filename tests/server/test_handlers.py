@@ -1,0 +1,119 @@
+"""What requests come to when the house they are put to is not as it should be. A real house on the real disk, on this loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from memsyncd.engine.house import House
+from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
+from memsyncd.engine.registry import Registry
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import StoreCorrupt
+from memsyncd.server.handlers import Facts, Handlers
+from memsyncd.server.session import Session
+from memsyncd.wire.params import GetParams, ListParams, Params, WorkspaceParams
+
+CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
+LIMIT_S = 20.0
+
+
+class Seat:
+    """A client's place at the handlers, and what lies behind them."""
+
+    def __init__(self, folder: Path) -> None:
+        registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
+        self.house = House(registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK)
+        self.house.start([])
+        self._threads = ThreadPoolExecutor(1)
+        facts = Facts(
+            pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
+            read_rss_bytes=int, count_clients=int, count_requests=lambda: (0, 0),
+        )  # fmt: skip
+        self._handlers = Handlers(self.house, SearchPolicy(), CLOCK, self._threads, facts)
+        self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)
+
+    async def ask(self, method: str, params: Params) -> Any:
+        outcome = self._handlers.dispatch(self._session, method, params)
+        return await outcome if inspect.isawaitable(outcome) else outcome
+
+    async def add(self, root: Path) -> Workspace:
+        workspace = self.house.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: workspace.condition.state == "ready")
+        return workspace
+
+    def close(self) -> None:
+        self.house.stop()
+        self._threads.shutdown()
+
+
+async def wait_for(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LIMIT_S):
+        while not is_so():  # noqa: ASYNC110  what is waited for has no event
+            await asyncio.sleep(0.01)
+
+
+def run(folder: Path, *stories: Callable[[Seat], Awaitable[None]]) -> None:
+    """Each story has a life of the daemon's objects to itself; files stay."""
+
+    async def live(story: Callable[[Seat], Awaitable[None]]) -> None:
+        seat = Seat(folder)
+        try:
+            await story(seat)
+        finally:
+            await asyncio.get_running_loop().run_in_executor(None, seat.close)
+
+    for story in stories:
+        asyncio.run(live(story))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "proj"
+    root.mkdir()
+    (root / "MEMORY.md").write_text("# Redis\n\nthe cache is hot\n")
+    return root
+
+
+def damage_table(index_path: Path, table: str) -> None:
+    with apsw.Connection(str(index_path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        page = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).get
+        n_bytes = connection.pragma("page_size")
+    connection.close()
+    with index_path.open("r+b") as file:
+        file.seek((page - 1) * n_bytes)
+        file.write(b"\xee" * n_bytes)
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "table"),
+    [
+        ("list", ListParams(), "sections"),
+        ("get", GetParams(anchor="MEMORY.md#redis"), "sections"),
+        ("problems", WorkspaceParams(), "problems"),
+    ],
+)
+def test_damage_that_any_reading_meets_is_healed(tmp_path: Path, root: Path, method: str, params: Params, table: str) -> None:
+    async def index(seat: Seat) -> None:
+        await seat.add(root)
+
+    async def meet(seat: Seat) -> None:
+        workspace = seat.house.find(None)
+        await wait_for(lambda: workspace.condition.state == "ready")
+        damage_table(workspace.index_path, table)
+        with pytest.raises(StoreCorrupt):
+            await seat.ask(method, params)
+        await wait_for(lambda: workspace.condition.n_rebuilds > 0)
+        await seat.ask(method, params)
+
+    run(tmp_path, index, meet)
