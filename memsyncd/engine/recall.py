@@ -72,7 +72,7 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
     if not match:
         return Found(hits=(), is_relaxed=False, why_empty="the query holds no word to look for")
     hits: list[Hit] = []
-    reasons: list[str] = []
+    reasons: list[str] = [] if workspaces else ["there is no workspace yet: add a folder with memsyncd add PATH"]
     for workspace in workspaces:
         found, reason = _search_one(workspace, query, match, asked, policy)
         hits += found

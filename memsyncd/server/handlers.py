@@ -174,6 +174,7 @@ class Handlers:
     ) -> results.SearchResult:
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else WAIT_S
         if params.min_generation is not None:
+            await _wait_until_open(chosen, timeout_s)
             await self._subscriptions.wait_for_generation(chosen, params.min_generation, timeout_s)
         if params.wait == "disk":
             looks = [asyncio.wrap_future(self._house.rounds.look(workspace)) for workspace in chosen]

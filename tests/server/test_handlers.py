@@ -14,6 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
+from memsyncd.engine import indexing
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
@@ -21,7 +22,8 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt
 from memsyncd.server.handlers import Facts, Handlers
 from memsyncd.server.session import Session
-from memsyncd.wire.params import GetParams, ListParams, Params, WorkspaceParams
+from memsyncd.store.index import Index
+from memsyncd.wire.params import GetParams, ListParams, Params, SearchParams, WorkspaceParams
 
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 20.0
@@ -117,3 +119,36 @@ def test_damage_that_any_reading_meets_is_healed(tmp_path: Path, root: Path, met
         await seat.ask(method, params)
 
     run(tmp_path, index, meet)
+
+
+def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_open(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reached = 0
+
+    async def index(seat: Seat) -> None:
+        nonlocal reached
+        workspace = await seat.add(root)
+        reached = workspace.condition.generation
+        assert reached > 0
+
+    async def ask_at_once(seat: Seat) -> None:
+        found = await seat.ask("search", SearchParams(query="cache", min_generation=reached, timeout_ms=3000))
+        assert [hit.path for hit in found.hits] == ["MEMORY.md"]
+
+    def open_slowly(*args: Any, **options: Any) -> Index:
+        time.sleep(0.2)
+        return Index(*args, **options)
+
+    run(tmp_path, index)
+    monkeypatch.setattr(indexing, "Index", open_slowly)
+    run(tmp_path, ask_at_once)
+
+
+def test_a_search_of_all_workspaces_says_that_there_is_none(tmp_path: Path) -> None:
+    async def ask(seat: Seat) -> None:
+        found = await seat.ask("search", SearchParams(query="cache", workspace="*"))
+        assert found.hits == []
+        assert "no workspace" in found.why_empty
+
+    run(tmp_path, ask)
