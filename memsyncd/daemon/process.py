@@ -130,9 +130,10 @@ class _Daemon:
 
     def _begin(self, paths: list[str]) -> None:
         self._house.start(to_entries(self._loaded.config, self._registry))
+        # Before they are added: what is once registered would keep the next daemon from starting, too.
+        check_outside(self._owned.path, [*paths, *(workspace.entry.root for workspace in self._house.workspaces.values())])
         for path in paths:
             self._house.add(path, name="", include=(), exclude=())
-        check_outside(self._owned.path, [workspace.entry.root for workspace in self._house.workspaces.values()])
 
     async def _serve(self) -> None:
         loop, stopping = asyncio.get_running_loop(), self._stopping
@@ -183,6 +184,7 @@ class _Daemon:
         try:
             loaded = load_config(self._dirs.config_file, self._env)
             entries = to_entries(loaded.config, self._registry)
+            check_outside(self._owned.path, [entry.root for entry in entries])
         except MemsyncdError as failure:
             log.error(Event.CONFIG_REFUSED, reason=failure.message, hint=failure.hint)
             return

@@ -109,6 +109,8 @@ def test_the_socket_may_not_lie_in_a_workspace_given_at_the_start(own: Home, mem
     assert done.returncode == 78
     assert "inside the workspace" in done.stderr
     assert "Traceback" not in done.stderr
+    with own.start().client() as client:
+        assert client.call("workspace.list")["workspaces"] == []
 
 
 # --- none, one, two ---
@@ -368,6 +370,10 @@ def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(
     assert "max_results" in home.log.read_text()
     assert len(client.call("workspace.list")["workspaces"]) == 2
     assert client.call("search", query="larch", workspace=str(memory), wait="disk")["hits"]
+
+    reload(f'[[workspace]]\npath = "{home.folder / "run"}"\n')
+    wait_for(lambda: "inside the workspace" in home.log.read_text())
+    assert len(client.call("workspace.list")["workspaces"]) == 2
 
     reload("[search]\nmax_results = 1\n")
     wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
