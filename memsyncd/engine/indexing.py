@@ -8,13 +8,13 @@ once in ten minutes; a full disk is waited for and never a reason to rebuild.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, WorkspaceNotFound
+from memsyncd.logs import Event, get_log
 from memsyncd.store.index import Index, remove_index, replace_index
 from memsyncd.store.readers import Readers
 from memsyncd.store.records import Records
@@ -22,16 +22,16 @@ from memsyncd.store.schema import find_fingerprint
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 INDEX_FAULT = "index"
-RECORDS_FAULT = "records"
+
+log = get_log("engine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """What opening found: nothing (`is_new`), something that will not do (`rebuild_reason`), damaged records (`set_aside`)."""
+    """What opening found: nothing (`is_new`), or something that will not do (`rebuild_reason`)."""
 
     is_new: bool = False
     rebuild_reason: str = ""
-    set_aside: Path | None = None
 
 
 def fingerprint_of(policy: SyncPolicy) -> str:
@@ -41,21 +41,21 @@ def fingerprint_of(policy: SyncPolicy) -> str:
 def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[Opened]:
     """Open both databases, unless they are. Records that cannot be are a fault, an index that cannot be a reason to rebuild."""
     _check_wanted(workspace)
-    set_aside = _open_records(workspace, clock)
+    _open_records(workspace, clock)
     yield
     if workspace.index is not None:
-        return Opened(set_aside=set_aside)
+        return Opened()
     try:
         workspace.index = Index(workspace.index_path, fingerprint_of(policy))
     except (IndexUnfit, StoreCorrupt) as failure:
         # Whatever the old file can still answer, it answers until the new one is swapped in.
         workspace.close_index()
         workspace.old_readers = Readers(str(workspace.index_path))
-        return Opened(rebuild_reason=failure.message, set_aside=set_aside)
+        return Opened(rebuild_reason=failure.message)
     index = workspace.index
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(generation=index.generation, counts=index.counts, index_bytes=index.size_bytes())
-    return Opened(is_new=index.is_new, set_aside=set_aside)
+    return Opened(is_new=index.is_new)
 
 
 def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[SyncDone]:
@@ -103,6 +103,7 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
 def update_index(workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest) -> Steps[SyncDone]:
     """Sync. While there is no open index to write, because none would do and none could be made, that is tried first."""
     if workspace.index is not None:
+        _open_records(workspace, clock)
         return (yield from sync_workspace(workspace, policy, clock, request))
     opened = yield from open_workspace(workspace, policy, clock)
     has_new_folders = False
@@ -146,15 +147,17 @@ def _check_wanted(workspace: Workspace) -> None:
         raise WorkspaceNotFound("the workspace has been removed", hint="add it again: memsyncd add PATH")
 
 
-def _open_records(workspace: Workspace, clock: Clock) -> Path | None:
+def _open_records(workspace: Workspace, clock: Clock) -> None:
+    """Open them, unless they are. That they cannot be is said and stops nothing."""
     if workspace.records is not None:
-        return None
+        return
     try:
         workspace.records = Records(
             workspace.records_path, workspace=workspace.id, root=workspace.entry.root, now_s=clock.wall_s()
         )
     except MemsyncdError as failure:
         workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}; {failure.hint}")
-        return None
+        return
     workspace.set_fault(RECORDS_FAULT, "")
-    return workspace.records.set_aside
+    if workspace.records.set_aside is not None:
+        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")

@@ -198,8 +198,6 @@ class Rounds:
             self._failed(workspace, failure)
 
     def _opened(self, workspace: Workspace, opened: Opened) -> None:
-        if opened.set_aside is not None:
-            log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")
         if opened.rebuild_reason and workspace.index is None:
             log.info(Event.INDEX_CORRUPT, workspace=workspace.id, reason=opened.rebuild_reason)
             self.rebuild(workspace)

@@ -19,6 +19,7 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import StoreFailed, StoreFull
 from memsyncd.store.index import Index
 from memsyncd.store.records import Move
 from memsyncd.store.updates import DropNote, PutNote, TouchNote, Update, Written
@@ -29,7 +30,7 @@ BATCH_FILES = 256
 BATCH_BYTES = 1024 * 1024
 """What a batch holds in memory, several times over as rows; freed memory between what stays is hard to give back."""
 STEP_FILES = 16
-ROOT_FAULT = "root"
+ROOT_FAULT, RECORDS_FAULT = "root", "records"
 ROOT_FAULTS = {
     "missing": "the folder is missing: its notes stay searchable as they were; bring it back, or remove the workspace",
     "unreadable": "the folder cannot be listed: its notes stay searchable as they were; make it readable for you",
@@ -214,9 +215,17 @@ def _record_moves(workspace: Workspace, changes: ChangeSet, batch: list[ReadFile
     if not changes.moved or workspace.records is None:
         return
     digests: dict[str, Recorded] = {file.path.text: file.record for file in batch}
-    workspace.records.add_moves([
+    moves = [
         Move(old_path=old, new_path=new, digest=digests[new].digest, seen_at_s=done.started_at_s) for old, new in changes.moved
-    ])  # fmt: skip
+    ]
+    try:
+        workspace.records.add_moves(moves)
+    except StoreFull:
+        raise
+    except StoreFailed as failure:
+        # What is saved must be found whatever has become of the records; they are opened anew, or set aside, by the next sync.
+        workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}")
+        workspace.close_records()
 
 
 def _without(missing: Missing, paths: set[str]) -> Missing:

@@ -166,6 +166,9 @@ class Workspace:
     def close(self) -> None:
         """Close everything; on the lane's thread."""
         self.close_index()
+        self.close_records()
+
+    def close_records(self) -> None:
         if self.records is not None:
             self.records.close()
         self.records = None

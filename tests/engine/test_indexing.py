@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,7 @@ def files_of(bench: Any) -> list[str]:
 def test_a_new_workspace_opens_with_empty_databases(make_bench: Callable[..., Any]) -> None:
     bench = make_bench()
     opened = bench.open()
-    assert (opened.is_new, opened.rebuild_reason, opened.set_aside) == (True, "", None)
+    assert (opened.is_new, opened.rebuild_reason) == (True, "")
     assert bench.workspace.records is not None
     assert bench.paths() == []
 
@@ -168,10 +169,24 @@ def test_a_job_that_comes_after_the_workspace_was_closed_for_good_opens_nothing(
 def test_damaged_records_are_set_aside_and_named(bench: Any) -> None:
     bench.workspace.close()
     bench.workspace.records_path.write_bytes(b"garbage" * 1000)
-    opened = bench.open()
-    assert opened.set_aside is not None
-    assert opened.set_aside.exists()
-    assert bench.workspace.records is not None
+    bench.open()
+    assert bench.workspace.records.set_aside.exists()
+
+
+def test_records_that_are_damaged_while_they_are_open_stop_no_indexing_and_are_set_aside(bench: Any) -> None:
+    old = bench.write(".memories/old.md", "same bytes")
+    bench.sync()
+    with sqlite3.connect(bench.workspace.records_path) as other:
+        other.execute("DROP TABLE moves")
+    other.close()
+    old.rename(old.with_name("new.md"))
+    bench.update()
+    assert bench.paths() == [".memories/new.md"]
+    assert "records.db" in bench.workspace.condition.faults["records"]
+    bench.workspace.records_path.write_bytes(b"garbage" * 1000)
+    bench.update()
+    assert bench.workspace.condition.faults == {}
+    assert bench.workspace.records.set_aside.exists()
 
 
 def test_records_that_cannot_be_opened_are_a_fault_and_stop_no_indexing(make_bench: Callable[..., Any]) -> None:
