@@ -140,7 +140,7 @@ COMMANDS = {
             Option("--exclude", "leave these out", metavar="G", is_repeated=True),
             JSON,
         ),
-        examples=("memsyncd add .", "memsyncd add ~/work/api --include 'docs/**/*.md' --include CLAUDE.md"),
+        examples=("memsyncd add .", "memsyncd add ~/code/api --include 'docs/**/*.md' --include CLAUDE.md"),
     ),
     "remove": Command(
         _remove,

@@ -203,8 +203,8 @@ class Story(RuleBasedStateMachine):
             self._put(self.root / MEMORIES / "x" / "a.md")
         self.body = self.open_body()
 
-    def open_body(self) -> Body:
-        raise NotImplementedError
+    open_body: Callable[[], Body]
+    """What lives on the folder: each kind of story opens its own."""
 
     # --- what programs do ---
 
