@@ -136,6 +136,16 @@ def test_events_are_logged_by_their_constants() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_every_event_is_logged_somewhere() -> None:
+    named = {
+        node.attr
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Event"
+    }
+    assert named == set(Event.__members__)
+
+
 def say_wrong(call: ast.Call) -> str:
     event = call.args[0] if call.args else None
     # A variable may hold an event that was chosen before; a text may not.

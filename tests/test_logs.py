@@ -56,7 +56,7 @@ def test_a_terminal_gets_short_lines_and_a_file_gets_json() -> None:
 def test_control_characters_never_reach_a_terminal() -> None:
     stream = io.StringIO()
     set_up(stream, form="console")
-    get_log("watch").info(Event.NOTE_SKIPPED, path='a\x1b]8;;x\x07\n"\u202e\udc80.md')
+    get_log("watch").info(Event.WATCH_DEGRADED, path='a\x1b]8;;x\x07\n"\u202e\udc80.md')
     (line,) = stream.getvalue().splitlines()
     assert line.endswith(r'path="a\x1b]8;;x\x07\n\"\u202e\udc80.md"')
 
@@ -64,7 +64,7 @@ def test_control_characters_never_reach_a_terminal() -> None:
 def test_any_text_is_ascii_in_json() -> None:
     stream = io.StringIO()
     set_up(stream)
-    get_log("watch").info(Event.NOTE_SKIPPED, path="é\udc80\n")
+    get_log("watch").info(Event.WATCH_DEGRADED, path="é\udc80\n")
     assert stream.getvalue().isascii()
     assert json.loads(stream.getvalue())["path"] == "é\udc80\n"
 
@@ -85,7 +85,7 @@ def test_a_traceback_is_shown_when_asked_for(form: Literal["json", "console"]) -
 def test_fields_may_be_called_like_those_of_a_log_record() -> None:
     stream = io.StringIO()
     set_up(stream)
-    get_log("server").info(Event.REQUEST_DONE, name="n", message="m", args="a", module="x")
+    get_log("server").info(Event.CONFIG_WARNING, name="n", message="m", args="a", module="x")
     assert json.loads(stream.getvalue())["args"] == "a"
 
 
@@ -115,13 +115,13 @@ def test_the_level_can_change_while_loggers_are_in_use() -> None:
     stream = io.StringIO()
     log = get_log("server")
     set_up(stream)
-    log.debug(Event.REQUEST_DONE)
+    log.debug(Event.CONFIG_WARNING)
     log.info(Event.DAEMON_READY)
     set_up(stream, level="debug")
-    log.debug(Event.REQUEST_DONE, method="ping")
+    log.debug(Event.CONFIG_WARNING, method="ping")
     set_up(stream, level="error")
     log.info(Event.DAEMON_STOPPED)
-    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["daemon_ready", "request_done"]
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["daemon_ready", "config_warning"]
 
 
 def test_a_closed_or_missing_stream_loses_lines_and_raises_nothing() -> None:
@@ -150,7 +150,7 @@ def test_a_value_that_cannot_be_shown_loses_its_line_only() -> None:
 
     stream = io.StringIO()
     handler = set_up(stream)
-    get_log("server").info(Event.REQUEST_DONE, client=Odd())
+    get_log("server").info(Event.CONFIG_WARNING, client=Odd())
     get_log("server").info(Event.DAEMON_READY)
     assert handler.n_lost_lines == 1
     assert json.loads(stream.getvalue())["event"] == "daemon_ready"
