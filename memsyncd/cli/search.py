@@ -68,7 +68,7 @@ COMMANDS = {
     "search": Command(
         _act,
         keeps_exclusions=True,
-        arguments=(Argument("query", "QUERY", 'words, "phrases", -not, prefix*, kind:decision, tag:auth', many="some"),),
+        arguments=(Argument("query", "QUERY", 'words, "phrases", -not, prefix*', many="some"),),
         options=(
             name_workspace_option("search this workspace, or '*' for all"),
             Option("-n --limit", "at most N hits (default 10)", metavar="N", read=read_count),
@@ -84,7 +84,7 @@ COMMANDS = {
         examples=(
             "memsyncd search redis timeout",
             "memsyncd search 'why did we choose \"connection pool\"' -draft",
-            "memsyncd search token kind:decision --wait --json",
+            "memsyncd search token --kind decision --wait --json",
         ),
     )
 }

@@ -1,7 +1,7 @@
 """One workspace's index.db: who may write it, who may read it, and is it still sound?
 
 `Index` is the write side, for the writer's thread alone; `readers` may be used from any thread. Opening never repairs: it says
-why a file must be rebuilt (`IndexUnfit`), and `store.rebuild` does that beside the old file.
+why a file must be rebuilt (`IndexUnfit`), and `engine.indexing` does that beside the old file.
 """
 
 from __future__ import annotations
