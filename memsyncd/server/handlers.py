@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
-
-import msgspec
 
 from memsyncd import PROTOCOL, __version__
 from memsyncd.engine import browse, recall
@@ -23,7 +21,7 @@ from memsyncd.engine.policies import Clock, SearchPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.server import convert
-from memsyncd.server.session import Session
+from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.store.search import Filters
@@ -52,7 +50,6 @@ OPEN_S = 2.0
 WAITING_METHODS = frozenset({"sync", "search"})
 
 T = TypeVar("T")
-Outcome = msgspec.Struct | Awaitable[msgspec.Struct]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,12 +20,12 @@ from memsyncd.server.connection import Connection
 from memsyncd.server.limits import Counts, Limits, Turns
 from memsyncd.server.peer import is_own_user, read_peer
 from memsyncd.server.session import Dispatch, Outcome, Session
+from memsyncd.server.sockets import BACKLOG
 from memsyncd.wire.messages import MessageParser
 from memsyncd.wire.methods import METHODS, Method
 
 __all__ = ["Counts", "Dispatch", "Limits", "Outcome", "Server", "Session"]
 
-BACKLOG = 128
 SILENT_S = 0.5
 """A newcomer's time to ask something before its place may be given to another."""
 FLUSH_S = 1.0

@@ -69,8 +69,8 @@ class Index:
                 self._set_merging(_FILLING)
         elif read_fingerprint(self._writer) != self.fingerprint:
             raise IndexUnfit("index.db was made by another version or with other chunking")
-        elif self._writer.execute("PRAGMA quick_check(1)").get != "ok":
-            raise IndexUnfit("index.db is damaged")
+        elif damage := self.find_damage():
+            raise IndexUnfit(f"index.db is damaged: {damage}")
         self._ids = Ids.read(self._writer)
         self.generation = int(self._writer.execute("SELECT value FROM meta WHERE key = 'generation'").get or 0)
         self.counts = self._count()

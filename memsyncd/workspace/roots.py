@@ -75,21 +75,6 @@ def has_memory(root: str) -> bool:
     return os.path.isfile(f"{root}/{MEMORY_FILE}") or os.path.isdir(f"{root}/{MEMORY_FOLDER}")
 
 
-def find_workspace_root(path: str, *, home: str) -> str | None:
-    """The nearest folder at or above `path` that has memory, below the home folder and `/`; None if there is none.
-
-    In a linked git worktree without memory it is looked for in the main worktree.
-    """
-    real = os.path.realpath(path)
-    stop = os.path.realpath(home)
-    worktree = find_worktree(real)
-    for start in (real, worktree.in_main(real) if worktree else real):
-        for folder in _find_above(start):
-            if folder not in ("/", stop) and has_memory(folder):
-                return folder
-    return None
-
-
 def find_owner(path: str, roots: Collection[str]) -> str | None:
     """The one of `roots` (real paths) that `path` belongs to, or None."""
     real = os.path.realpath(path)

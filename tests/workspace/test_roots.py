@@ -13,7 +13,6 @@ from memsyncd.workspace.roots import (
     find_nearest_root,
     find_owner,
     find_root_refusal,
-    find_workspace_root,
     has_memory,
     name_root,
 )
@@ -96,12 +95,6 @@ def test_a_path_that_does_not_exist_yet_and_one_through_a_link_have_an_owner(roo
     assert find_owner(f"{root}/new/a.md", [str(root)]) == str(root)
     assert find_owner(str(root.parent / "link/.memories"), [str(root)]) == str(root)
     assert find_owner(str(root.parent), [str(root)]) is None
-
-
-def test_the_nearest_folder_with_memory_is_found_from_within_but_never_the_home_folder(root: Path) -> None:
-    (root / "src/deep").mkdir(parents=True)
-    assert find_workspace_root(str(root / "src/deep"), home="/nowhere") == str(root)
-    assert find_workspace_root(str(root / "src/deep"), home=str(root)) is None
 
 
 def test_the_identity_changes_with_the_folder_and_is_none_without_one(root: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.workspace.roots import find_owner, find_workspace_root
+from memsyncd.workspace.roots import find_owner
 from memsyncd.workspace.worktrees import Worktree, find_worktree
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -86,7 +86,6 @@ def test_a_worktree_without_memory_belongs_to_the_main_ones_workspace(main: Path
     (main / "MEMORY.md").write_text("")
     (linked / "src").mkdir()
     assert find_owner(str(linked / "src"), [str(main)]) == str(main)
-    assert find_workspace_root(str(linked / "src"), home="/nowhere") == str(main)
 
 
 def test_a_worktree_with_its_own_memory_does_not(main: Path, linked: Path) -> None:
@@ -94,7 +93,6 @@ def test_a_worktree_with_its_own_memory_does_not(main: Path, linked: Path) -> No
     (linked / "MEMORY.md").write_text("")
     assert find_owner(str(linked), [str(main)]) is None
     assert find_owner(str(linked), [str(main), str(linked)]) == str(linked)
-    assert find_workspace_root(str(linked), home="/nowhere") == str(linked)
 
 
 def test_a_worktree_within_another_workspace_still_belongs_to_its_main_one(main: Path, linked: Path) -> None:

@@ -29,17 +29,13 @@ _NO_SLUG = re.compile(r"[^\w\- ]+")
 
 
 class Part(NamedTuple):
-    """A section before its metadata is known. Lines 0-based, end exclusive; `body` is where its blocks begin among the note's.
-
-    `text_start` is the first line after the heading.
-    """
+    """A section before its metadata is known. Lines 0-based, end exclusive; `blocks` are those beneath its heading, else that."""
 
     anchor: str
     heading: tuple[str, ...]
     level: int
     start: int
     end: int
-    text_start: int
     blocks: Sequence[Block]
 
 
@@ -50,7 +46,7 @@ def find_parts(path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_
     parts: list[Part] = []
     if has_top or first:
         end = blocks[first].start if heads else len(lines)
-        parts.append(Part(f"{path}#", (), 0, 0, end, 0, blocks[:first]))
+        parts.append(Part(f"{path}#", (), 0, 0, end, blocks[:first]))
     return [*parts, *_find_headed(path, lines, blocks, heads)]
 
 
@@ -91,7 +87,7 @@ def _find_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], heads
         above.append((head.level, text, anchor))
         end = blocks[after].start if after < len(blocks) else len(lines)
         heading = tuple(text for _, text, _ in above)
-        yield Part(anchor, heading, head.level, head.start, end, head.end, blocks[at + 1 : after] or [head])
+        yield Part(anchor, heading, head.level, head.start, end, blocks[at + 1 : after] or [head])
 
 
 class _Names:
