@@ -1,0 +1,199 @@
+"""Which of the pieces that were found go into a prompt? A block of markdown that fills a budget and never exceeds it.
+
+Pieces come best first and fill the budget unjoined, each line once; shown they are in order of note and line. The first piece
+that does not fit is cut at a line end, and closes the block; one of which not a line fits is left out, and the next is tried.
+The same pieces give the same bytes. Which pieces there are, and which is best, is left to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from memsyncd.core.recall.extract import CUT, Extract, count_title_lines, find_runs, render_extract
+from memsyncd.core.span import Span
+from memsyncd.core.tokens import QUARTERS_PER_TOKEN, count_quarters, count_tokens
+
+HEADING = "## Prior Knowledge"
+NO_ROOM = "no room"
+_BETWEEN = "\n\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a block may take, its heading and labels included. `max_bytes` counts UTF-8; None means any number."""
+
+    max_tokens: int
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A chunk on offer; `reason` says why it is. `heading` is the breadcrumb of its section, `anchor` unique among sections."""
+
+    path: str
+    anchor: str
+    heading: tuple[str, ...]
+    kind: str | None
+    span: Span
+    text: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Lines of a piece that a block shows, or does not; `reason` says why."""
+
+    piece: Piece
+    span: Span
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """A text for a prompt, empty if nothing is in it. `included` and `left_out` are best first, as the pieces were.
+
+    Every line of every piece is in one of the two.
+    """
+
+    text: str
+    n_tokens: int
+    included: tuple[Part, ...]
+    left_out: tuple[Part, ...]
+
+
+def build_block(pieces: Sequence[Piece], budget: Budget, *, heading: str = HEADING) -> Block:
+    """Fill the budget with `pieces`, best first, under a heading, which may be empty."""
+    filling = _Filling(budget, heading)
+    included = tuple(filling.take(pieces))
+    text = filling.render()
+    return Block(text=text, n_tokens=count_tokens(text), included=included, left_out=tuple(_find_left_out(pieces, included)))
+
+
+class _Text(NamedTuple):
+    """A text with what it costs, counted once."""
+
+    text: str
+    quarters: int
+    n_bytes: int
+
+    @classmethod
+    def of(cls, text: str) -> _Text:
+        return cls(text, count_quarters(text), len(text.encode()))
+
+
+@dataclass(slots=True)
+class _Filling:
+    """A block while it is filled: what is shown of each section, by anchor, and how that reads."""
+
+    budget: Budget
+    heading: str
+    extracts: dict[str, Extract] = field(default_factory=dict)
+    texts: dict[str, _Text] = field(default_factory=dict)
+
+    def take(self, pieces: Sequence[Piece]) -> Iterator[Part]:
+        """Let in what fits, in order, and say what did."""
+        for piece in pieces:
+            before = self.extracts.get(piece.anchor) or Extract(path=piece.path, heading=piece.heading, kind=piece.kind, lines={})
+            fresh = {line: text for line, text in _place_lines(piece).items() if line not in before.lines}
+            if not fresh:
+                continue
+            if self._put(piece.anchor, before.with_lines(fresh)):
+                yield Part(piece=piece, span=piece.span, reason=piece.reason)
+            elif cut := self._cut(piece, before, fresh):
+                yield cut
+                return
+
+    def render(self) -> str:
+        if not self.texts:
+            return ""
+        in_order = sorted(self.extracts, key=lambda anchor: (self.extracts[anchor].path, self.extracts[anchor].start))
+        return _BETWEEN.join(filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order))))
+
+    def _put(self, anchor: str, extract: Extract) -> bool:
+        """Show this much of a section if there is room for it."""
+        text = _Text.of(render_extract(extract))
+        if not self._has_room(anchor, text):
+            return False
+        self.extracts[anchor], self.texts[anchor] = extract, text
+        return True
+
+    def _has_room(self, anchor: str, text: _Text) -> bool:
+        whole = [text, *(other for key, other in self.texts.items() if key != anchor)]
+        if self.heading:
+            whole.append(_Text.of(self.heading))
+        n_between = len(_BETWEEN) * (len(whole) - 1)
+        if sum(each.quarters for each in whole) + n_between > self.budget.max_tokens * QUARTERS_PER_TOKEN:
+            return False
+        max_bytes = self.budget.max_bytes
+        return max_bytes is None or sum(each.n_bytes for each in whole) + n_between <= max_bytes
+
+    def _cut(self, piece: Piece, before: Extract, fresh: dict[int, str]) -> Part | None:
+        """Show as much of a piece as there is room for: lines, or of the very first one a part of its first line."""
+        ends = [line for line, text in fresh.items() if text.strip()]
+        end = self._cut_lines(piece.anchor, before, fresh, ends[:-1])
+        if end is None and not self.texts and ends:
+            end = self._cut_first_line(piece.anchor, before, fresh, ends[0])
+        return None if end is None else Part(piece=piece, span=Span(piece.span.start, end), reason=piece.reason)
+
+    def _cut_lines(self, anchor: str, before: Extract, fresh: dict[int, str], ends: Sequence[int]) -> int | None:
+        def cut(n_ends: int) -> Extract:
+            end = ends[n_ends - 1]
+            return before.with_lines({line: text for line, text in fresh.items() if line <= end}, cut_after=end)
+
+        n_ends = _find_most(len(ends), lambda n: self._has_room(anchor, _Text.of(render_extract(cut(n)))))
+        return ends[n_ends - 1] if n_ends and self._put(anchor, cut(n_ends)) else None
+
+    def _cut_first_line(self, anchor: str, before: Extract, fresh: dict[int, str], end: int) -> int | None:
+        text = fresh[end]
+
+        def cut(n_characters: int) -> Extract:
+            lines = {line: "" for line in fresh if line < end}
+            return before.with_lines({**lines, end: text[:n_characters].rstrip() + CUT})
+
+        n_characters = _find_most(len(text) - 1, lambda n: self._has_room(anchor, _Text.of(render_extract(cut(n)))))
+        blank = text.rfind(" ", 0, n_characters)
+        n_characters = blank if blank > n_characters // 2 else n_characters
+        return end if n_characters and self._put(anchor, cut(n_characters)) else None
+
+
+def _find_most(n: int, fits: Callable[[int], bool]) -> int:
+    """The most, up to `n`, that fits, supposing that less fits if more does; 0 if nothing does."""
+    least, most = 0, n
+    while least < most:
+        middle = (least + most + 1) // 2
+        if fits(middle):
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _place_lines(piece: Piece) -> dict[int, str]:
+    """A piece's lines by number, those that the label stands for empty."""
+    texts = piece.text.split("\n")
+    if len(texts) != piece.span.n_lines:
+        # A piece of a giant line: which of its span's lines these are cannot be told.
+        texts = [" ".join(texts), *[""] * (piece.span.n_lines - 1)]
+    n_title_lines = count_title_lines(texts, piece.heading[-1]) if piece.heading else 0
+    return {piece.span.start + i: "" if i < n_title_lines else text for i, text in enumerate(texts)}
+
+
+def _find_left_out(pieces: Sequence[Piece], included: Sequence[Part]) -> Iterator[Part]:
+    shown: dict[str, set[int]] = {}
+    for part in included:
+        shown.setdefault(part.piece.anchor, set()).update(_lines(part.span))
+    best: dict[str, Piece] = {}
+    missing: dict[str, set[int]] = {}
+    for piece in pieces:
+        lines = set(_lines(piece.span)) - shown.get(piece.anchor, set())
+        if lines:
+            best.setdefault(piece.anchor, piece)
+            missing.setdefault(piece.anchor, set()).update(lines)
+    for anchor, lines in missing.items():
+        yield from (Part(piece=best[anchor], span=run, reason=NO_ROOM) for run in find_runs(lines))
+
+
+def _lines(span: Span) -> range:
+    return range(span.start, span.end + 1)

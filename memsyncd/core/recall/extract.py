@@ -1,0 +1,112 @@
+"""How do some lines of a section read in a prompt? A label that says where they stand, then the lines.
+
+Lines that are not shown leave a mark where two or more are missing, and an empty line where one is, which mostly was empty in
+the note too; the label names every line. What the label says already, the heading and its `memory` comment, is not said twice.
+A fence that a run of lines leaves open is closed, so that nothing after it is taken for code. Which lines, is left to `context`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memsyncd.core.span import Span
+
+CUT = "…"
+_COMMENT = re.compile(r"\s*<!--\s*memory:.*-->\s*")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
+_FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extract:
+    """What is shown of a section: its lines by number, `cut_after` the line where it was cut short."""
+
+    path: str
+    heading: tuple[str, ...]
+    kind: str | None
+    lines: Mapping[int, str]
+    cut_after: int | None = None
+
+    @property
+    def start(self) -> int:
+        return min(self.lines)
+
+    def with_lines(self, lines: Mapping[int, str], *, cut_after: int | None = None) -> Extract:
+        return replace(self, lines={**self.lines, **lines}, cut_after=cut_after)
+
+
+def render_extract(extract: Extract) -> str:
+    """The label and the lines, without an end of line after the last."""
+    runs = find_runs(extract.lines)
+    pieces = [_render_label(extract, runs)]
+    for i, run in enumerate(runs):
+        before = runs[i - 1].end if i else None
+        if before is not None and before != extract.cut_after:
+            pieces.append(CUT if run.start - before > 2 else "")
+        pieces += _render_run(extract, run)
+    return "\n".join(pieces).rstrip("\n")
+
+
+def find_runs(lines: Iterable[int]) -> list[Span]:
+    """Line numbers as spans of those that follow each other."""
+    runs: list[Span] = []
+    for line in sorted(lines):
+        if runs and runs[-1].end == line - 1:
+            runs[-1] = Span(runs[-1].start, line)
+        else:
+            runs.append(Span(line, line))
+    return runs
+
+
+def count_title_lines(lines: Sequence[str], heading: str) -> int:
+    """How many lines at the beginning of a section's text a label with this heading stands for."""
+    if not heading or _letters(lines[0]) != _letters(heading):
+        return 0
+    if lines[0].lstrip().startswith("#"):
+        n_lines = 1
+    elif len(lines) > 1 and _UNDERLINE.fullmatch(lines[1]):
+        n_lines = 2
+    else:
+        return 0
+    while n_lines < len(lines) and (not lines[n_lines].strip() or _COMMENT.fullmatch(lines[n_lines])):
+        n_lines += 1
+    return n_lines
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+def _render_label(extract: Extract, runs: Sequence[Span]) -> str:
+    name = " ".join(" › ".join(extract.heading).split())
+    kind = f"({extract.kind})" if extract.kind else ""
+    spans = ", ".join(str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs)
+    return " ".join(filter(None, ("###", name, kind, "·" if name or kind else "", f"{extract.path}:{spans}")))
+
+
+def _render_run(extract: Extract, run: Span) -> Iterator[str]:
+    shown = [line for line in range(run.start, run.end + 1) if extract.lines[line].strip()]
+    if not shown:
+        return
+    texts: list[str] = []
+    for line in range(shown[0], shown[-1] + 1):
+        texts.append(extract.lines[line])
+        if line == extract.cut_after:
+            texts += [*_close_fence(texts), CUT]
+            yield from texts
+            texts = []
+    yield from texts
+    yield from _close_fence(texts)
+
+
+def _close_fence(texts: Iterable[str]) -> list[str]:
+    """The line that closes what is open at the end of these, if anything is."""
+    mark = ""
+    for found in filter(None, map(_FENCE.fullmatch, texts)):
+        if not mark and "`" not in found["rest"]:
+            mark = found["mark"]
+        elif mark and found["mark"].startswith(mark) and not found["rest"].strip():
+            mark = ""
+    return [mark] if mark else []
