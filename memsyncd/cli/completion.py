@@ -110,7 +110,9 @@ def render_zsh() -> str:
 
 def _render_zsh_words(words: Words) -> Iterator[str]:
     for option in words.options:
-        action = ":workspace:_memsyncd_workspaces" if option.metavar == "WS" else f":{option.metavar}: " if option.metavar else ""
+        action = (
+            ":workspace:_memsyncd_workspaces" if option.metavar == "WS" else f":{option.metavar}: " if option.needs_value else ""
+        )
         told = _shorten(option).replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
         for flag in option.flags:
             yield _quote_zsh(f"*{flag}[{told}]{action}")
@@ -145,7 +147,7 @@ def render_fish() -> str:
 def _render_fish_words(words: Words) -> Iterator[str]:
     for option in words.options:
         flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
-        value = f" -x -a {_quote_fish(f'({NAMES})')}" if option.metavar == "WS" else " -x" if option.metavar else ""
+        value = f" -x -a {_quote_fish(f'({NAMES})')}" if option.metavar == "WS" else " -x" if option.needs_value else ""
         yield f"{flags}{value} -d {_quote_fish(_shorten(option))}"
     if words.choices:
         yield f"-a {_quote_fish(' '.join(words.choices))}"

@@ -37,10 +37,10 @@ class Option:
     """A flag, with a value if it has a `metavar`. `read` turns the value's text into what it means, or raises ValueError.
 
     The attribute that holds it is named by the long flag: False or True without a value; None or the value; a list if it may
-    be repeated.
+    be repeated. Where there is a `bare` meaning the flag may stand alone, and a value must be glued to it: `--open=2`.
     """
 
-    __slots__ = ("flags", "help", "is_repeated", "metavar", "name", "read")
+    __slots__ = ("bare", "flags", "help", "is_repeated", "metavar", "name", "read")
 
     def __init__(
         self,
@@ -50,6 +50,7 @@ class Option:
         metavar: str = "",
         read: Callable[[str], object] = str,
         is_repeated: bool = False,
+        bare: object = None,
     ) -> None:
         self.flags: Final = tuple(flags.split())
         self.name: Final = self.flags[-1].removeprefix("--").replace("-", "_")
@@ -57,6 +58,11 @@ class Option:
         self.metavar: Final = metavar
         self.read: Final = read
         self.is_repeated: Final = is_repeated
+        self.bare: Final = bare
+
+    @property
+    def needs_value(self) -> bool:
+        return bool(self.metavar) and self.bare is None
 
 
 class Command:

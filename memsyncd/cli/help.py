@@ -47,7 +47,8 @@ def _render_usage(argument: Argument) -> str:
 def _render_option(option: Option) -> tuple[str, str]:
     lead = "" if len(option.flags) > 1 else "    "
     repeated = "; may be repeated" if option.is_repeated else ""
-    return f"{lead}{', '.join(option.flags)} {option.metavar}".rstrip(), option.help + repeated
+    value = f" {option.metavar}" if option.needs_value else f"[={option.metavar}]" if option.metavar else ""
+    return f"{lead}{', '.join(option.flags)}{value}", option.help + repeated
 
 
 def _render_rows(rows: list[tuple[str, str]], paint: Paint, width: int) -> Iterator[str]:

@@ -83,6 +83,9 @@ class _Reading:
                 self._refuse(f"{flag} takes no value")
             setattr(self.args, option.name, True)
             return
+        if value is None and option.bare is not None:
+            setattr(self.args, option.name, option.bare)
+            return
         if value is None:
             if not rest or rest[-1] in self.flags:
                 self._refuse(f"{flag} needs a value: {flag} {option.metavar}")

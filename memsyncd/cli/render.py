@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.cli.figures import measure, render_count, shorten
+from memsyncd.cli.figures import measure, render_bar, render_count, render_table, shorten
 from memsyncd.cli.places import show_path, show_span
 
 TYPE_CHECKING = False
@@ -16,25 +16,23 @@ if TYPE_CHECKING:
 
 MARK = "**"
 INDENT = "  "
+BAR = 8
+"""Columns of the bar that shows a score."""
 
 
-def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width: int, has_parts: bool) -> str:
-    """A line that says where, and below it the snippet; `width` 0 leaves the snippet on one line."""
+def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width: int) -> str:
+    """A line that says where, and below it the snippet; `width` 0, for what no terminal shows, leaves the snippet on one line."""
     place = show_span(show_path(hit["path"], root, cwd), hit["start_line"], hit["end_line"])
     linked = paint.link(paint("bold blue", place), os.path.join(root, hit["path"]) if root else "", hit["start_line"])
     trail = " › ".join(hit["heading"])
     marks = "  ".join(filter(None, [hit["kind"] or "", render_tags(hit["tags"])]))
-    score = f"{hit['score']:.2f}" if hit["score"] >= 0.005 else "<0.01"
     parts = [
         linked,
-        trail and shorten(trail, max(width - measure(place) - 24, 24)) if width else trail,
+        trail and shorten(trail, max(width - measure(place) - 24 - BAR, 24)) if width else trail,
         paint("cyan", marks),
-        paint("dim", score),
+        paint("dim", _render_score(hit["score"], has_bar=bool(width))),
     ]
-    lines = [INDENT.join(filter(None, parts)), *render_snippet(hit["snippet"], paint, width=width)]
-    if has_parts:
-        lines.append(paint("dim", INDENT + _render_parts(hit)))
-    return "\n".join(lines)
+    return "\n".join([INDENT.join(filter(None, parts)), *render_snippet(hit["snippet"], paint, width=width)])
 
 
 def render_tags(tags: list[str]) -> str:
@@ -77,7 +75,18 @@ def render_freshness(freshness: dict[str, Any]) -> str:
     return "" if state == "ready" else f"the workspace is {state}; see `memsyncd status`"
 
 
-def _render_parts(hit: dict[str, Any]) -> str:
-    parts = [f"{name} {value:.3g}" for name, value in (hit.get("explain") or {}).items()]
-    words = ", ".join(hit["matched"])
-    return " · ".join([*parts, f"holds {words}"] if words else parts)
+def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
+    """A table of what each hit's score is made of, in the order of the hits, and of the words that it holds."""
+    parts = [hit.get("explain") or {} for hit in hits]
+    names = [*dict.fromkeys(name for each in parts for name in each)]
+    rows = [["hit", "score", *names, "holds"]]
+    for number, (hit, each) in enumerate(zip(hits, parts, strict=True), 1):
+        figures = [f"{each[name]:.3g}" if name in each else "" for name in names]
+        rows.append([str(number), _render_score(hit["score"], has_bar=False), *figures, ", ".join(hit["matched"])])
+    head, *rest = ("".join(cells) for cells in render_table(rows))
+    return "\n".join([paint("bold", head), *rest])
+
+
+def _render_score(score: float, *, has_bar: bool) -> str:
+    bar = render_bar(round(score * 100), 100, BAR) + " " if has_bar else ""
+    return bar + (f"{score:.2f}" if score >= 0.005 else "<0.01")

@@ -41,6 +41,11 @@ def test_a_value_may_follow_its_flag_or_be_glued_to_it(words: tuple[str, ...]) -
     assert read("a", *words)["limit"] == 5
 
 
+@pytest.mark.parametrize(("words", "value"), [((), None), (("--open",), 1), (("--open", "2"), 1), (("--open=2",), 2)])
+def test_a_flag_that_may_stand_alone_takes_a_value_only_if_it_is_glued_to_it(words: tuple[str, ...], value: object) -> None:
+    assert parse_words("search", SEARCH, ["a", *words]).open == value
+
+
 def test_options_may_stand_anywhere() -> None:
     found = read("--json", "a", "--tag", "x", "b", "--tag=y", "c")
     assert (found["first"], found["rest"], found["tag"], found["json"]) == ("a", ["b", "c"], ["x", "y"], True)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from memsyncd.cli.figures import measure
 from memsyncd.cli.help import render_help, render_overview
-from memsyncd.cli.render import render_freshness, render_hit, render_snippet, wrap_words
+from memsyncd.cli.render import render_explanation, render_freshness, render_hit, render_snippet, wrap_words
 from memsyncd.cli.status import render_status
 from memsyncd.cli.sync import render_report
 from memsyncd.cli.table import ENTRIES, load_command
@@ -36,8 +36,8 @@ HIT: dict[str, Any] = {
 }
 
 
-def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0, has_parts: bool = False) -> str:
-    return render_hit(hit, paint, root="/w", cwd="/w", width=width, has_parts=has_parts)
+def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0) -> str:
+    return render_hit(hit, paint, root="/w", cwd="/w", width=width)
 
 
 def test_a_hit_says_where_what_and_how_good() -> None:
@@ -51,8 +51,23 @@ def test_a_hit_leaves_out_what_it_has_not() -> None:
     assert render(bare).rstrip() == ".memories/redis.md:4  0.87"
 
 
-def test_a_hit_explained_shows_the_parts_of_its_score_and_its_words() -> None:
-    assert render(HIT, has_parts=True).splitlines()[-1] == "  stemmed 12.3 · exact 3 · holds redis, timeout"
+def test_a_terminal_is_shown_a_bar_beside_the_score() -> None:
+    assert render(HIT, width=80).splitlines()[0].endswith("  ━━━━━━── 0.87")
+    assert render(HIT | {"score": 1.0}, width=80).splitlines()[0].endswith("  ━━━━━━━━ 1.00")
+    assert render(HIT | {"score": 0.0001}, width=80).splitlines()[0].endswith("  ──────── <0.01")
+
+
+def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_words_held() -> None:
+    dated = HIT | {"score": 0.5, "matched": ["redis"], "explain": {"stemmed": 4.0, "date": 0.8}}
+    assert render_explanation([HIT, dated], PLAIN).splitlines() == [
+        "hit  score  stemmed  exact  date  holds",
+        "1    0.87   12.3     3            redis, timeout",
+        "2    0.50   4               0.8   redis",
+    ]
+
+
+def test_an_explanation_of_hits_without_parts_still_says_what_they_hold() -> None:
+    assert render_explanation([HIT | {"explain": None}], PLAIN).splitlines()[1].split() == ["1", "0.87", "redis,", "timeout"]
 
 
 def test_colour_replaces_the_marks_of_matched_words() -> None:
