@@ -1,0 +1,81 @@
+"""Is what somebody asks for found? Questions of many sorts about notes of our own, and, where they are at hand, larger sets."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks.measures import find_mean, measure_answer
+from tests.benchmarks.questions import Lines, QuestionSet, read_set
+
+OWN = Path(__file__).parent
+R5_GATE, MRR_GATE = 0.92, 0.87
+"""What every change must keep; raised whenever ranking gets better."""
+
+LARGE_SETS = [Path(folder) for folder in os.environ.get("MEMSYNCD_RECALL_DATA", "").split(os.pathsep) if folder]
+LARGE_GATES = {"locomo-dev": (0.84, 0.79), "docs-dev": (0.72, 0.61)}
+"""R@5 and MRR that larger sets must reach, by the folder's name."""
+
+Answers = dict[str, list[Lines]]
+
+
+@pytest.fixture(scope="module")
+def own() -> QuestionSet:
+    return read_set(OWN)
+
+
+@pytest.fixture(scope="module")
+def answers(own: QuestionSet, ask_all: Callable[[QuestionSet], Answers]) -> Answers:
+    return ask_all(own)
+
+
+def find_figures(asked: QuestionSet, answers: Answers) -> dict[str, dict[str, float]]:
+    """The figures of each question by its id."""
+    return {one.id: measure_answer(answers[one.id], one.evidence, asked.notes[one.scope]) for one in asked.questions}
+
+
+def tell_missed(asked: QuestionSet, figures: dict[str, dict[str, float]]) -> str:
+    missed = [one for one in asked.questions if figures[one.id]["R@5"] < 1]
+    return "not within five results:\n" + "\n".join(f"{one.id}: {one.text}" for one in missed)
+
+
+def test_the_set_is_large_and_of_many_sorts(own: QuestionSet) -> None:
+    sorts = collections.Counter(question.category for question in own.questions)
+    assert sum(len(notes) for notes in own.notes.values()) >= 40
+    assert len({question.text for question in own.questions}) == len(own.questions) >= 120
+    assert len(sorts) >= 12
+    assert min(sorts.values()) >= 4
+
+
+def test_evidence_stands_on_the_lines_where_the_set_says(own: QuestionSet) -> None:
+    for row in map(json.loads, (OWN / "questions.jsonl").read_text(encoding="utf-8").splitlines()):
+        for one in row["evidence"]:
+            lines = (OWN / one["path"]).read_text(encoding="utf-8").splitlines()
+            assert one["quote"] in " ".join(" ".join(lines[one["start_line"] - 1 : one["end_line"]]).split()), row["id"]
+
+
+def test_what_is_asked_for_is_among_the_first_five_results(own: QuestionSet, answers: Answers) -> None:
+    figures = find_figures(own, answers)
+    assert find_mean([one["R@5"] for one in figures.values()]) >= R5_GATE, tell_missed(own, figures)
+
+
+def test_what_is_asked_for_stands_high(own: QuestionSet, answers: Answers) -> None:
+    figures = find_figures(own, answers)
+    low = "\n".join(f"{one.id}: {one.text}" for one in own.questions if figures[one.id]["MRR"] < 0.5)
+    assert find_mean([one["MRR"] for one in figures.values()]) >= MRR_GATE, f"below the second result:\n{low}"
+
+
+@pytest.mark.skipif(not LARGE_SETS, reason="MEMSYNCD_RECALL_DATA names no larger sets (folders, as in PATH)")
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("folder", LARGE_SETS, ids=lambda folder: folder.name)
+def test_larger_sets_reach_their_gates(folder: Path, ask_all: Callable[[QuestionSet], Answers]) -> None:
+    asked = read_set(folder)
+    figures = find_figures(asked, ask_all(asked)).values()
+    reached = (find_mean([one["R@5"] for one in figures]), find_mean([one["MRR"] for one in figures]))
+    wanted = LARGE_GATES.get(asked.name, (0.0, 0.0))
+    assert all(value >= gate for value, gate in zip(reached, wanted, strict=True)), f"R@5 and MRR {reached}, not {wanted}"
