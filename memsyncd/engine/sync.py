@@ -73,6 +73,7 @@ class SyncDone:
     index_trouble: str = ""
     """Why the index must be rebuilt though it was written without complaint; looked for in full syncs."""
     failed: list[Problem] = field(default_factory=list)
+    """What could not be looked at or read, the root itself as `.`: what is indexed of it stays."""
     generation: int = 0
     paths: list[str] = field(default_factory=list)
     n_upserted: int = 0
@@ -253,6 +254,10 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         root_state=snapshot.root_state,
         scan_problems=tuple(sorted((*kept, *fresh.values()), key=lambda problem: (problem.path, problem.code))),
     )
+    done.failed += [problem for problem in snapshot.problems if problem.path in snapshot.failed_folders | snapshot.held_files]
+    if snapshot.root_state != "present":
+        trouble = ROOT_FAULTS[snapshot.root_state]
+        done.failed.append(Problem(path=".", line=0, code=ROOT_FAULT, problem=trouble, hint="see: memsyncd status"))
     index, was = workspace.index, (workspace.root_identity, workspace.link_folders)
     if snapshot.only is None:
         workspace.root_identity, workspace.link_folders = snapshot.root_identity, snapshot.link_folders

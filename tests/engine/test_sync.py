@@ -182,6 +182,7 @@ def test_a_missing_root_keeps_everything(bench: Any) -> None:
     bench.root.rename(bench.root.with_name("away"))
     done = bench.sync()
     assert (done.root_state, done.removed) == ("missing", [])
+    assert [(problem.path, problem.code) for problem in done.failed] == [(".", "root")]
     assert bench.workspace.condition.state == "missing"
     assert bench.paths() == ["MEMORY.md"]
     bench.root.with_name("away").rename(bench.root)
@@ -204,6 +205,7 @@ def test_a_folder_that_cannot_be_listed_deletes_nothing(bench: Any, monkeypatch:
     done = bench.sync()
     monkeypatch.undo()
     assert done.removed == []
+    assert [(problem.path, problem.code) for problem in done.failed] == [(".memories/a", "unreadable_folder")]
     assert bench.paths() == [".memories/a/b.md", "MEMORY.md"]
     assert "unreadable_folder" in {problem.code for problem in bench.workspace.condition.scan_problems}
 
