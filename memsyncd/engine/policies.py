@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.core.recall.ranking import RankingPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +46,4 @@ class SearchPolicy:
     passage_tokens: int = 400
     min_score: float = 0.0
     timeout_s: float = 1.0
+    ranking: RankingPolicy = field(default_factory=RankingPolicy)

@@ -22,6 +22,7 @@ from memsyncd.store.readers import Readers
 from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
 from memsyncd.store.updates import Counts, DropNote, PutNote, TouchNote, Update, Written
 
+FTS_TABLES = ("chunks_fts", "chunks_exact")
 MERGE_PAGES = 500
 """Pages of FTS5 that one step of tidying may write: some milliseconds, so that a save never waits long for it."""
 
@@ -164,9 +165,9 @@ class Index:
         """
         with naming_failures():
             if self._has_deleted:
-                before = self._writer.total_changes()
-                self._writer.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('merge', ?)", (-MERGE_PAGES,))
-                self._has_deleted = self._writer.total_changes() - before > 1
+                # All of them take a step, whatever the first one says.
+                steps = [self._merge(table) for table in FTS_TABLES]
+                self._has_deleted = any(steps)
                 return True
             if not self._is_filled:
                 self._set_merging(_KEEPING)
@@ -178,8 +179,15 @@ class Index:
                 self._writer.set_busy_timeout(BUSY_MS)
             return False
 
+    def _merge(self, table: str) -> bool:
+        """Merge some pages of one table; True if there is more to merge."""
+        before = self._writer.total_changes()
+        self._writer.execute(f"INSERT INTO {table}({table}, rank) VALUES('merge', ?)", (-MERGE_PAGES,))
+        return self._writer.total_changes() - before > 1
+
     def _set_merging(self, settings: dict[str, int]) -> None:
-        self._writer.executemany("INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)", settings.items())
+        for table in FTS_TABLES:
+            self._writer.executemany(f"INSERT INTO {table}({table}, rank) VALUES(?, ?)", settings.items())
 
     def is_replaced(self) -> bool:
         """True if the file on disk is no longer the one that is open."""

@@ -18,6 +18,8 @@ from memsyncd.core.changes.rewrite import Rewrite, Standing, plan_rewrite
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.digest import digest_text
 from memsyncd.core.note import Chunk, Note, Section
+from memsyncd.core.recall.dates import find_note_date, find_said_date
+from memsyncd.core.recall.words import find_parts
 from memsyncd.core.titles import path_words, title_words
 from memsyncd.core.tokens import count_tokens
 
@@ -28,23 +30,24 @@ _WRAP = 2**64
 _EARLIEST_NS = -(2**61)  # 1896
 
 _FILE = (
-    "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, kind, tags)"
-    " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    "INSERT INTO files(id, path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day, kind, tags)"
+    " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
     " ON CONFLICT(id) DO UPDATE SET path=excluded.path, digest=excluded.digest, size=excluded.size, mtime_ns=excluded.mtime_ns,"
     " ctime_ns=excluded.ctime_ns, inode=excluded.inode, device=excluded.device, read_at_ns=excluded.read_at_ns,"
-    " lines=excluded.lines, title=excluded.title, kind=excluded.kind, tags=excluded.tags"
+    " lines=excluded.lines, title=excluded.title, day=excluded.day, kind=excluded.kind, tags=excluded.tags"
 )
 _SECTION_COLUMNS = (
     "file, anchor, heading, level, start_line, end_line, kind, importance, priority, lifecycle, status, task, session, source,"
-    " created, expires, extra"
+    " created, expires, day, extra"
 )
-_SECTION = f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
-_SECTION_UPDATE = f"UPDATE sections SET ({_SECTION_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
+_SECTION = f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+_SECTION_UPDATE = f"UPDATE sections SET ({_SECTION_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
 _LINK = "INSERT INTO links(section, line, target, heading, relation) VALUES(?,?,?,?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
 _CHUNK = "INSERT INTO chunks(id, file, section, start_line, end_line, tokens, digest) VALUES(?,?,?,?,?,?,?)"
-_FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags) VALUES(?,?,?,?)"
+_FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, parts) VALUES(?,?,?,?,?)"
+_EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, parts) VALUES(?,?,?,?,?)"
 
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
@@ -63,12 +66,13 @@ class Rows:
 
     def flush(self, connection: apsw.Connection) -> None:
         tables = (
-            (_FILE, self.files), (_SECTION, self.sections), (_TAG, self.tags), (_LINK, self.links),
-            (_PROBLEM, self.problems), (_CHUNK, self.chunks), (_FTS, self.fts),
+            (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG), (self.links, _LINK),
+            (self.problems, _PROBLEM), (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
         )  # fmt: skip
-        for statement, rows in tables:
+        for rows, *statements in tables:
             if rows:
-                connection.executemany(statement, rows)
+                for statement in statements:
+                    connection.executemany(statement, rows)
                 rows.clear()
 
 
@@ -154,6 +158,7 @@ def delete_chunks(connection: apsw.Connection, chunk_ids: list[int] | tuple[int,
     if chunk_ids:
         keys = [(chunk_id,) for chunk_id in chunk_ids]
         connection.executemany("DELETE FROM chunks_fts WHERE rowid = ?", keys)
+        connection.executemany("DELETE FROM chunks_exact WHERE rowid = ?", keys)
         connection.executemany("DELETE FROM chunks WHERE id = ?", keys)
 
 
@@ -220,13 +225,15 @@ def _collect_chunk(rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: C
     chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
     n_tokens = count_tokens(chunk.text)
     rows.chunks.append((chunk_id, file_id, section_id, chunk.span.start, chunk.span.end, n_tokens, indexed.digest))
-    rows.fts.append((chunk_id, indexed.heading, indexed.text, indexed.tags))
+    parts = find_parts(f"{indexed.heading}\n{indexed.text}")
+    rows.fts.append((chunk_id, indexed.heading, indexed.text, indexed.tags, parts))
 
 
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     return (
         file_id, note.path, note.digest, *stat_row(stat), read_at_ns,
-        note.n_lines, note.title, note.meta.kind, _to_json(note.meta.tags) if note.meta.tags else "",
+        note.n_lines, note.title, find_note_date(note.path, note.meta), note.meta.kind,
+        _to_json(note.meta.tags) if note.meta.tags else "",
     )  # fmt: skip
 
 
@@ -235,5 +242,5 @@ def _section_row(file_id: int, section: Section) -> Row:
     return (
         file_id, section.anchor, _to_json(section.heading), section.level, section.span.start,
         section.span.end, meta.kind, meta.importance, meta.priority, meta.lifecycle, meta.status, meta.task, meta.session,
-        meta.source, meta.created, meta.expires, _to_json(meta.extra) if meta.extra else "",
+        meta.source, meta.created, meta.expires, find_said_date(meta), _to_json(meta.extra) if meta.extra else "",
     )  # fmt: skip

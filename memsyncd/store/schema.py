@@ -2,7 +2,7 @@
 
 The schema, the tokenizer and the chunker's version and policy are one fingerprint in `meta`, its first bits in `user_version`;
 a file with another fingerprint is rebuilt, never migrated. FTS5 keeps its own copy of the text, the only one: there are no
-triggers, and moving a chunk's lines does not touch it.
+triggers, and moving a chunk's lines does not touch it. `chunks_exact` has the words as they are written and no text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import apsw
 from memsyncd.core.digest import digest_text
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
-READING_VERSION = 1
+EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
+READING_VERSION = 2
 """Grows when the same bytes and policy give other sections or chunks than before."""
 
 SCHEMA = f"""
@@ -33,6 +34,7 @@ CREATE TABLE files(
   read_at_ns INTEGER NOT NULL,
   lines INTEGER NOT NULL CHECK (lines >= 0),
   title TEXT NOT NULL,
+  day TEXT,
   kind TEXT,
   tags TEXT NOT NULL DEFAULT ''
 ) STRICT;
@@ -55,10 +57,12 @@ CREATE TABLE sections(
   source TEXT,
   created TEXT,
   expires TEXT,
+  day TEXT,
   extra TEXT NOT NULL DEFAULT ''
 ) STRICT;
 CREATE INDEX sections_by_file ON sections(file);
 CREATE INDEX sections_by_kind ON sections(kind) WHERE kind IS NOT NULL;
+CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived';
 
 CREATE TABLE tags(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
@@ -97,7 +101,11 @@ CREATE TABLE chunks(
 CREATE INDEX chunks_by_file ON chunks(file);
 CREATE INDEX chunks_by_section ON chunks(section);
 
-CREATE VIRTUAL TABLE chunks_fts USING fts5(heading, text, tags, tokenize='{TOKENIZER}');
+CREATE VIRTUAL TABLE chunks_fts USING fts5(heading, text, tags, parts, tokenize='{TOKENIZER}');
+CREATE VIRTUAL TABLE chunks_exact USING fts5(
+  heading, text, tags, parts, content='', contentless_delete=1, tokenize='{EXACT_TOKENIZER}'
+);
+CREATE VIRTUAL TABLE words_exact USING fts5vocab('chunks_exact', 'row');
 """
 
 

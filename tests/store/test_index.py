@@ -346,7 +346,7 @@ def test_the_schema_refuses_words_that_are_none_of_its_own(tmp_path: Path) -> No
     create_schema(connection, "f" * 32, generation=0)
     connection.execute("PRAGMA foreign_keys = 1")
     connection.execute(
-        "INSERT INTO files VALUES(1, 'MEMORY.md', 'd', 1, 1, 1, 1, 1, 1, 1, 't', NULL, '');"
+        "INSERT INTO files VALUES(1, 'MEMORY.md', 'd', 1, 1, 1, 1, 1, 1, 1, 't', NULL, NULL, '');"
         "INSERT INTO sections(id, file, anchor, heading, level, start_line, end_line) VALUES(1, 1, 'MEMORY.md#', '[]', 0, 1, 1)"
     )
     for column, value in {

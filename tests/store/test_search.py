@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import pytest
 
+from memsyncd.core.recall.filters import NO_FILTERS, Filters
 from memsyncd.core.span import Span
-from memsyncd.errors import BadRequest, NotFresh
+from memsyncd.errors import NotFresh
 from memsyncd.store.index import Index
-from memsyncd.store.search import NO_FILTERS, Filters, find_candidates, find_files, is_matching, read_sections, read_texts
+from memsyncd.store.search import find_candidates, is_matching, read_sections, read_texts
 from memsyncd.store.updates import PutNote
 
 Put = Callable[..., PutNote]
@@ -29,20 +29,21 @@ def find(index: Index, match: str, filters: Filters = NO_FILTERS, *, limit: int 
     """`path:start-end` of what matches, the best first."""
     with index.readers.lend(5) as reader:
         found = find_candidates(reader, match, filters, limit=limit)
-    return [f"{c.path}:{c.span.start}-{c.span.end}" for c in sorted(found, key=lambda c: (c.cost, c.path, c.span))]
+    return [f"{c.path}:{c.span.start}-{c.span.end}" for c in sorted(found, key=lambda c: (-c.stemmed, c.path, c.span))]
 
 
 def find_paths(index: Index, match: str, **filters: tuple[str, ...]) -> list[str]:
     return sorted({place.rpartition(":")[0] for place in find(index, match, Filters(**filters))})
 
 
-def test_candidates_say_where_they_stand_and_what_they_cost(filled: Index) -> None:
+def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) -> None:
     with filled.readers.lend(5) as reader:
         [candidate] = find_candidates(reader, '"hot"', NO_FILTERS, limit=10)
         section = read_sections(reader, [candidate.section])[candidate.section]
         text = read_texts(reader, [candidate.chunk])[candidate.chunk]
     assert (candidate.path, candidate.span) == ("MEMORY.md", Span(5, 6))
-    assert candidate.cost < 0
+    assert candidate.stemmed > 0
+    assert candidate.exact > 0
     assert candidate.n_tokens == 5
     assert (section.anchor, section.heading, section.kind) == ("MEMORY.md#cache", ("Cache",), "decision")
     assert section.tags == ("Two Words", "auth")
@@ -89,19 +90,6 @@ def test_filters_hold_before_the_best_are_taken(index: Index, put: Put) -> None:
     index.apply([put(f".memories/{number}.md", "redis redis redis") for number in range(20)])
     index.apply([put("MEMORY.md", f"redis {'and much else besides ' * 20}")])
     assert find(index, '"redis"', Filters(paths=("MEMORY.md",)), limit=3) == ["MEMORY.md:1-1"]
-
-
-def test_paths_name_files_folders_and_globs(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
-        paths = dict(reader.rows("SELECT id, path FROM files"))
-        for asked, n_found in {"MEMORY.md": 1, ".memories": 3, ".memories/api": 1, "**": 4, "[": 0, "none": 0, "": 0}.items():
-            found = find_files(reader, [asked])
-            assert len(found) == n_found, (asked, [paths[row] for row in found])
-
-
-def test_a_glob_that_cannot_be_is_refused_with_the_reason(filled: Index) -> None:
-    with pytest.raises(BadRequest, match=re.escape("`..`")):
-        find_paths(filled, '"redis"', paths=("../*",))
 
 
 def test_whether_anything_matches_is_told_without_filters(filled: Index) -> None:

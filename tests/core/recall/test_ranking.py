@@ -6,58 +6,106 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.ranking import Candidate, Passage, rank_passages, score_strengths
+from memsyncd.core.recall.dates import find_named_dates
+from memsyncd.core.recall.ranking import (
+    Candidate,
+    Passage,
+    RankingPolicy,
+    join_passages,
+    rank_candidates,
+    score_strengths,
+)
 from memsyncd.core.span import Span
 
+ALONE = RankingPolicy(exact=0.5, note=0.0, day=0.4)
+"""Each chunk for itself: what the note adds is tested apart."""
 
-def make(chunk: int, start: int, end: int, *, cost: float = -5.0, file: int = 1, n_tokens: int = 50, path: str = "") -> Candidate:
+
+def make(
+    chunk: int,
+    start: int,
+    end: int,
+    *,
+    stemmed: float = 5.0,
+    exact: float = 0.0,
+    file: int = 1,
+    n_tokens: int = 50,
+    day: str | None = None,
+) -> Candidate:
     return Candidate(
-        chunk=chunk, file=file, section=chunk, path=path or f"{file}.md", span=Span(start, end), cost=cost, n_tokens=n_tokens
+        chunk=chunk,
+        file=file,
+        section=chunk,
+        path=f"{file}.md",
+        span=Span(start, end),
+        stemmed=stemmed,
+        exact=exact,
+        n_tokens=n_tokens,
+        day=day,
     )
 
 
 def rank(*candidates: Candidate, limit: int = 10, passage_tokens: int = 400) -> tuple[Passage, ...]:
-    return rank_passages(candidates, limit=limit, passage_tokens=passage_tokens)
+    return join_passages(rank_candidates(candidates, (), ALONE), limit=limit, passage_tokens=passage_tokens)
 
 
 @st.composite
 def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
     rows = draw(
         st.lists(
-            st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(0, 6), st.floats(-30, 0), st.integers(1, 200)),
+            st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(0, 6), st.floats(0, 30), st.integers(1, 200)),
             max_size=25,
         )
     )
     return [
-        make(number, start, start + more, cost=cost, file=file, n_tokens=n_tokens)
-        for number, (file, start, more, cost, n_tokens) in enumerate(rows, 1)
+        make(number, start, start + more, stemmed=stemmed, file=file, n_tokens=n_tokens)
+        for number, (file, start, more, stemmed, n_tokens) in enumerate(rows, 1)
     ]
 
 
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_lowest_cost_comes_first() -> None:
-    passages = rank(make(1, 1, 2, cost=-1.0, file=1), make(2, 1, 2, cost=-9.0, file=2), make(3, 1, 2, cost=-4.0, file=3))
-    assert [passage.best.chunk for passage in passages] == [2, 3, 1]
+def test_the_strongest_comes_first() -> None:
+    passages = rank(make(1, 1, 2, stemmed=1.0, file=1), make(2, 1, 2, stemmed=9.0, file=2), make(3, 1, 2, stemmed=4.0, file=3))
+    assert [passage.best.candidate.chunk for passage in passages] == [2, 3, 1]
 
 
-def test_equal_costs_order_by_path_and_line() -> None:
+def test_equal_strengths_order_by_path_and_line() -> None:
     passages = rank(make(1, 50, 51, file=2), make(2, 90, 91, file=1), make(3, 10, 11, file=2), make(4, 1, 2, file=1))
-    assert [passage.best.chunk for passage in passages] == [4, 2, 3, 1]
+    assert [passage.best.candidate.chunk for passage in passages] == [4, 2, 3, 1]
 
 
 @given(candidate_lists(), st.randoms(use_true_random=False))
 def test_the_order_in_which_candidates_come_does_not_matter(candidates: list[Candidate], shuffler: random.Random) -> None:
-    distinct = list({(candidate.file, candidate.span, candidate.cost): candidate for candidate in candidates}.values())
+    distinct = list({(candidate.file, candidate.span, candidate.stemmed): candidate for candidate in candidates}.values())
     shuffled = shuffler.sample(distinct, len(distinct))
     assert rank(*shuffled) == rank(*distinct)
 
 
 @given(candidate_lists())
 def test_strengths_never_grow_on_the_way_down(candidates: list[Candidate]) -> None:
-    strengths = [passage.strength for passage in rank(*candidates, limit=100)]
+    strengths = [passage.best.strength for passage in rank(*candidates, limit=100)]
     assert strengths == sorted(strengths, reverse=True)
+
+
+def test_words_as_written_count_half_beside_their_stems() -> None:
+    first, second = rank_candidates([make(1, 1, 2, stemmed=4.0), make(2, 5, 6, stemmed=3.0, exact=4.0)], (), ALONE)
+    assert (first.candidate.chunk, first.strength, second.strength) == (2, 5.0, 4.0)
+    assert first.parts == {"stems": 3.0, "exact": 2.0, "note": 0.0, "day": 1.0}
+
+
+def test_a_chunk_gains_by_the_best_of_its_note() -> None:
+    weak, strong, other = make(1, 1, 2, stemmed=4.0), make(2, 50, 51, stemmed=10.0), make(3, 1, 2, stemmed=5.0, file=2)
+    order = rank_candidates([weak, strong, other], (), RankingPolicy(note=0.2))
+    assert [(one.candidate.chunk, one.strength) for one in order] == [(2, 12.0), (1, 6.0), (3, 6.0)]
+
+
+def test_a_note_gains_whose_day_the_question_names() -> None:
+    candidates = [make(1, 1, 2, day="2023-05-07", file=1), make(2, 1, 2, day="2023-06-07", file=2), make(3, 1, 2, file=3)]
+    order = rank_candidates(candidates, find_named_dates("what was decided on 7 May 2023?"), ALONE)
+    assert [(one.candidate.chunk, one.strength) for one in order] == [(1, 7.0), (2, 5.0), (3, 5.0)]
+    assert [one.candidate.chunk for one in rank_candidates(candidates, (), ALONE)] == [1, 2, 3]
 
 
 # --- scores -----------------------------------------------------------------------------------------------------------
@@ -86,11 +134,11 @@ def test_scores_lie_above_0_up_to_1_and_never_grow_on_the_way_down(strengths: li
 
 
 def test_touching_chunks_of_a_note_become_one_passage_under_the_stronger() -> None:
-    [passage] = rank(make(1, 1, 4, cost=-3.0), make(2, 6, 9, cost=-8.0))
-    assert passage.best.chunk == 2
+    [passage] = rank(make(1, 1, 4, stemmed=3.0), make(2, 6, 9, stemmed=8.0))
+    assert passage.best.candidate.chunk == 2
     assert {candidate.chunk for candidate in passage.chunks} == {1, 2}
     assert passage.span == Span(1, 9)
-    assert passage.strength == 8.0
+    assert passage.best.strength == 8.0
 
 
 def test_chunks_apart_or_of_other_notes_stay_apart() -> None:
@@ -121,10 +169,10 @@ def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
     placed = [candidate.chunk for passage in passages for candidate in passage.chunks]
     assert sorted(placed) == sorted(candidate.chunk for candidate in candidates)
     for passage in passages:
-        assert {candidate.file for candidate in passage.chunks} == {passage.best.file}
+        assert {candidate.file for candidate in passage.chunks} == {passage.best.candidate.file}
         assert passage.span.start == min(candidate.span.start for candidate in passage.chunks)
         assert passage.span.end == max(candidate.span.end for candidate in passage.chunks)
-        assert passage.best.cost == min(candidate.cost for candidate in passage.chunks)
+        assert passage.best.candidate.stemmed == max(candidate.stemmed for candidate in passage.chunks)
 
 
 # --- cutting ----------------------------------------------------------------------------------------------------------
@@ -132,10 +180,10 @@ def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
 
 def test_there_are_no_more_passages_than_asked_for() -> None:
     many = [make(number, 10 * number, 10 * number) for number in range(1, 20)]
-    assert [passage.best.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
+    assert [passage.best.candidate.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
 
 
 def test_pieces_of_one_giant_line_are_one_passage_though_each_alone_is_too_large() -> None:
-    (passage,) = rank(*(make(number, 3, 3, cost=-number, n_tokens=16_384) for number in range(1, 20)))
+    (passage,) = rank(*(make(number, 3, 3, stemmed=number, n_tokens=16_384) for number in range(1, 20)))
     assert passage.span == Span(3, 3)
     assert len(passage.chunks) == 19

@@ -1,0 +1,81 @@
+"""Which words of a text does FTS5's tokenizer not give, and how is what somebody typed cut into words? Alike on both sides.
+
+unicode61 takes letters and digits that touch for one word. So the parts of `camelCase`, any two adjacent characters of scripts
+that write no spaces, and names such as C++ would be lost; they are indexed as words of their own beside the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+NAME_LIMIT_CHARACTERS = 80
+"""What is longer is no name that somebody made of words."""
+
+# What unicode61 takes for one word: letters and digits, and the accents that follow them where a text is decomposed.
+_WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
+_UNSPACED = (
+    "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003134f"
+)
+_RUN = re.compile(f"[{_UNSPACED}]+")
+_MARKS = re.compile(r"[^\w]|_")
+_HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+_LATIN = re.compile(r"[A-Za-z0-9]+")
+_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SIGNED = re.compile(r"\b([A-Za-z])(\+\+|#)(?![\w#+])")
+_SIGNS = {"++": "plusplus", "#": "sharp"}
+
+
+def find_parts(text: str) -> str:
+    """Words to index beside `text`, in its order, separated by blanks; empty for most texts."""
+    parts: list[str] = []
+    if _HUMP.search(text):
+        for word in _LATIN.findall(text):
+            if len(word) <= NAME_LIMIT_CHARACTERS and _HUMP.search(word):
+                parts += _CAMEL_PART.findall(word)
+    if "+" in text or "#" in text:
+        parts += [f"{name}{_SIGNS[sign]}" for name, sign in _SIGNED.findall(text)]
+    if not text.isascii():
+        for run in _RUN.finditer(text):
+            parts += find_pairs(run[0])
+    return " ".join(parts)
+
+
+def find_pairs(run: str) -> tuple[str, ...]:
+    """Any two adjacent characters of a run without spaces, then the last alone: `日本語` → 日本, 本語, 語."""
+    letters = _MARKS.sub("", run)
+    return tuple(letters[at : at + 2] for at in range(len(letters)))
+
+
+class Row(NamedTuple):
+    """A piece of what somebody typed: a text meets it if `words` stand there one after another."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+def split_words(text: str) -> list[Row]:
+    """Cut one thing that somebody typed into rows of words.
+
+    `snake_case` is one row of two words; a run of a script without spaces a row of its pairs; C++ its indexed name.
+    """
+    signed = _SIGNED.fullmatch(text)
+    if signed:
+        return [Row(text, (f"{signed[1]}{_SIGNS[signed[2]]}",))]
+    if text.isascii() or not _RUN.search(text):
+        words = tuple(_WORD.findall(text))
+        return [Row(text, words)] if words else []
+    rows: list[Row] = []
+    at = 0
+    for run in _RUN.finditer(text):
+        rows += split_words(text[at : run.start()])
+        pairs = find_pairs(run[0])
+        rows += [Row(run[0], pairs[:-1] or pairs)] if pairs else []
+        at = run.end()
+    return rows + split_words(text[at:])
+
+
+def is_unspaced(text: str) -> bool:
+    """True if the text is of a script that writes no spaces."""
+    return _RUN.match(text) is not None

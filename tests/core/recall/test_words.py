@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.recall.words import NAME_LIMIT_CHARACTERS, find_parts, is_unspaced, split_words
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("plain words, snake_case and DEC-0054", ""),
+        ("call getUserName or HTTPServer2", "get User Name HTTP Server 2"),
+        ("C++ and f#, not a+b or #tag", "Cplusplus fsharp"),
+        ("日本語のメモ", "日本 本語 語の のメ メモ モ"),
+        ("v2の設計", "の設 設計 計"),
+        ("ภาษา", "ภา าษ ษา า"),
+        ("x" * 100_000, ""),
+        ("aB" * NAME_LIMIT_CHARACTERS, ""),
+    ],
+)
+def test_these_words_are_indexed_beside_a_text(text: str, parts: str) -> None:
+    assert find_parts(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("typed", "rows"),
+    [
+        ("snake_case", [("snake", "case")]),
+        ("src/app/main.py", [("src", "app", "main", "py")]),
+        ("C++", [("Cplusplus",)]),
+        ("日本語", [("日本", "本語")]),
+        ("語", [("語",)]),
+        ("v2の設計", [("v2",), ("の設", "設計")]),
+        ("!?", []),
+    ],
+)
+def test_what_is_typed_is_cut_into_these_rows(typed: str, rows: list[tuple[str, ...]]) -> None:
+    assert [row.words for row in split_words(typed)] == rows
+
+
+@given(st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), min_size=2, max_size=12), st.data())
+def test_any_two_adjacent_characters_are_found(run: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(run) - 2))
+    [row] = split_words(run[at : at + 2])
+    assert is_unspaced(run)
+    assert row.words[0] in find_parts(f"before {run} after").split()
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_cut(text: str) -> None:
+    find_parts(text)
+    assert all(row.words for row in split_words(text))
