@@ -1,0 +1,170 @@
+"""How much of what is asked for is found? A daemon is asked over its socket, and simpler things are asked the same.
+
+    python -m tests.benchmarks.recall SET [SET ...] [--corrected] [--sorts]
+
+A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of it becomes a workspace. The
+figures are those of `measures.py`, each with the interval that holds 95 % of resampled means.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memsyncd.client import Client
+from tests.benchmarks.baselines import Fts, Ripgrep, find_ripgrep
+from tests.benchmarks.figure import find_percentile
+from tests.benchmarks.home import Home, running
+from tests.benchmarks.measures import BUDGETS, NAMES, find_interval, find_mean, find_share, measure_answer
+from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path, read_set
+
+N_RESULTS = 50
+"""As many as the largest budget of tokens may take."""
+CONTEXT_TOKENS = 4 * max(BUDGETS)
+TIMEOUT_MS = 30_000
+
+Ask = Callable[[str, str], list[Lines]]
+"""Results for a scope and a question's text, the best first."""
+
+
+@dataclass(slots=True)
+class Row:
+    """What one way to ask came to: the figures of each question, and how long it took."""
+
+    name: str
+    figures: list[dict[str, float]] = field(default_factory=list)
+    times_ms: list[float] = field(default_factory=list)
+
+    def render(self) -> str:
+        cells = [self._render_cell(name) for name in NAMES]
+        times = f"{find_percentile(self.times_ms, 50):.1f} / {find_percentile(self.times_ms, 95):.1f}"
+        return f"| {self.name} | {' | '.join(cells)} | {times} |"
+
+    def _render_cell(self, name: str) -> str:
+        values = [figures[name] for figures in self.figures if name in figures]
+        if not values:
+            return "–"
+        low, high = find_interval(values)
+        return f"{find_mean(values):.3f} [{low:.2f}–{high:.2f}]"
+
+
+class Daemon:
+    """The notes of a set in workspaces of a daemon."""
+
+    def __init__(self, home: Home, asked: QuestionSet) -> None:
+        self._roots = {scope: home.folder / f"scope-{number}" for number, scope in enumerate(asked.notes)}
+        for scope, root in self._roots.items():
+            asked.copy_scope(scope, root)
+            home.add(root)
+
+    def search(self, client: Client) -> Ask:
+        def ask(scope: str, text: str) -> list[Lines]:
+            root = str(self._roots[scope])
+            answer = client.call("search", query=text, workspace=root, limit=N_RESULTS, timeout_ms=TIMEOUT_MS)
+            return [_read_lines(hit) for hit in answer["hits"]]
+
+        return ask
+
+    def context(self, client: Client, max_tokens: int) -> Ask:
+        def ask(scope: str, text: str) -> list[Lines]:
+            root = str(self._roots[scope])
+            answer = client.call("context", query=text, workspace=root, max_tokens=max_tokens, timeout_ms=TIMEOUT_MS)
+            return [_read_lines(part) for part in answer["included"]]
+
+        return ask
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Measure what is found, beside what simpler things find.")
+    parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="a folder with questions.jsonl")
+    parser.add_argument("--corrected", action="store_true", help="use the evidence of an audit where there is one")
+    parser.add_argument("--sorts", action="store_true", help="tell the figures of each sort of question, too")
+    args = parser.parse_args()
+    for folder in args.sets:
+        measure_set(read_set(folder.resolve(), is_corrected=args.corrected), has_sorts=args.sorts)
+
+
+def measure_set(asked: QuestionSet, *, has_sorts: bool) -> None:
+    """Ask everything and print a table."""
+    n_notes = sum(len(notes) for notes in asked.notes.values())
+    print(f"\n{asked.name}: {len(asked.questions)} questions about {n_notes} notes in {len(asked.notes)} workspaces\n")
+    print(f"| | {' | '.join(NAMES)} | ms, p50 / p95 |\n|---|{'---|' * (len(NAMES) + 1)}")
+    for name, ask in find_baselines(asked).items():
+        print(measure(name, ask, asked).render(), flush=True)
+    if find_ripgrep() is None:
+        print("| ripgrep: not measured, since rg is not installed |", flush=True)
+    with running() as home, home.client() as client:
+        daemon = Daemon(home, asked)
+        found = measure("memsyncd search", daemon.search(client), asked)
+        print(found.render(), flush=True)
+        if has_context(client):
+            print(measure("memsyncd context, its pieces", daemon.context(client, CONTEXT_TOKENS), asked).render(), flush=True)
+            print(measure_blocks(daemon, client, asked).render(), flush=True)
+    if has_sorts:
+        print_sorts(found, asked.questions)
+
+
+def find_baselines(asked: QuestionSet) -> dict[str, Ask]:
+    ways: dict[str, Ask] = {
+        "AND of all words, chunks of 1,600": Fts(asked, tokenizer="unicode61", is_any=False).ask,
+        "OR without stopwords, stemmed, the same chunks": Fts(asked, tokenizer="porter unicode61", is_any=True).ask,
+    }
+    program = find_ripgrep()
+    return ways if program is None else ways | {"ripgrep, notes by number of words": Ripgrep(asked, program).ask}
+
+
+def measure(name: str, ask: Ask, asked: QuestionSet) -> Row:
+    row = Row(name)
+    for question in asked.questions:
+        results = _time(row, ask, question)
+        row.figures.append(measure_answer(results, question.evidence, asked.notes[question.scope]))
+    return row
+
+
+def measure_blocks(daemon: Daemon, client: Client, asked: QuestionSet) -> Row:
+    """The share of the evidence that stands in blocks of the very sizes, whose headings take room as well."""
+    row = Row("memsyncd context, the block itself")
+    for question in asked.questions:
+        figures = {}
+        for budget in BUDGETS:
+            shown = _time(row, daemon.context(client, budget), question)
+            lines = {(one.path, line) for one in shown for line in range(one.start, one.end + 1)}
+            figures[f"T@{budget}"] = find_share(lines, question.evidence)
+        row.figures.append(figures)
+    return row
+
+
+def has_context(client: Client) -> bool:
+    return any(method["name"] == "context" for method in client.call("rpc.discover")["methods"])
+
+
+def print_sorts(found: Row, questions: Sequence[Question]) -> None:
+    """The figures of a row by sort of question."""
+    sorts: dict[str, list[dict[str, float]]] = collections.defaultdict(list)
+    for question, figures in zip(questions, found.figures, strict=True):
+        sorts[question.category].append(figures)
+    print(f"\n| {found.name} | questions | {' | '.join(NAMES)} |\n|---|{'---|' * (len(NAMES) + 1)}")
+    for sort, measured in sorted(sorts.items()):
+        cells = [f"{find_mean([one[name] for one in measured]):.3f}" for name in NAMES]
+        print(f"| {sort} | {len(measured)} | {' | '.join(cells)} |")
+
+
+def _time(row: Row, ask: Ask, question: Question) -> list[Lines]:
+    began_s = time.perf_counter()
+    results = ask(question.scope, question.text)
+    row.times_ms.append((time.perf_counter() - began_s) * 1000)
+    return results
+
+
+def _read_lines(answer: Mapping[str, object]) -> Lines:
+    return Lines(
+        path=find_scope_path(str(answer["path"])), start=int(str(answer["start_line"])), end=int(str(answer["end_line"]))
+    )
+
+
+if __name__ == "__main__":
+    main()
