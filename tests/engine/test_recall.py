@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
+from memsyncd.core.recall.filters import Filters
 from memsyncd.core.span import Span
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, Found, search
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
-from memsyncd.store.search import Filters
 
 
 def ask(bench: Any, query: str, **more: Any) -> Found:
@@ -89,37 +89,6 @@ def test_there_are_no_more_hits_than_asked_for_and_none_below_min_score(filled: 
 
 def test_the_same_question_has_the_same_answer(filled: Any) -> None:
     assert ask(filled, "redis cold disk") == ask(filled, "redis cold disk")
-
-
-# --- why there is nothing ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("asked", "reason"),
-    [
-        ({"query": ""}, "no word to look for"),
-        ({"query": "-redis"}, "no word to look for"),
-        ({"query": "nowhere"}, "no note holds any of these words"),
-        ({"query": '"start redis"'}, "no note matches"),
-        ({"query": "timeout", "filters": Filters(kinds=("decision",))}, "the filters (kind)"),
-        ({"query": "timeout", "filters": Filters(tags=("x",), paths=("MEMORY.md",))}, "the filters (tag, path)"),
-        ({"query": "nowhere", "filters": Filters(kinds=("error",))}, "no note holds any of these words"),
-        ({"query": "timeout", "hidden": frozenset({("project-1", ".memories/errors.md")})}, "deleted just now"),
-        ({"query": "nowhere", "hidden": frozenset({("project-1", ".memories/errors.md")})}, "no note holds any of these words"),
-    ],
-)
-def test_an_empty_answer_says_why(filled: Any, asked: dict[str, Any], reason: str) -> None:
-    filled.workspace.condition = filled.workspace.condition.__class__(is_indexing=False, counts=filled.workspace.index.counts)
-    found = search([filled.workspace], Asked(**asked), SearchPolicy())
-    assert not found.hits
-    assert reason in (found.why_empty or "")
-
-
-def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
-    assert "still being made" in (ask(bench, "redis").why_empty or "")
-    bench.root.rename(bench.root.with_name("away"))
-    bench.sync()
-    assert "missing" in (ask(bench, "redis").why_empty or "")
 
 
 def test_an_answer_with_hits_gives_no_reason(filled: Any) -> None:

@@ -1,0 +1,242 @@
+"""Why is an answer empty, and what might have been meant? The first reason that holds, in a sentence that a person can act on.
+
+Nothing is indexed; what matched was deleted just now; filters, archived sections or `-words` leave none of what matches; words
+stand nowhere, others that are near do. A question is suggested only if it finds something under the same filters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from memsyncd.core.recall.filters import Filters
+from memsyncd.core.recall.near import find_near, fold
+from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.store.readers import Reader
+from memsyncd.store.reasons import MOST_COUNTED, count_matches, find_matching_kinds, find_matching_tags
+from memsyncd.store.search import is_matching
+from memsyncd.store.vocabulary import find_words_alike, find_words_begun_otherwise
+
+N_WORDS_LOOKED_UP = 4
+"""Words that stand nowhere and are looked for near ones, at most."""
+N_WORKSPACES = 5
+"""Whose reasons are told, at most."""
+SHOWN_CHARS = 48
+"""Of a word that somebody typed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """Why there is no hit. `meant` is the question as it may have been meant, one that finds something."""
+
+    why: str
+    meant: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What was asked: as typed, as read, and all filters that must hold. `hidden` as in `recall.Asked`."""
+
+    text: str
+    query: Query
+    filters: Filters
+    hidden: frozenset[tuple[str, str]] = frozenset()
+
+
+def explain_nothing(workspaces: Sequence[Workspace], question: Question, timeout_s: float) -> Nothing:
+    """The reason for an answer without hits from these workspaces. Raises as `recall.search`."""
+    if not workspaces:
+        return Nothing(why="there is no workspace yet: add a folder with memsyncd add PATH")
+    if not question.query.positive:
+        return Nothing(why=_explain_empty_question(question.query))
+    found: list[tuple[str, Nothing]] = []
+    for workspace in workspaces[:N_WORKSPACES]:
+        with workspace.lend(timeout_s) as reader:
+            found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
+    reasons = dict.fromkeys(nothing.why for _, nothing in found)
+    more = [f"{len(workspaces) - N_WORKSPACES} more have nothing either"] if len(workspaces) > N_WORKSPACES else []
+    told = [*reasons] if len(reasons) == 1 else [f"in {name}: {nothing.why}" for name, nothing in found] + more
+    return Nothing(why="; ".join(told), meant=next((nothing.meant for _, nothing in found if nothing.meant), None))
+
+
+def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Nothing:
+    if workspace.condition.counts.files == 0:
+        return Nothing(why=explain_empty_index(workspace))
+    match = compile_query(question.query)
+    if count_matches(reader, match, question.filters):
+        # The answer and its explanation see two states of the index, and nearly always the same.
+        is_hidden = any(workspace.id == hidden_in for hidden_in, _ in question.hidden)
+        what = "the only notes that match were deleted just now" if is_hidden else "what matches was indexed just now: ask again"
+        return Nothing(why=what)
+    n_matching = count_matches(reader, match)
+    if n_matching:
+        return Nothing(why=_explain_filters(reader, match, n_matching, question.filters))
+    nothing = _explain_words(reader, question)
+    unread = _explain_unread(workspace)
+    return replace(nothing, why=f"{nothing.why}; {unread}") if unread else nothing
+
+
+# --- nothing to look for, nothing to look in --------------------------------------------------------------------------
+
+
+def _explain_empty_question(query: Query) -> str:
+    only = "words to leave out" if query.unwanted else "" if query.filters.is_empty else "filters"
+    return f"the query holds no word to look for{', only ' if only else ''}{only}"
+
+
+def explain_empty_index(workspace: Workspace) -> str:
+    condition = workspace.condition
+    if condition.state == "indexing":
+        return "the first index is still being made"
+    if condition.state == "missing":
+        return "the workspace's folder is missing"
+    if condition.faults:
+        return f"no note is indexed: {'; '.join(condition.faults.values())}"
+    return "no note is indexed yet: save one as MEMORY.md or under .memories/"
+
+
+def _explain_unread(workspace: Workspace) -> str:
+    condition = workspace.condition
+    if not condition.pending and condition.state != "indexing":
+        return ""
+    trouble = "; ".join(condition.faults.values())
+    return f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be read{': ' if trouble else ''}{trouble}"
+
+
+# --- something matches, and is left out -------------------------------------------------------------------------------
+
+
+def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filters) -> str:
+    """Which filter leaves how much of what matches."""
+    matching = _count(n_matching, "passage matches", "passages match")
+    pieces = list(_split(filters))
+    if not pieces:
+        return f"{matching}, in archived sections only: ask with is:archived to see them"
+    if len(pieces) == 1:
+        return f"{matching}, and {pieces[0][0]} leaves none{_name_others(reader, match, filters)}"
+    left = [(word, count_matches(reader, match, one)) for word, one in pieces]
+    told = ", ".join(f"{word} leaves {_count(n, '', '') if n else 'none'}" for word, n in left)
+    together = "" if any(not n for _, n in left) else ", together none"
+    vain = next((one for (_, one), (_, n) in zip(pieces, left, strict=True) if not n), None)
+    return f"{matching}: {told}{together}{_name_others(reader, match, vain) if vain else ''}"
+
+
+def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
+    """Each filter alone, with how it is typed."""
+    for one in filters.chain():
+        yield from _split_one(one, "")
+        if one.unlike is not None:
+            yield from ((word, Filters(unlike=each)) for word, each in _split_one(one.unlike, "-"))
+    if any(one.is_archived for one in filters.chain()):
+        yield "is:archived", Filters(is_archived=True)
+
+
+def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
+    alone = {
+        "kind": (one.kinds, Filters(kinds=one.kinds)),
+        "tag": (one.tags, Filters(tags=one.tags)),
+        "path": (one.paths, Filters(paths=one.paths)),
+        "section": (one.sections, Filters(sections=one.sections)),
+        "task": (one.tasks, Filters(tasks=one.tasks)),
+        "after": (filter(None, [one.after]), Filters(after=one.after)),
+        "before": (filter(None, [one.before]), Filters(before=one.before)),
+    }
+    for name, (values, each) in alone.items():
+        shown = " or ".join(map(_shorten, values))
+        if shown:
+            yield f"{sign}{name}:{shown}", each
+
+
+def _name_others(reader: Reader, match: str, filters: Filters) -> str:
+    """What could have been asked for in place of a kind or tag that leaves nothing."""
+    if filters.kinds:
+        found, what = find_matching_kinds(reader, match), "kind"
+    elif filters.tags:
+        found, what = find_matching_tags(reader, match), "tag"
+    elif filters.after or filters.before:
+        return "; a section has a date if it says when it was created, or its note's name does"
+    else:
+        return ""
+    return (
+        f"; what matches has the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}"
+        if found
+        else f"; what matches has no {what}"
+    )
+
+
+# --- nothing matches --------------------------------------------------------------------------------------------------
+
+
+def _explain_words(reader: Reader, question: Question) -> Nothing:
+    query = question.query
+    if query.unwanted:
+        left_out = count_matches(reader, compile_query(replace(query, unwanted=())))
+        if left_out:
+            words = " ".join(f"-{_show(term)}" for term in query.unwanted)
+            return Nothing(why=f"{_count(left_out, 'passage matches', 'passages match')}, and {words} leaves none")
+    absent = [term for term in query.positive if not _is_there(reader, term)]
+    if not absent:
+        return Nothing(why=f"no passage holds all of {', '.join(map(_show, query.needed))}, though each stands somewhere")
+    # Where phrases are asked for, one that is nowhere is reason enough; plain words must all be absent.
+    strict = [term for term in absent if term in query.needed] or absent
+    near = _find_near_words(reader, strict)
+    why = _say_absent(strict)
+    if near:
+        why += "; near words that do stand in notes: " + ", ".join(
+            dict.fromkeys(word for words in near.values() for word in words)
+        )
+    elif any(term.form is Form.PHRASE and len(term.words) > 1 for term in strict):
+        why += ", in this order"
+    return Nothing(why=why, meant=_suggest(reader, question, near))
+
+
+def _say_absent(absent: Sequence[Term]) -> str:
+    if len(absent) == 1:
+        return f"no note holds {'the word ' if absent[0].form is Form.WORD else ''}{_show(absent[0])}"
+    return f"no note holds any of these words: {', '.join(map(_show, absent))}"
+
+
+def _is_there(reader: Reader, term: Term) -> bool:
+    return is_matching(reader, compile_query(Query(wanted=(term,))))
+
+
+def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[str, ...]]:
+    """By each word that stands nowhere the words near it, if there are any."""
+    words = dict.fromkeys(word for term in absent for word in term.words)
+    gone = [word for word in words if not _is_there(reader, Term(text=word, words=(word,), form=Form.WORD))]
+    near = {word: _find_near(reader, fold(word)) for word in gone[:N_WORDS_LOOKED_UP]}
+    return {word: found for word, found in near.items() if found}
+
+
+def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
+    return find_near(word, find_words_alike(reader, word)) or find_near(word, find_words_begun_otherwise(reader, word))
+
+
+def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:
+    """The question with the words in it that were near, the nearest that find anything."""
+    for choice in range(max(map(len, near.values()), default=0)):
+        text = question.text
+        for word, found in near.items():
+            text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", found[min(choice, len(found) - 1)], text)
+        match = compile_query(parse_query(text))
+        if text != question.text and match and count_matches(reader, match, question.filters):
+            return text
+    return None
+
+
+# --- how it is said ---------------------------------------------------------------------------------------------------
+
+
+def _count(n: int, one: str, many: str) -> str:
+    number = f"over {n - 1:,}" if n >= MOST_COUNTED else f"{n:,}"
+    return f"{number} {one if n == 1 else many}".rstrip()
+
+
+def _show(term: Term) -> str:
+    return f'"{_shorten(term.text)}"' if term.form is Form.PHRASE else _shorten(term.text)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"

@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.recall.filters import Filters
+from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.recall import Asked, Found, search
+
+
+def ask(bench: Any, query: str, **more: Any) -> Found:
+    return search([bench.workspace], Asked(query=query, **more), SearchPolicy())
+
+
+def why(bench: Any, query: str, **more: Any) -> str:
+    found = ask(bench, query, **more)
+    assert not found.hits
+    assert found.why_empty
+    return found.why_empty
+
+
+def settle(bench: Any) -> None:
+    """Let the workspace know of its index what a daemon would."""
+    workspace = bench.workspace
+    workspace.condition = workspace.condition.__class__(is_indexing=False, counts=workspace.index.counts)
+
+
+@pytest.fixture
+def filled(bench: Any) -> Any:
+    bench.write("MEMORY.md", "# Cache\nredis is hot\n\n# Disk\nthe disk is cold and the connection closed\n")
+    bench.write(".memories/errors.md", "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n")
+    bench.write(".memories/2024-05-07.md", "# Kubernetes\nthe authentication of kubernetes\n")
+    bench.write(".memories/old.md", "---\nstatus: archived\n---\n# Old\nthe kraken sleeps\n")
+    bench.sync()
+    settle(bench)
+    return bench
+
+
+# --- words that stand nowhere -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("nowhere", "no note holds the word nowhere"),
+        ("nowhere zebra", "no note holds any of these words: nowhere, zebra"),
+        ('"start redis"', 'no note holds "start redis", in this order'),
+        ('"zebra redis" cold', 'no note holds "zebra redis", in this order'),
+        ('"redis timeout" "is cold"', 'no passage holds all of "redis timeout", "is cold", though each stands somewhere'),
+        ("disk -cold", "1 passage matches, and -cold leaves none"),
+        ("redis -hot -timeout", "2 passages match, and -hot -timeout leaves none"),
+        ("zeb*", "no note holds zeb*"),
+        ("x" * 90, f"no note holds the word {'x' * 48}…"),
+        ("", "the query holds no word to look for"),
+        ("-redis", "the query holds no word to look for, only words to leave out"),
+        ("kind:error", "the query holds no word to look for, only filters"),
+    ],
+)
+def test_an_empty_answer_names_what_stands_nowhere(filled: Any, query: str, reason: str) -> None:
+    assert why(filled, query) == reason
+
+
+@pytest.mark.parametrize(
+    ("query", "near", "meant"),
+    [
+        ("conection", "connection", "connection"),
+        ("Kubrenetes", "kubernetes", "kubernetes"),
+        ("edis", "redis", "redis"),
+        ("auth", "authentication", "authentication"),
+        ("kubrenetes conection", "kubernetes, connection", "kubernetes connection"),
+        ("what about the conection, though?", "connection", "what about the connection, though?"),
+        ('"rediss timeout" cold', "redis", '"redis timeout" cold'),
+        ("kubrenetes -redis", "kubernetes", "kubernetes -redis"),
+    ],
+)
+def test_words_that_are_near_are_named_and_the_question_is_put_right(filled: Any, query: str, near: str, meant: str) -> None:
+    found = ask(filled, query)
+    assert (found.why_empty or "").endswith(f"; near words that do stand in notes: {near}")
+    assert found.did_you_mean == meant
+    assert ask(filled, meant).hits
+
+
+def test_a_question_is_suggested_only_if_it_finds_something_under_the_same_filters(filled: Any) -> None:
+    assert ask(filled, "timeuot", filters=Filters(kinds=("error",))).did_you_mean == "timeout"
+    assert ask(filled, "timeuot", filters=Filters(kinds=("decision",))).did_you_mean is None
+    assert ask(filled, "kubrenetes kind:error").did_you_mean is None
+    assert ask(filled, "timeuot kind:error").did_you_mean == "timeout kind:error"
+
+
+def test_an_answer_with_hits_suggests_nothing(filled: Any) -> None:
+    found = ask(filled, "redis conection")
+    assert found.hits
+    assert (found.why_empty, found.did_you_mean) == (None, None)
+
+
+@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(alphabet='redisconnhtu "-*:_1日é', max_size=30))
+def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_something(filled: Any, query: str) -> None:
+    found = ask(filled, query)
+    assert bool(found.hits) == (found.why_empty is None)
+    if found.did_you_mean is not None:
+        assert ask(filled, found.did_you_mean).hits
+
+
+# --- filters that leave nothing ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "filters", "reason"),
+    [
+        (
+            "timeout",
+            {"kinds": ("decision",)},
+            "1 passage matches, and kind:decision leaves none; what matches has the kind error",
+        ),
+        ("disk", {"kinds": ("a", "b")}, "1 passage matches, and kind:a or b leaves none; what matches has no kind"),
+        ("timeout", {"tags": ("x",)}, "1 passage matches, and tag:x leaves none; what matches has the tag ops"),
+        ("timeout", {"paths": ("MEMORY.md",)}, "1 passage matches, and path:MEMORY.md leaves none"),
+        (
+            "redis",
+            {"kinds": ("error",), "paths": ("MEMORY.md",)},
+            "2 passages match: kind:error leaves 1, path:MEMORY.md leaves 1, together none",
+        ),
+        (
+            "redis",
+            {"tags": ("nope",), "paths": ("MEMORY.md",)},
+            "2 passages match: tag:nope leaves none, path:MEMORY.md leaves 1; what matches has the tag ops",
+        ),
+        ("timeout", {"unlike": Filters(tags=("ops",))}, "1 passage matches, and -tag:ops leaves none"),
+        ("kraken", {}, "1 passage matches, in archived sections only: ask with is:archived to see them"),
+        ("redis", {"is_archived": True}, "2 passages match, and is:archived leaves none"),
+    ],
+)
+def test_filters_that_leave_nothing_are_named_with_what_there_is(
+    filled: Any, query: str, filters: dict[str, Any], reason: str
+) -> None:
+    assert why(filled, query, filters=Filters(**filters)) == reason
+
+
+def test_dates_that_leave_nothing_say_what_a_date_is(filled: Any) -> None:
+    assert "after:2025-01-01 leaves none; a section has a date if" in why(
+        filled, "kubernetes", filters=Filters(after="2025-01-01")
+    )
+
+
+def test_filters_of_the_question_and_beside_it_are_told_alike(filled: Any) -> None:
+    reason = why(filled, "redis kind:error", filters=Filters(paths=("MEMORY.md",)))
+    assert "kind:error leaves 1" in reason
+    assert "path:MEMORY.md leaves 1" in reason
+
+
+# --- nothing to look in, and not everything read ----------------------------------------------------------------------
+
+
+def test_what_was_deleted_just_now_is_said_to_be(filled: Any) -> None:
+    hidden = frozenset({("project-1", ".memories/errors.md")})
+    assert "deleted just now" in why(filled, "timeout", hidden=hidden)
+    assert why(filled, "nowhere", hidden=hidden) == "no note holds the word nowhere"
+
+
+def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
+    assert "still being made" in why(bench, "redis")
+    settle(bench)
+    assert "no note is indexed yet" in why(bench, "redis")
+    bench.root.rename(bench.root.with_name("away"))
+    bench.sync()
+    assert "missing" in why(bench, "redis")
+
+
+def test_notes_that_are_not_read_yet_are_counted(filled: Any) -> None:
+    workspace = filled.workspace
+    workspace.condition = workspace.condition.__class__(is_indexing=False, counts=workspace.index.counts, pending=3)
+    assert why(filled, "nowhere") == "no note holds the word nowhere; 3 are still to be read"
+
+
+def test_of_several_workspaces_each_says_its_own_reason(filled: Any, make_bench: Any) -> None:
+    other = make_bench("other")
+    other.open()
+    other.write("MEMORY.md", "---\nkind: note\n---\nunlike redis\n")
+    other.sync()
+    settle(other)
+    both = [filled.workspace, other.workspace]
+    found = search(both, Asked(query="redis kind:nope"), SearchPolicy())
+    assert found.why_empty == (
+        "in project: 2 passages match, and kind:nope leaves none; what matches has the kind error"
+        "; in other: 1 passage matches, and kind:nope leaves none; what matches has the kind note"
+    )
+    assert search(both, Asked(query="nowhere"), SearchPolicy()).why_empty == "no note holds the word nowhere"
+    assert search(both, Asked(query="unlkie"), SearchPolicy()).did_you_mean == "unlike"

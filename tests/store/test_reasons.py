@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from memsyncd.core.recall.filters import Filters
+from memsyncd.store import reasons
+from memsyncd.store.index import Index
+from memsyncd.store.reasons import count_matches, find_matching_kinds, find_matching_tags
+from memsyncd.store.updates import PutNote
+
+
+@pytest.fixture
+def filled(index: Index, put: Callable[..., PutNote]) -> Index:
+    index.apply([
+        put("MEMORY.md", "---\nkind: decision\ntags: [auth, ops]\n---\n# A\nredis\n\n# B\nredis\n"),
+        put(".memories/e.md", "---\nkind: error\ntags: [ops]\n---\n# C\nredis\n"),
+        put(".memories/old.md", "---\nstatus: archived\n---\n# D\nredis and a kraken\n"),
+    ])  # fmt: skip
+    return index
+
+
+def test_what_matches_is_counted_with_and_without_filters(filled: Index) -> None:
+    with filled.readers.lend(5) as reader:
+        assert count_matches(reader, '"redis"') == 4
+        assert count_matches(reader, '"redis"', Filters()) == 3
+        assert count_matches(reader, '"redis"', Filters(kinds=("error",))) == 1
+        assert count_matches(reader, '"kraken"', Filters()) == 0
+        assert count_matches(reader, '"nowhere"') == 0
+
+
+def test_no_more_are_counted_than_tell_anything(filled: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reasons, "MOST_COUNTED", 2)
+    with filled.readers.lend(5) as reader:
+        assert count_matches(reader, '"redis"') == 2
+
+
+def test_the_kinds_and_tags_of_what_matches_are_named_the_commonest_first(filled: Index) -> None:
+    with filled.readers.lend(5) as reader:
+        assert find_matching_kinds(reader, '"redis"') == ["decision", "error"]
+        assert find_matching_tags(reader, '"redis"') == ["ops", "auth"]
+        assert find_matching_kinds(reader, '"kraken"') == []
+        assert find_matching_tags(reader, '"kraken"') == []
