@@ -117,7 +117,7 @@ class House:
         """Go on by another policy and other configured workspaces; those that differ are opened anew."""
         is_same_reading = policy.chunking == self.policy.chunking and policy.max_file_bytes == self.policy.max_file_bytes
         was_on = self.watching.is_on
-        self._registry.read(configured)
+        self._registry.configure(configured)
         self.rounds.set_policy(policy)
         for workspace in list(self.workspaces.values()):
             entry = self._registry.entries.get(workspace.id)

@@ -34,10 +34,18 @@ class Registry:
         self.entries: dict[str, Entry] = {}
 
     def read(self, configured: Iterable[Entry]) -> str:
-        """Take the configuration's workspaces and those added before. Returns what was wrong with the file, if anything."""
+        """Take the configuration's workspaces and those added before. Returns what was wrong with the file, if anything.
+
+        A damaged file is set aside; raises StoreFailed if it cannot be read at all, for what is added next would replace it.
+        """
         added, trouble = self._read_file()
         self.entries = {entry.id: entry for entry in (*added, *configured)}
         return trouble
+
+    def configure(self, configured: Iterable[Entry]) -> None:
+        """Take other workspaces of the configuration; those that were added stay."""
+        added = [entry for entry in self.entries.values() if entry.source == "added"]
+        self.entries = {entry.id: entry for entry in (*added, *configured)}
 
     def make_entry(
         self, path: str, *, name: str = "", include: Iterable[str] = (), exclude: Iterable[str] = (), links: Iterable[str] = ()
@@ -147,7 +155,10 @@ class Registry:
             return [_read_row(row) for row in rows], ""
         except FileNotFoundError:
             return [], ""
-        except (OSError, ValueError, TypeError, KeyError, BadRequest) as error:
+        except OSError as error:
+            hint = "check the rights of the state folder"
+            raise StoreFailed(f"{self._file.name} cannot be read: {error.strerror}", hint=hint) from error
+        except (ValueError, TypeError, KeyError, BadRequest) as error:
             aside = self._file.with_suffix(".damaged")
             with contextlib.suppress(OSError):
                 self._file.rename(aside)

@@ -19,6 +19,8 @@ from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 SQLITE_NEEDED = (3, 51, 3)
 """Older ones can corrupt a WAL database when two connections write and checkpoint at once."""
 BUSY_MS = 5000
+READ_BUSY_MS = 250
+"""In WAL mode only another program's exclusive lock keeps a reader waiting, and the event loop with it."""
 VALUE_LIMIT_BYTES = 16 * 1024 * 1024
 VM_STEPS_BETWEEN_LOOKS = 1000
 

@@ -154,6 +154,25 @@ def test_a_damaged_file_is_set_aside_and_stops_nothing(home: Path, open_registry
     assert len(open_registry().entries) == 1
 
 
+def test_a_file_that_cannot_be_read_now_is_neither_set_aside_nor_written_over(home: Path) -> None:
+    file = home / "state" / "workspaces.json"
+    file.mkdir(parents=True)
+    registry = Registry(file, home=str(home), uid=os.geteuid())
+    with pytest.raises(StoreFailed, match="cannot be read"):
+        registry.read(())
+    assert file.is_dir()
+
+
+def test_another_configuration_leaves_what_was_added(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    added = registry.add(registry.make_entry(make_folder(home, "project")))
+    configured = replace(registry.make_entry(make_folder(home, "other")), source="config")
+    registry.configure([configured])
+    assert set(registry.entries) == {added.id, configured.id}
+    registry.configure([])
+    assert set(registry.entries) == {added.id}
+
+
 def test_a_failure_while_writing_leaves_the_file_as_it_was(
     home: Path, open_registry: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
