@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from memsyncd.cli.figures import render_count
+from memsyncd.cli.filters import FILTERS, find_filters
 from memsyncd.cli.grammar import JSON, TIMEOUT, Argument, Command, Option, name_workspace_option, read_count, read_share
 from memsyncd.cli.places import find_roots
 from memsyncd.cli.render import render_explanation, render_freshness, render_hit
@@ -47,11 +48,10 @@ def _check(args: Args) -> None:
 
 
 def _find_params(args: Args) -> dict[str, object]:
-    filters = {name: getattr(args, name) for name in ("kind", "tag", "path") if getattr(args, name)}
     return {
         "query": " ".join(args.query),
         "limit": max(args.limit or MOST_SHOWN, args.open) if args.open else args.limit,
-        "filters": filters or None,
+        "filters": find_filters(args),
         "min_score": args.min_score,
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
@@ -112,14 +112,12 @@ COMMANDS = {
     "search": Command(
         _act,
         keeps_exclusions=True,
-        arguments=(Argument("query", "QUERY", 'words, "phrases", -not, prefix*', many="some"),),
+        arguments=(Argument("query", "QUERY", 'words, "phrases", -not, prefix*, kind:decision', many="some"),),
         options=(
             name_workspace_option("search this workspace"),
             Option("--all", "search all workspaces as one"),
             Option("-n --limit", "at most N hits (default 10)", metavar="N", read=read_count),
-            Option("--kind", "only this kind, such as decision", metavar="K", is_repeated=True),
-            Option("--tag", "only with this tag", metavar="T", is_repeated=True),
-            Option("--path", "only this note, folder or glob", metavar="P", is_repeated=True),
+            *FILTERS,
             Option("--min-score", "only hits that score at least S, from 0 to 1", metavar="S", read=read_share),
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,

@@ -21,10 +21,10 @@ from memsyncd.engine.policies import Clock, SearchPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.server import convert
+from memsyncd.server.asked import read_filters
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
-from memsyncd.store.search import Filters
 from memsyncd.wire import results
 from memsyncd.wire.discovery import describe_methods
 from memsyncd.wire.params import (
@@ -195,10 +195,10 @@ class Handlers:
         return self._to_result(chosen, found, params, began_s)
 
     def _read_search(self, params: SearchParams) -> recall.Asked:
-        policy, filters = self.search_policy, params.filters
+        policy = self.search_policy
         return recall.Asked(
             query=params.query,
-            filters=Filters(kinds=tuple(filters.kind), tags=tuple(filters.tag), paths=tuple(filters.path)),
+            filters=read_filters(params.filters),
             limit=params.limit or policy.max_results,
             min_score=policy.min_score if params.min_score is None else params.min_score,
             timeout_s=params.timeout_ms / 1000 if params.timeout_ms else policy.timeout_s,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from memsyncd.core.note import Problem
 from memsyncd.core.span import Span
+from memsyncd.store.filters import find_files
 from memsyncd.store.readers import Reader
-from memsyncd.store.search import find_files
 
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
 _SECTIONS = (

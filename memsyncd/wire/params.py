@@ -12,6 +12,7 @@ import msgspec
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 Line = Annotated[int, msgspec.Meta(ge=1)]
 TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=600_000)]
+Values = Annotated[list[str], msgspec.Meta(max_length=32)]
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 
 
@@ -48,11 +49,21 @@ class SyncParams(Params, frozen=True, kw_only=True):
 
 
 class Filters(Params, frozen=True, kw_only=True):
-    """Each list means any of; different keys mean all of. `path` takes a path, a folder or a glob."""
+    """Each list means any of; different keys mean all of."""
 
-    kind: list[str] = []
-    tag: list[str] = []
-    path: list[str] = []
+    kind: Values = []
+    tag: Values = []
+    path: Values = []
+    """Paths, folders or globs; what names nothing from the root on is looked for beneath `.memories/`."""
+    section: Values = []
+    """Words of a heading, or anchors; what is beneath counts too."""
+    task: Values = []
+    after: str | None = None
+    """A day, month or year (`2026-03-01`, `2026-03`, `2026`): from its first day on. Only what has a date is found."""
+    before: str | None = None
+    """Likewise: up to the day before."""
+    archived: bool = False
+    """Only what is archived, instead of only what is not."""
 
 
 class SearchParams(Params, frozen=True, kw_only=True):

@@ -8,11 +8,12 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memsyncd.core.recall.filters import NO_FILTERS
 from memsyncd.core.recall.query import compile_query, parse_query
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.index import Index
 from memsyncd.store.readers import KEPT_OPEN, Reader, Readers
-from memsyncd.store.search import NO_FILTERS, find_candidates, read_sections, read_texts
+from memsyncd.store.search import find_candidates, read_sections, read_texts
 from memsyncd.store.updates import DropNote, PutNote
 
 Put = Callable[..., PutNote]

@@ -1,8 +1,9 @@
 """What did somebody type, and what does FTS5 get to see of it?
 
-Any text is a query: words, `"phrases"`, `-not`, `prefix*`; all else is words, so are a quote that nothing closes and a `--flag`.
-The compiler quotes every piece, so that no syntax of FTS5 passes through. Plain words are joined by OR, without stopwords unless
-nothing else is left: questions come as sentences, and an AND of their words finds next to nothing. Phrases and `-not` are strict.
+Any text is a query: words, `"phrases"`, `-not`, `prefix*`, and filters such as `kind:decision`, which `filters` takes out first;
+all else is words, so are a quote that nothing closes and a `--flag`. The compiler quotes every piece, so that no syntax of FTS5
+passes through. Plain words are joined by OR, without stopwords unless nothing else is left: questions come as sentences, and an
+AND of their words finds next to nothing. Phrases, `-not` and filters are strict.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import re
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
 from memsyncd.core.recall.stopwords import STOPWORDS
+from memsyncd.core.recall.words import Row, is_unspaced, split_words
 from memsyncd.errors import TooLarge
 
 QUERY_LIMIT_BYTES = 1024
@@ -20,8 +23,7 @@ TERM_LIMIT = 32
 PREFIX_MIN_CHARACTERS = 2
 
 _PIECE = re.compile(r'(?P<no>-(?!-))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))')
-# What FTS5's unicode61 takes for one word: letters and digits, and the accents that follow them where a text is decomposed.
-_WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
+_POSSESSIVE = re.compile(r"['’][sS](?=\W*$)")
 _APOSTROPHES = ("'", "’")
 
 
@@ -52,6 +54,7 @@ class Query:
     wanted: tuple[Term, ...] = ()
     needed: tuple[Term, ...] = ()
     unwanted: tuple[Term, ...] = ()
+    filters: Filters = NO_FILTERS
     n_dropped: int = 0
     """Terms beyond the limit that were left out."""
 
@@ -64,16 +67,17 @@ def parse_query(text: str) -> Query:
     """Read what somebody typed. Raises TooLarge over 1 KiB, and nothing else on any text."""
     if len(text.encode("utf-8", "replace")) > QUERY_LIMIT_BYTES:
         raise TooLarge(f"the query is over {QUERY_LIMIT_BYTES} bytes", hint="ask in fewer words")
+    filters, text = take_filters(text)
     wanted: dict[object, Term] = {}
     needed: dict[object, Term] = {}
     unwanted: dict[object, Term] = {}
     for piece in _PIECE.finditer(text):
-        term = _read_term(piece)
-        if term is not None:
+        for term in _read_terms(piece):
             place = unwanted if piece["no"] else needed if term.form is Form.PHRASE else wanted
             place.setdefault((term.form, tuple(word.lower() for word in term.words)), term)
     kept = [term for term in wanted.values() if not _is_stopword(term)]
-    return _limit(kept if kept or needed else [*wanted.values()], [*needed.values()], [*unwanted.values()])
+    query = _limit(kept if kept or needed else [*wanted.values()], [*needed.values()], [*unwanted.values()])
+    return replace(query, filters=filters)
 
 
 def compile_query(query: Query) -> str:
@@ -104,18 +108,27 @@ def _limit(wanted: list[Term], needed: list[Term], unwanted: list[Term]) -> Quer
     return replace(query, n_dropped=len(wanted) + len(needed) + len(unwanted) - n_kept)
 
 
-def _read_term(piece: re.Match[str]) -> Term | None:
-    text = piece["phrase"] if piece["phrase"] is not None else piece["word"]
-    words = tuple(_WORD.findall(text))
-    if not words:
-        return None
-    if piece["phrase"] is not None:
-        form = Form.PHRASE
-    elif text.endswith("*") and len(words[-1]) >= PREFIX_MIN_CHARACTERS:
-        form = Form.PREFIX
-    else:
-        form = Form.WORD
-    return Term(text=text, words=words, form=form)
+def _read_terms(piece: re.Match[str]) -> list[Term]:
+    """The terms of one piece: one, unless scripts with spaces and without stand in it side by side."""
+    is_phrase = piece["phrase"] is not None
+    # Whose it is, is no part of a name: what is known of Ann answers a question about Ann's.
+    rows = split_words(piece["phrase"] if is_phrase else _POSSESSIVE.sub("", piece["word"]))
+    return [
+        Term(
+            text=row.text,
+            words=row.words,
+            form=Form.PHRASE if is_phrase else _find_form(row, is_last=row is rows[-1], piece=piece),
+        )
+        for row in rows
+    ]
+
+
+def _find_form(row: Row, *, is_last: bool, piece: re.Match[str]) -> Form:
+    if is_unspaced(row.text):
+        # One character alone is the beginning of some pair.
+        return Form.PREFIX if len(row.words[0]) == 1 else Form.WORD
+    has_star = is_last and piece["word"].endswith("*")
+    return Form.PREFIX if has_star and len(row.words[-1]) >= PREFIX_MIN_CHARACTERS else Form.WORD
 
 
 def _is_stopword(term: Term) -> bool:

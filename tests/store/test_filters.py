@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
+from memsyncd.errors import BadRequest
+from memsyncd.store.filters import compile_filters, find_files
+from memsyncd.store.index import Index
+from memsyncd.store.updates import PutNote
+
+Put = Callable[..., PutNote]
+
+MEMORY = """---
+kind: decision
+tags: [auth, Two Words]
+created: 2026-03-15
+---
+# Cache
+
+## Cache keys
+<!-- memory: {task: WU-1, created: 2026-04-01T10:00:00Z} -->
+redis
+
+## Old keys
+<!-- memory: {status: archived, kind: error} -->
+redis
+
+# Client/Server
+redis
+"""
+API = "# Cache\n<!-- memory: {kind: error, tags: [auth]} -->\nredis\n\n# Cachet\nredis\n"
+TOP, CACHE, KEYS, OLD, SERVER = (
+    f"MEMORY.md#{slug}" for slug in ("", "cache", "cache/cache-keys", "cache/old-keys", "clientserver")
+)
+API_CACHE, API_CACHET = (f".memories/api/notes.md#{slug}" for slug in ("cache", "cachet"))
+DIARY, GONE = ".memories/2026-02-28 diary.txt#", ".memories/gone.md#"
+LIVE = {TOP, CACHE, KEYS, SERVER, API_CACHE, API_CACHET, DIARY}
+
+
+@pytest.fixture
+def filled(index: Index, put: Put) -> Index:
+    index.apply([
+        put("MEMORY.md", MEMORY),
+        put(".memories/api/notes.md", API),
+        put(".memories/2026-02-28 diary.txt", "redis\n"),
+        put(".memories/gone.md", "---\nstatus: archived\n---\nredis\n"),
+    ])  # fmt: skip
+    return index
+
+
+def find(index: Index, filters: Filters) -> set[str]:
+    """Anchors of the sections that filters let through."""
+    with index.readers.lend(5) as reader:
+        allowed, bindings = compile_filters(reader, filters)
+        rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
+        statement = f"SELECT s.anchor FROM chunks c JOIN sections s ON s.id = c.section WHERE c.id IN ({rows})"
+        return {row[0] for row in reader.rows(statement, bindings)}
+
+
+@pytest.mark.parametrize(
+    ("text", "anchors"),
+    [
+        ("", LIVE),
+        ("kind:decision", {TOP, CACHE, KEYS, SERVER}),
+        ("kind:Decision kind:error", {TOP, CACHE, KEYS, SERVER, API_CACHE}),
+        ("kind:none", set()),
+        ("tag:AUTH kind:error", {API_CACHE}),
+        ("tag:#auth", {TOP, CACHE, KEYS, SERVER, API_CACHE}),
+        ('tag:"two words"', {TOP, CACHE, KEYS, SERVER}),
+        ("path:MEMORY.md", {TOP, CACHE, KEYS, SERVER}),
+        ("path:./MEMORY.md", {TOP, CACHE, KEYS, SERVER}),
+        ("path:.memories/api", {API_CACHE, API_CACHET}),
+        ("path:api/", {API_CACHE, API_CACHET}),
+        ("path:api/*.md", {API_CACHE, API_CACHET}),
+        ("path:**/*.txt path:api", {DIARY, API_CACHE, API_CACHET}),
+        ("path:nowhere", set()),
+        ("section:cache", {CACHE, KEYS, API_CACHE}),
+        ('section:"Cache Keys"', {KEYS}),
+        ("section:cache/keys", set()),
+        ("section:cache/cache-keys", {KEYS}),
+        ("section:client/server", {SERVER}),
+        ("section:MEMORY.md#cache", {CACHE, KEYS}),
+        ("section:MEMORY.md#cach", set()),
+        ("section:MEMORY.md#", {TOP}),
+        ("section:#Cachet", {API_CACHET}),
+        ("task:wu-1", {KEYS}),
+        ("after:2026-03", {TOP, CACHE, KEYS, SERVER}),
+        ("after:2026-04-01", {KEYS}),
+        ("after:2026-04-02", set()),
+        ("before:2026-04-01", {TOP, CACHE, SERVER, DIARY}),
+        ("after:2026-02-28 before:2026-03-01", {DIARY}),
+        ("is:archived", {OLD, GONE}),
+        ("is:archived kind:error", {OLD}),
+        ("-kind:decision", {API_CACHE, API_CACHET, DIARY}),
+        ("-kind:decision -kind:error", {API_CACHET, DIARY}),
+        ("-path:.memories -tag:nothing", {TOP, CACHE, KEYS, SERVER}),
+        ("-section:cache -task:x", {TOP, SERVER, API_CACHET, DIARY}),
+        ("kind:decision -section:cache", {TOP, SERVER}),
+    ],
+)
+def test_filters_let_these_sections_through(filled: Index, text: str, anchors: set[str]) -> None:
+    assert find(filled, take_filters(text)[0]) == anchors
+
+
+def test_joined_filters_let_through_what_all_of_them_do(filled: Index) -> None:
+    tagged, errors, archived = Filters(tags=("auth",)), Filters(kinds=("error",)), Filters(is_archived=True)
+    assert find(filled, tagged.join(errors)) == {API_CACHE}
+    assert find(filled, Filters(kinds=("decision",)).join(errors)) == set()
+    assert find(filled, errors.join(archived)) == find(filled, archived.join(errors)) == {OLD}
+
+
+def test_nothing_is_asked_of_sqlite_where_nothing_is_filtered(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "redis")])
+    with index.readers.lend(5) as reader:
+        assert compile_filters(reader, NO_FILTERS) == ("", {})
+
+
+def test_a_note_that_is_restored_is_found_again(filled: Index, put: Put) -> None:
+    filled.apply([put(".memories/gone.md", "---\nstatus: active\n---\nredis\n", tick=2)])
+    assert find(filled, NO_FILTERS) == LIVE | {GONE}
+    assert find(filled, Filters(is_archived=True)) == {OLD}
+
+
+def test_a_renamed_note_has_the_day_of_its_new_name(filled: Index, put: Put) -> None:
+    old = ".memories/2026-02-28 diary.txt"
+    filled.apply([put(".memories/2026-05-01.txt", "redis\n", moved_from=old)])
+    assert find(filled, Filters(after="2026-05-01")) == {".memories/2026-05-01.txt#"}
+
+
+def test_a_glob_that_cannot_be_is_refused_with_the_reason(filled: Index) -> None:
+    with pytest.raises(BadRequest, match=re.escape("`..`")):
+        find(filled, Filters(paths=("../*",)))
+
+
+def test_paths_name_files_folders_and_globs(filled: Index) -> None:
+    asked = {"MEMORY.md": 1, ".memories": 3, ".memories/api": 1, "api": 1, "**": 4, "[": 0, "none": 0, "": 0, "/": 0, "./": 0}
+    with filled.readers.lend(5) as reader:
+        paths = dict(reader.rows("SELECT id, path FROM files"))
+        for path, n_found in asked.items():
+            found = find_files(reader, [path])
+            assert len(found) == n_found, (path, [paths[row] for row in found])
+
+
+def test_filters_cost_no_query_for_each_chunk_that_they_let_through(index: Index, put: Put) -> None:
+    index.apply([put(f".memories/{number}.md", "---\nkind: log\n---\n" + "redis runs\n\n" * 60) for number in range(40)])
+    with index.readers.lend(30) as reader:
+        costs = []
+        for filters in (NO_FILTERS, Filters(kinds=("log",))):
+            allowed, bindings = compile_filters(reader, filters)
+            statement = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'redis OR runs' {allowed} ORDER BY bm25(chunks_fts)"
+            began_s = time.perf_counter()
+            assert reader.rows(statement, bindings)
+            costs.append(time.perf_counter() - began_s)
+    assert costs[1] < 10 * costs[0]
+
+
+filters_typed = st.lists(
+    st.sampled_from(["kind:decision", "kind:error", "tag:auth", "path:api", "path:**/*.md", "section:cache", "task:WU-1"])
+    | st.sampled_from(["after:2026-03-15", "before:2026-04", "-kind:error", "-path:MEMORY.md", "-section:keys"]),
+    max_size=6,
+).map(" ".join)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(typed=filters_typed, more=filters_typed)
+def test_filters_only_remove(filled: Index, typed: str, more: str) -> None:
+    one, other = take_filters(typed)[0], take_filters(more)[0]
+    both = find(filled, one.join(other))
+    assert both == find(filled, one) & find(filled, other)
+    assert both == find(filled, other.join(one))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(values=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=3).map(tuple))
+def test_any_values_are_filters(filled: Index, values: tuple[str, ...]) -> None:
+    for name in ("kinds", "tags", "sections", "tasks"):
+        more: dict[str, Any] = {name: values}
+        assert find(filled, Filters(**more)) <= LIVE
+        assert find(filled, Filters(unlike=Filters(**more))) == LIVE - find(filled, Filters(**more)) or not values
