@@ -211,6 +211,7 @@ class Handlers:
             hits=[convert.to_hit(hit, is_explained=params.explain) for hit in found.hits],
             relaxed=found.is_relaxed,
             why_empty=found.why_empty,
+            did_you_mean=found.did_you_mean,
             freshness=convert.to_freshness_of(chosen),
             took_ms=round((self._clock.now_s() - began_s) * 1000, 3),
         )

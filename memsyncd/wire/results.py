@@ -128,6 +128,8 @@ class SearchResult(Result, frozen=True, kw_only=True):
     relaxed: bool
     """True if no hit holds every word."""
     why_empty: str | None
+    did_you_mean: str | None
+    """If there is no hit: the query with words of the index in place of mistyped ones, where that finds something."""
     freshness: Freshness
     took_ms: float
 

@@ -110,7 +110,7 @@ def test_a_query_that_is_too_long_is_refused(asked: Place) -> None:
     ("query", "options", "reason"),
     [
         ("zyzzyva", {}, "no note"),
-        ("redis", {"filters": {"tag": ["none"]}}, "filters"),
+        ("redis", {"filters": {"tag": ["none"]}}, "tag:none leaves none; what matches has the tags"),
         ("the", {"filters": {}, "min_score": 1.0}, ""),
         ("", {}, "no word"),
     ],
@@ -118,6 +118,15 @@ def test_a_query_that_is_too_long_is_refused(asked: Place) -> None:
 def test_an_empty_answer_says_why(asked: Place, query: str, options: dict[str, Any], reason: str) -> None:
     answer = asked.client.call("search", query=query, workspace=asked.id, **options)
     assert answer["hits"] or reason in answer["why_empty"]
+
+
+def test_a_mistyped_word_is_put_right(asked: Place) -> None:
+    answer = asked.client.call("search", query="postgers kind:decision", workspace=asked.id)
+    assert "near words that do stand in notes: postgres" in answer["why_empty"]
+    assert answer["did_you_mean"] == "postgres kind:decision"
+    meant = asked.client.call("search", query=answer["did_you_mean"], workspace=asked.id)
+    assert meant["hits"]
+    assert meant["did_you_mean"] is None
 
 
 def test_the_same_question_has_the_same_answer_and_limits_hold(asked: Place) -> None:
