@@ -30,7 +30,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A chunk on offer; `reason` says why it is. `heading` is the breadcrumb of its section, `anchor` unique among sections."""
+    """A chunk on offer; `reason` says why it is. `heading` is the breadcrumb of its section, `anchor` unique among sections.
+
+    `n_blanks_before` are the blank lines right before it that stand in no chunk.
+    """
 
     path: str
     anchor: str
@@ -39,6 +42,7 @@ class Piece:
     span: Span
     text: str
     reason: str
+    n_blanks_before: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +99,7 @@ class _Filling:
     def take(self, pieces: Sequence[Piece]) -> Iterator[Part]:
         """Let in what fits, in order, and say what did."""
         for piece in pieces:
-            before = self.extracts.get(piece.anchor) or Extract(path=piece.path, heading=piece.heading, kind=piece.kind, lines={})
+            before = self._find_before(piece)
             fresh = {line: text for line, text in _place_lines(piece).items() if line not in before.lines}
             if not fresh:
                 continue
@@ -110,6 +114,12 @@ class _Filling:
             return ""
         in_order = sorted(self.extracts, key=lambda anchor: (self.extracts[anchor].path, self.extracts[anchor].start))
         return _BETWEEN.join(filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order))))
+
+    def _find_before(self, piece: Piece) -> Extract:
+        """What is shown of the piece's section without it."""
+        before = self.extracts.get(piece.anchor) or Extract(path=piece.path, heading=piece.heading, kind=piece.kind, lines={})
+        start = piece.span.start
+        return before.with_lines({}, blanks=range(start - piece.n_blanks_before, start))
 
     def _put(self, anchor: str, extract: Extract) -> bool:
         """Show this much of a section if there is room for it."""

@@ -1,8 +1,8 @@
 """How do some lines of a section read in a prompt? A label that says where they stand, then the lines.
 
-Lines that are not shown leave a mark where two or more are missing, and an empty line where one is, which mostly was empty in
-the note too; the label names every line. What the label says already, the heading and its `memory` comment, is not said twice.
-A fence that a run of lines leaves open is closed, so that nothing after it is taken for code. Which lines, is left to `context`.
+Lines that are not shown leave a mark, and the label names every line that is. What the label says already, the heading and its
+`memory` comment, is not said twice. A fence that a run of lines leaves open is closed, so that nothing after it is taken for
+code. Which lines, is left to `context`.
 """
 
 from __future__ import annotations
@@ -21,39 +21,41 @@ _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(?P<mark>`{3,}|~{3,})(?P<rest>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extract:
-    """What is shown of a section: its lines by number, `cut_after` the line where it was cut short."""
+    """What is shown of a section: its lines by number. `blanks` are lines known to be blank, which are no gap when left out;
+    `cut_after` is the line where it was cut short.
+    """
 
     path: str
     heading: tuple[str, ...]
     kind: str | None
     lines: Mapping[int, str]
+    blanks: frozenset[int] = frozenset()
     cut_after: int | None = None
 
     @property
     def start(self) -> int:
         return min(self.lines)
 
-    def with_lines(self, lines: Mapping[int, str], *, cut_after: int | None = None) -> Extract:
-        return replace(self, lines={**self.lines, **lines}, cut_after=cut_after)
+    def with_lines(self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None) -> Extract:
+        return replace(self, lines={**self.lines, **lines}, blanks=self.blanks.union(blanks), cut_after=cut_after)
 
 
 def render_extract(extract: Extract) -> str:
     """The label and the lines, without an end of line after the last."""
-    runs = find_runs(extract.lines)
-    pieces = [_render_label(extract, runs)]
+    runs = find_runs(extract.lines, extract.blanks)
+    texts = [_render_label(extract, runs)]
     for i, run in enumerate(runs):
-        before = runs[i - 1].end if i else None
-        if before is not None and before != extract.cut_after:
-            pieces.append(CUT if run.start - before > 2 else "")
-        pieces += _render_run(extract, run)
-    return "\n".join(pieces).rstrip("\n")
+        if i and texts[-1] != CUT:
+            texts.append(CUT)
+        texts += _render_run(extract, run)
+    return "\n".join(texts)
 
 
-def find_runs(lines: Iterable[int]) -> list[Span]:
-    """Line numbers as spans of those that follow each other."""
+def find_runs(lines: Iterable[int], blanks: frozenset[int] = frozenset()) -> list[Span]:
+    """Line numbers as spans of those that follow each other, or between which there are only blank lines."""
     runs: list[Span] = []
     for line in sorted(lines):
-        if runs and runs[-1].end == line - 1:
+        if runs and blanks.issuperset(range(runs[-1].end + 1, line)):
             runs[-1] = Span(runs[-1].start, line)
         else:
             runs.append(Span(line, line))
@@ -87,12 +89,12 @@ def _render_label(extract: Extract, runs: Sequence[Span]) -> str:
 
 
 def _render_run(extract: Extract, run: Span) -> Iterator[str]:
-    shown = [line for line in range(run.start, run.end + 1) if extract.lines[line].strip()]
+    shown = [line for line in range(run.start, run.end + 1) if extract.lines.get(line, "").strip()]
     if not shown:
         return
     texts: list[str] = []
     for line in range(shown[0], shown[-1] + 1):
-        texts.append(extract.lines[line])
+        texts.append(extract.lines.get(line, ""))
         if line == extract.cut_after:
             texts += [*_close_fence(texts), CUT]
             yield from texts

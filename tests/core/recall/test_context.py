@@ -10,7 +10,16 @@ from memsyncd.core.tokens import count_tokens
 PLENTY = Budget(max_tokens=50_000)
 
 
-def piece(path: str, start: int, text: str, *, heading: tuple[str, ...] = (), kind: str | None = None, end: int = 0) -> Piece:
+def piece(
+    path: str,
+    start: int,
+    text: str,
+    *,
+    heading: tuple[str, ...] = (),
+    kind: str | None = None,
+    end: int = 0,
+    n_blanks_before: int = 0,
+) -> Piece:
     return Piece(
         path=path,
         anchor=f"{path}#{'/'.join(heading).lower()}",
@@ -19,6 +28,7 @@ def piece(path: str, start: int, text: str, *, heading: tuple[str, ...] = (), ki
         span=Span(start, end or start + text.count("\n")),
         text=text,
         reason="matches",
+        n_blanks_before=n_blanks_before,
     )
 
 
@@ -67,9 +77,22 @@ def test_chunks_of_one_section_share_a_label_and_show_each_line_once() -> None:
     assert places(block.included) == ["a.md:3-4", "a.md:1-3"]
 
 
-def test_lines_that_are_missing_leave_a_mark_and_one_line_an_empty_one() -> None:
+def test_lines_that_are_missing_leave_a_mark() -> None:
     pieces = [piece("a.md", 1, "one"), piece("a.md", 3, "three"), piece("a.md", 9, "nine")]
-    assert build_block(pieces, PLENTY, heading="").text == "### a.md:1, 3, 9\none\n\nthree\n…\nnine"
+    assert build_block(pieces, PLENTY, heading="").text == "### a.md:1, 3, 9\none\n…\nthree\n…\nnine"
+
+
+def test_blank_lines_between_chunks_are_no_gap() -> None:
+    pieces = [
+        piece("a.md", 4, "four", n_blanks_before=1),
+        piece("a.md", 1, "one\ntwo"),
+        piece("a.md", 9, "nine", n_blanks_before=2),
+    ]
+    assert build_block(pieces, PLENTY, heading="").text == "### a.md:1-4, 9\none\ntwo\n\nfour\n…\nnine"
+
+
+def test_a_heading_alone_has_no_lines() -> None:
+    assert build_block([piece("a.md", 1, "# Later", heading=("Later",))], PLENTY, heading="").text == "### Later · a.md:1"
 
 
 def test_what_the_label_says_is_not_said_twice() -> None:
