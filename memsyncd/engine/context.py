@@ -1,0 +1,111 @@
+"""How does a question, or none, become a block for a prompt?
+
+With a question its candidates are ranked as for a search and left unjoined; without one what lasts and what is recent is
+offered. What fits the budget is `core/recall/context`'s to say; here the index is read, one committed generation of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memsyncd.core.recall.context import HEADING, Block, Budget, Piece, build_block
+from memsyncd.core.recall.dates import find_named_dates
+from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
+from memsyncd.core.recall.query import compile_query, parse_query
+from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate, rank_candidates
+from memsyncd.core.recall.standing import Standing, order_standing
+from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
+from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.store.blanks import count_blanks_before
+from memsyncd.store.readers import Reader
+from memsyncd.store.search import find_candidates, read_sections, read_texts
+from memsyncd.store.standing import find_standing
+
+MATCH = "match"
+LEAST_CHUNK_TOKENS = 50
+"""Few chunks are smaller: a budget divided by it is more of them than a block can show."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedContext:
+    """What a block is wanted for. `hidden` are notes that must not be shown: workspace ids and paths."""
+
+    query: str = ""
+    filters: Filters = NO_FILTERS
+    budget: Budget
+    heading: str = HEADING
+    timeout_s: float = 1.0
+    hidden: frozenset[tuple[str, str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A block, and if it is empty why."""
+
+    block: Block
+    why_empty: str | None
+
+
+def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolicy) -> Built:
+    """Make a block of a workspace's memory. Raises as `recall.search`."""
+    typed, words = take_filters(asked.query)
+    filters = asked.filters.join(typed)
+    question = Question(text=words, query=parse_query(words), filters=filters, hidden=asked.hidden)
+    with workspace.lend(asked.timeout_s) as reader:
+        if words.strip():
+            pieces = _find_matching(reader, workspace, question, asked.budget, policy)
+        else:
+            pieces = _find_unasked(reader, workspace, question, asked.budget)
+    block = build_block(pieces, asked.budget, heading=asked.heading)
+    return Built(block=block, why_empty=None if block.text else _explain(workspace, question, asked, has_pieces=bool(pieces)))
+
+
+def _find_matching(reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy) -> list[Piece]:
+    match = compile_query(question.query)
+    if not match:
+        return []
+    limit = max(N_CANDIDATES, budget.max_tokens // LEAST_CHUNK_TOKENS)
+    candidates = find_candidates(reader, match, question.filters, limit=limit)
+    visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in question.hidden]
+    ranked = rank_candidates(visible, find_named_dates(question.text), policy.ranking)
+    return _read_pieces(reader, [(one.candidate, MATCH) for one in ranked])
+
+
+def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budget: Budget) -> list[Piece]:
+    found = find_standing(reader, question.filters)
+    visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.hidden]
+    ordered = order_standing(visible, max_tokens=budget.max_tokens)
+    return _read_pieces(reader, [(chunk, chunk.reason) for chunk in ordered])
+
+
+def _explain(workspace: Workspace, question: Question, asked: AskedContext, *, has_pieces: bool) -> str:
+    if has_pieces:
+        return "the budget has no room for a single line: ask with a larger one"
+    if question.text.strip():
+        return explain_nothing([workspace], question, asked.timeout_s).why
+    if not workspace.condition.counts.files:
+        return explain_empty_index(workspace)
+    if not question.filters.is_empty:
+        return f"there are notes, and the filters ({', '.join(question.filters.words)}) leave none of them"
+    return "all that is indexed is archived or was deleted just now: ask with is:archived for the archive"
+
+
+def _read_pieces(reader: Reader, chosen: Sequence[tuple[Candidate | Standing, str]]) -> list[Piece]:
+    sections = read_sections(reader, {chunk.section for chunk, _ in chosen})
+    texts = read_texts(reader, [chunk.chunk for chunk, _ in chosen])
+    blanks = count_blanks_before(reader, sections)
+    return [
+        Piece(
+            path=chunk.path,
+            anchor=sections[chunk.section].anchor,
+            heading=sections[chunk.section].heading,
+            kind=sections[chunk.section].kind,
+            span=chunk.span,
+            text=texts[chunk.chunk].text,
+            reason=reason,
+            n_blanks_before=blanks.get(chunk.chunk, 0),
+        )
+        for chunk, reason in chosen
+    ]

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from memsyncd.core.recall.context import Budget
+from memsyncd.core.recall.filters import Filters
+from memsyncd.engine.context import AskedContext, Built, build_context
+from memsyncd.engine.policies import SearchPolicy
+from memsyncd.errors import Busy
+
+POSTGRES = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision, tags: [db]} -->\n\nWe chose Postgres for its row locks.\n"
+
+
+def ask(bench: Any, query: str = "", *, max_tokens: int = 2000, max_bytes: int | None = None, **more: Any) -> Built:
+    asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens, max_bytes=max_bytes), **more)
+    return build_context(bench.workspace, asked, SearchPolicy())
+
+
+def places(built: Built) -> list[tuple[str, str]]:
+    return [(f"{part.piece.path}:{part.span.start}-{part.span.end}", part.reason) for part in built.block.included]
+
+
+def save(bench: Any, path: str, text: str, *, age_s: int = 0) -> None:
+    """Write a note that was last modified so long ago."""
+    modified_s = 1_700_000_000 - age_s
+    os.utime(bench.write(path, text), (modified_s, modified_s))
+
+
+@pytest.fixture
+def filled(bench: Any) -> Any:
+    save(bench, "MEMORY.md", "# Memory\n\nBe brief.\n", age_s=50)
+    save(bench, ".memories/decisions.md", POSTGRES, age_s=40)
+    save(bench, ".memories/rules.md", "---\ntags: [pinned]\n---\n# Rules\n\nNever force-push.\n", age_s=90)
+    save(bench, ".memories/profile.md", "---\nlifecycle: project\n---\n# Profile\n\nA web shop.\n", age_s=80)
+    save(bench, ".memories/today.md", "# Today\n\nThe postgres migration goes on.\n", age_s=10)
+    save(bench, ".memories/old.md", "---\nstatus: archived\n---\n# Old\n\nPostgres was slow.\n", age_s=1)
+    bench.sync()
+    return bench
+
+
+# --- with a question --------------------------------------------------------------------------------------------------
+
+
+def test_a_question_gets_what_matches_under_labels(filled: Any) -> None:
+    built = ask(filled, "why postgres?")
+    assert built.block.text == (
+        "## Prior Knowledge\n\n"
+        "### Decisions › Postgres (decision) · .memories/decisions.md:3-6\nWe chose Postgres for its row locks.\n\n"
+        "### Today · .memories/today.md:1-3\nThe postgres migration goes on."
+    )
+    assert {reason for _, reason in places(built)} == {"match"}
+    assert built.why_empty is None
+
+
+def test_filters_narrow_a_block_given_or_typed(filled: Any) -> None:
+    given = ask(filled, "postgres", filters=Filters(kinds=("decision",)))
+    typed = ask(filled, "postgres kind:decision")
+    assert "row locks" in given.block.text
+    assert {part.piece.kind for part in given.block.included} == {"decision"}
+    assert typed.block == given.block
+
+
+def test_what_is_archived_is_left_out_unless_asked_for(filled: Any) -> None:
+    assert "slow" not in ask(filled, "postgres slow").block.text
+    assert [place for place, _ in places(ask(filled, "postgres is:archived"))] == [".memories/old.md:4-6"]
+
+
+def test_a_block_about_nothing_that_is_known_is_empty_and_says_why(filled: Any) -> None:
+    built = ask(filled, "kubernetes")
+    assert (built.block.text, built.block.n_tokens) == ("", 0)
+    assert built.why_empty is not None
+    assert "kubernetes" in built.why_empty
+    assert "no word" in str(ask(filled, "???").why_empty)
+
+
+def test_a_note_that_is_gone_from_the_disk_is_not_shown(filled: Any) -> None:
+    hidden = frozenset({(filled.workspace.id, ".memories/decisions.md")})
+    assert [place for place, _ in places(ask(filled, "postgres", hidden=hidden))] == [".memories/today.md:1-3"]
+    assert "decisions.md" not in ask(filled, hidden=hidden).block.text
+
+
+# --- without one ------------------------------------------------------------------------------------------------------
+
+
+def test_a_session_begins_with_what_lasts_and_then_the_most_recent(filled: Any) -> None:
+    built = ask(filled)
+    first_seen = dict.fromkeys((place.partition(":")[0], reason) for place, reason in places(built))
+    assert list(first_seen) == [
+        (".memories/rules.md", "pinned"),
+        ("MEMORY.md", "MEMORY.md"),
+        (".memories/profile.md", "project"),
+        (".memories/today.md", "recent"),
+        (".memories/decisions.md", "recent"),
+    ]
+    assert built.block.left_out == ()
+
+
+def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: Any) -> None:
+    for i in range(12):
+        save(bench, f".memories/day-{i:02}.md", f"# Day {i}\n\n" + f"something that was done on day {i}\n" * 3, age_s=100 * i)
+    bench.sync()
+    built = ask(bench, max_tokens=120)
+    shown = {place.partition(":")[0] for place, _ in places(built)}
+    assert ".memories/day-00.md" in shown
+    assert ".memories/day-11.md" not in shown
+    assert shown | {part.piece.path for part in built.block.left_out} == {f".memories/day-{i:02}.md" for i in range(12)}
+
+
+def test_importance_pins(bench: Any) -> None:
+    bench.write(".memories/a.md", "# A\n<!-- memory: {importance: 0.95} -->\nnever forget this\n\n# B\nnor that\n")
+    bench.sync()
+    assert [reason for _, reason in places(ask(bench))] == ["pinned", "recent"]
+
+
+def test_filters_without_words_choose_what_a_session_begins_with(filled: Any) -> None:
+    built = ask(filled, "kind:decision")
+    assert "row locks" in built.block.text
+    assert {part.piece.kind for part in built.block.included} == {"decision"}
+    assert "kind" in str(ask(filled, "kind:error").why_empty)
+
+
+def test_a_workspace_without_notes_has_an_empty_block_and_says_why(bench: Any) -> None:
+    bench.update()
+    bench.workspace.change(is_indexing=False)
+    built = ask(bench)
+    assert built.block.text == ""
+    assert "no note is indexed yet" in str(built.why_empty)
+
+
+# --- whatever is asked ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["", "postgres migration", "the row locks"])
+def test_the_same_question_gets_the_same_bytes_after_a_rebuild_too(filled: Any, query: str) -> None:
+    before = ask(filled, query)
+    assert ask(filled, query) == before
+    filled.rebuild()
+    assert ask(filled, query).block == before.block
+
+
+@pytest.mark.parametrize("max_tokens", [100, 130, 200, 50_000])
+@pytest.mark.parametrize("query", ["", "postgres"])
+def test_a_block_stays_within_its_budget(filled: Any, query: str, max_tokens: int) -> None:
+    block = ask(filled, query, max_tokens=max_tokens, max_bytes=3 * max_tokens).block
+    assert 0 < block.n_tokens <= max_tokens
+    assert len(block.text.encode()) <= 3 * max_tokens
+
+
+def test_a_heading_that_takes_all_the_room_leaves_an_empty_block_that_says_so(filled: Any) -> None:
+    built = ask(filled, "postgres", max_tokens=100, heading="# " + "字" * 120)
+    assert built.block.text == ""
+    assert "budget" in str(built.why_empty)
+    assert built.block.left_out
+
+
+def test_a_block_is_busy_business_before_there_is_an_index(make_bench: Any) -> None:
+    with pytest.raises(Busy):
+        ask(make_bench())
