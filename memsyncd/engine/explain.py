@@ -16,7 +16,7 @@ from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_q
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.store.readers import Reader
 from memsyncd.store.reasons import MOST_COUNTED, count_matches, find_matching_kinds, find_matching_tags
-from memsyncd.store.search import is_matching
+from memsyncd.store.search import find_let_through, is_matching
 from memsyncd.store.vocabulary import find_words_alike, find_words_begun_otherwise
 
 N_WORDS_LOOKED_UP = 4
@@ -49,7 +49,7 @@ def explain_nothing(workspaces: Sequence[Workspace], question: Question, timeout
     """The reason for an answer without hits from these workspaces. Raises as `recall.search`."""
     if not workspaces:
         return Nothing(why="there is no workspace yet: add a folder with memsyncd add PATH")
-    if not question.query.positive:
+    if not question.query.positive and question.filters.is_empty:
         return Nothing(why=_explain_empty_question(question.query))
     found: list[tuple[str, Nothing]] = []
     for workspace in workspaces[:N_WORKSPACES]:
@@ -65,6 +65,8 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> No
     if workspace.condition.counts.files == 0:
         return Nothing(why=explain_empty_index(workspace))
     match = compile_query(question.query)
+    if not match:
+        return Nothing(why=_explain_filters_alone(reader, question))
     if count_matches(reader, match, question.filters):
         # The answer and its explanation see two states of the index, and nearly always the same.
         is_hidden = any(workspace.id == hidden_in for hidden_in, _ in question.hidden)
@@ -82,8 +84,7 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> No
 
 
 def _explain_empty_question(query: Query) -> str:
-    only = "words to leave out" if query.unwanted else "" if query.filters.is_empty else "filters"
-    return f"the query holds no word to look for{', only ' if only else ''}{only}"
+    return f"the query holds no word to look for{', only words to leave out' if query.unwanted else ''}"
 
 
 def explain_empty_index(workspace: Workspace) -> str:
@@ -121,6 +122,12 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
     together = "" if any(not n for _, n in left) else ", together none"
     vain = next((one for (_, one), (_, n) in zip(pieces, left, strict=True) if not n), None)
     return f"{matching}: {told}{together}{_name_others(reader, match, vain) if vain else ''}"
+
+
+def _explain_filters_alone(reader: Reader, question: Question) -> str:
+    if find_let_through(reader, question.filters, "", limit=1):
+        return _explain_empty_question(question.query)
+    return f"nothing that is indexed passes {' and '.join(word for word, _ in _split(question.filters))}"
 
 
 def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:

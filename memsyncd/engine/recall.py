@@ -12,18 +12,20 @@ from dataclasses import dataclass, replace
 from memsyncd.core.recall.dates import find_named_dates
 from memsyncd.core.recall.filters import NO_FILTERS, Filters
 from memsyncd.core.recall.match import Matcher, Wanted, to_characters
-from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
+from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_unwanted, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, join_passages, rank_candidates, score_strengths
 from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.span import Span
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import NotFresh
 from memsyncd.store.readers import Reader
 from memsyncd.store.search import (
     ShownSection,
     ShownText,
     find_candidates,
+    find_let_through,
     read_sections,
     read_texts,
 )
@@ -34,7 +36,10 @@ CANDIDATES_A_HIT = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One search. `hidden` are notes that must not be shown: workspace ids and paths."""
+    """One search. `hidden` are notes that must not be shown: workspace ids and paths.
+
+    `is_hurried`: raise NotFresh rather than take the time to say why there is no hit.
+    """
 
     query: str
     filters: Filters = NO_FILTERS
@@ -42,6 +47,7 @@ class Asked:
     min_score: float = 0.0
     timeout_s: float = 1.0
     hidden: frozenset[tuple[str, str]] = frozenset()
+    is_hurried: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +80,11 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
     query = parse_query(asked.query)
     match = compile_query(query)
     asked = replace(asked, filters=asked.filters.join(query.filters))
-    hits = [hit for workspace in workspaces if match for hit in _search_one(workspace, query, match, asked, policy)]
+    is_asked = bool(match) or not asked.filters.is_empty
+    hits = [hit for workspace in workspaces if is_asked for hit in _search_one(workspace, query, match, asked, policy)]
     if not hits:
+        if asked.is_hurried:
+            raise NotFresh("there is no hit, and no time to say why")
         question = Question(text=asked.query, query=query, filters=asked.filters, hidden=asked.hidden)
         nothing = explain_nothing(workspaces, question, asked.timeout_s)
         return Found(hits=(), is_relaxed=False, why_empty=nothing.why, did_you_mean=nothing.meant)
@@ -88,14 +97,22 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
 
 
 def _score(hits: Sequence[Hit], n_terms: int, min_score: float) -> tuple[Hit, ...]:
-    scores = score_strengths([hit.strength for hit in hits], coverage=max(len(hit.matched) for hit in hits) / n_terms)
+    if n_terms:
+        coverage = max(len(hit.matched) for hit in hits) / n_terms
+        scores = score_strengths([hit.strength for hit in hits], coverage=coverage)
+    else:  # filters alone say nothing of better and worse
+        scores = (1.0,) * len(hits)
     scored = (replace(hit, score=score) for hit, score in zip(hits, scores, strict=True))
     return tuple(hit for hit in scored if hit.score >= min_score)
 
 
 def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, policy: SearchPolicy) -> list[Hit]:
     with workspace.lend(asked.timeout_s) as reader:
-        candidates = find_candidates(reader, match, asked.filters, limit=max(N_CANDIDATES, CANDIDATES_A_HIT * asked.limit))
+        limit = max(N_CANDIDATES, CANDIDATES_A_HIT * asked.limit)
+        if match:
+            candidates = find_candidates(reader, match, asked.filters, limit=limit)
+        else:
+            candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
         visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
         ranked = rank_candidates(visible, find_named_dates(asked.query), policy.ranking)
         passages = join_passages(ranked, limit=asked.limit, passage_tokens=policy.passage_tokens)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memsyncd.core.recall.filters import Filters
 from memsyncd.core.recall.ranking import Candidate
@@ -23,10 +24,15 @@ _LEG = (
     "SELECT rowid, -bm25({table}, {weights}) AS strength FROM {table}"
     " WHERE {table} MATCH :match {allowed} ORDER BY bm25({table}, {weights}) LIMIT :limit"
 )
-_PLACES = (
+_CHUNKS = (
     "SELECT c.id, c.file, c.section, f.path, c.start_line, c.end_line, c.tokens, f.day"
-    " FROM chunks c JOIN files f ON f.id = c.file WHERE c.id IN (SELECT value FROM json_each(?))"
+    " FROM chunks c JOIN files f ON f.id = c.file WHERE c.id IN"
 )
+_PLACES = f"{_CHUNKS} (SELECT value FROM json_each(?))"
+_LET_THROUGH = (
+    f"{_CHUNKS} (SELECT rowid FROM chunks WHERE 1 {{allowed}}) {{unwanted}} ORDER BY f.path, c.start_line, c.id LIMIT :limit"
+)
+_UNWANTED = "AND c.id NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :unwanted)"
 _SECTIONS = (
     "SELECT s.id, s.anchor, s.heading, s.kind, s.importance, f.digest,"
     " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
@@ -64,20 +70,16 @@ def find_candidates(reader: Reader, match: str, filters: Filters, *, limit: int)
         dict(reader.rows(_LEG.format(table=table, weights=_WEIGHTS, allowed=allowed), bound))
         for table in ("chunks_fts", "chunks_exact")
     )
-    return [
-        Candidate(
-            chunk=row[0],
-            file=row[1],
-            section=row[2],
-            path=row[3],
-            span=Span(row[4], row[5]),
-            n_tokens=row[6],
-            day=row[7],
-            stemmed=stemmed.get(row[0], 0.0),
-            exact=exact.get(row[0], 0.0),
-        )
-        for row in reader.rows(_PLACES, (json.dumps(list(stemmed.keys() | exact.keys())),))
-    ]
+    rows = reader.rows(_PLACES, (json.dumps(list(stemmed.keys() | exact.keys())),))
+    return [_candidate(row, stemmed.get(row[0], 0.0), exact.get(row[0], 0.0)) for row in rows]
+
+
+def find_let_through(reader: Reader, filters: Filters, unwanted: str, *, limit: int) -> list[Candidate]:
+    """The first `limit` chunks, by path and line, that filters let through and that do not meet an FTS5 expression, if any."""
+    allowed, bindings = compile_filters(reader, filters)
+    statement = _LET_THROUGH.format(allowed=allowed, unwanted=_UNWANTED if unwanted else "")
+    bound = {"limit": limit, **({"unwanted": unwanted} if unwanted else {}), **bindings}
+    return [_candidate(row, 0.0, 0.0) for row in reader.rows(statement, bound)]
 
 
 def is_matching(reader: Reader, match: str) -> bool:
@@ -102,3 +104,18 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, ShownSection]
 def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, ShownText]:
     rows = reader.rows(_TEXTS, (json.dumps(chunks),))
     return {row[0]: ShownText(heading=row[1], text=row[2], tags=row[3]) for row in rows}
+
+
+def _candidate(row: tuple[Any, ...], stemmed: float, exact: float) -> Candidate:
+    chunk, file, section, path, start, end, n_tokens, day = row
+    return Candidate(
+        chunk=chunk,
+        file=file,
+        section=section,
+        path=path,
+        span=Span(start, end),
+        n_tokens=n_tokens,
+        day=day,
+        stemmed=stemmed,
+        exact=exact,
+    )

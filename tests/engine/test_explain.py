@@ -56,7 +56,8 @@ def filled(bench: Any) -> Any:
         ("x" * 90, f"no note holds the word {'x' * 48}…"),
         ("", "the query holds no word to look for"),
         ("-redis", "the query holds no word to look for, only words to leave out"),
-        ("kind:error", "the query holds no word to look for, only filters"),
+        ("kind:none tag:ops", "nothing that is indexed passes kind:none and tag:ops"),
+        ("kind:error -ops", "the query holds no word to look for, only words to leave out"),
     ],
 )
 def test_an_empty_answer_names_what_stands_nowhere(filled: Any, query: str, reason: str) -> None:

@@ -139,3 +139,58 @@ def test_damage_names_its_workspace(filled: Any, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StoreCorrupt) as caught:
         ask(filled, "redis")
     assert caught.value.data["workspace"] == "project-1"
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(filled: Any) -> Any:
+    filled.write(".memories/old.md", "---\nstatus: archived\ncreated: 2024-02-01\n---\nredis was slow\n")
+    filled.write(".memories/2026-03-01.md", "# Redis\n<!-- memory: {kind: decision, task: WU-7} -->\nredis it is\n")
+    filled.sync()
+    return filled
+
+
+ERRORS, DATED, OLD = ".memories/errors.md", ".memories/2026-03-01.md", ".memories/old.md"
+
+
+@pytest.mark.parametrize(
+    ("query", "paths"),
+    [
+        ("redis", {"MEMORY.md", ERRORS, DATED}),
+        ("redis kind:error", {ERRORS}),
+        ("redis -kind:error -path:MEMORY.md", {DATED}),
+        ("redis section:timeouts", {ERRORS}),
+        ("redis task:wu-7", {DATED}),
+        ("redis after:2026", {DATED}),
+        ("redis before:2026", set()),
+        ("redis is:archived", {OLD}),
+        ("redis is:archived before:2026", {OLD}),
+        ("redis kind:error kind:decision", {ERRORS, DATED}),
+        ("kind:decision", {DATED}),
+        ("kind:decision kind:error -ops", {DATED}),
+        ("is:archived", {OLD}),
+        ("tag:ops path:**/*.md", {ERRORS}),
+    ],
+)
+def test_a_query_is_filtered_by_what_it_says(kept: Any, query: str, paths: set[str]) -> None:
+    assert {hit.path for hit in ask(kept, query).hits} == paths
+
+
+def test_filters_in_the_query_and_beside_it_must_both_hold(kept: Any) -> None:
+    assert not ask(kept, "redis kind:decision", filters=Filters(kinds=("error",))).hits
+    assert [hit.path for hit in ask(kept, "redis kind:decision", filters=Filters(tasks=("WU-7",))).hits] == [DATED]
+
+
+def test_filters_alone_list_what_they_let_through_by_path_and_line(kept: Any) -> None:
+    found = ask(kept, "-path:plain.txt")
+    assert places(found) == [f"{DATED}:1-3", f"{ERRORS}:1-6", "MEMORY.md:1-5"]
+    assert {hit.score for hit in found.hits} == {1.0}
+    assert not found.is_relaxed
+
+
+def test_a_filter_is_no_word_that_must_be_matched(kept: Any) -> None:
+    found = ask(kept, "timeout kind:error")
+    assert [hit.matched for hit in found.hits] == [("timeout",)]
+    assert not found.is_relaxed

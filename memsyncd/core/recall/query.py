@@ -96,6 +96,11 @@ def compile_query(query: Query) -> str:
     return expression
 
 
+def compile_unwanted(query: Query) -> str:
+    """The FTS5 expression for what must not be met, empty if there is none; for a query that has no more than filters."""
+    return " OR ".join(map(_quote, query.unwanted))
+
+
 def _limit(wanted: list[Term], needed: list[Term], unwanted: list[Term]) -> Query:
     """Keep as many terms as FTS5 may be given. What is strict goes first, for without it an answer would be wrong, not worse."""
     n_unwanted = min(TERM_LIMIT // 2, max(0, TERM_LIMIT - len(needed)))

@@ -10,7 +10,12 @@ from memsyncd.core.recall.words import find_parts
 from memsyncd.errors import TooLarge
 from memsyncd.store.schema import TOKENIZER
 
-typed = st.text(max_size=250) | st.text(alphabet=st.sampled_from("ab\"-*_:()^+{}[]~. \t'’é\u0301ß日本ANDORNOT0"), max_size=250)
+pieces = ["kind:", "-tag:", "path:", "section:", "is:archived", "after:", "2026", '"', " ", "-", "a", "b*"]
+typed = (
+    st.text(max_size=250)
+    | st.text(alphabet=st.sampled_from("ab\"-*_:()^+{}[]~. \t'’é\u0301ß日本ANDORNOT0"), max_size=250)
+    | st.lists(st.sampled_from(pieces), max_size=30).map("".join)
+)
 
 
 def make_table(*texts: str) -> apsw.Connection:
@@ -80,6 +85,13 @@ def show(terms: tuple[Term, ...]) -> list[str]:
         ("C++ f#", '"Cplusplus" OR "fsharp"'),
         ("cafe\u0301s", '"cafe\u0301s"'),
         ("nul\0byte \ud800", '"nul byte"'),
+        ("kind:decision", ""),
+        ("redis kind:decision -tag:old cache", '"redis" OR "cache"'),
+        ('"cold start" section:"Cache keys"', '"cold start"'),
+        ("is:archived redis after:2026-03 before:2027", '"redis"'),
+        ('"kind:decision"', '"kind decision"'),
+        ("kind: decision", '"kind" OR "decision"'),
+        ("after:spring", '"after spring"'),
     ],
 )
 def test_a_query_compiles_to_this_expression(text: str, expression: str) -> None:
