@@ -117,7 +117,8 @@ def _read_terms(piece: re.Match[str]) -> list[Term]:
     """The terms of one piece: one, unless scripts with spaces and without stand in it side by side."""
     is_phrase = piece["phrase"] is not None
     # Whose it is, is no part of a name: what is known of Ann answers a question about Ann's.
-    rows = split_words(piece["phrase"] if is_phrase else _POSSESSIVE.sub("", piece["word"]))
+    text = piece["phrase"] if is_phrase else _POSSESSIVE.sub("", piece["word"])
+    rows = split_words(text, is_strict=is_phrase or bool(piece["no"]))
     return [
         Term(
             text=row.text,

@@ -12,6 +12,9 @@ from typing import NamedTuple
 NAME_LIMIT_CHARACTERS = 80
 """What is longer is no name that somebody made of words."""
 
+WORD_CHARACTERS = 3
+"""What is longer, in a script that writes no spaces, is taken for several words."""
+
 # What unicode61 takes for one word: letters and digits, and the accents that follow them where a text is decomposed.
 _WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
 _UNSPACED = (
@@ -55,10 +58,11 @@ class Row(NamedTuple):
     words: tuple[str, ...]
 
 
-def split_words(text: str) -> list[Row]:
+def split_words(text: str, *, is_strict: bool = False) -> list[Row]:
     """Cut one thing that somebody typed into rows of words.
 
-    `snake_case` is one row of two words; a run of a script without spaces a row of its pairs; C++ its indexed name.
+    `snake_case` is one row of two words; C++ its indexed name. A short run of a script without spaces is a word, and a row of its
+    pairs, and so is any run if `is_strict`. A longer one is a sentence: each pair is a row, since no text need hold all of them.
     """
     signed = _SIGNED.fullmatch(text)
     if signed:
@@ -69,11 +73,17 @@ def split_words(text: str) -> list[Row]:
     rows: list[Row] = []
     at = 0
     for run in _RUN.finditer(text):
-        rows += split_words(text[at : run.start()])
-        pairs = find_pairs(run[0])
-        rows += [Row(run[0], pairs[:-1] or pairs)] if pairs else []
+        rows += split_words(text[at : run.start()], is_strict=is_strict)
+        rows += _split_run(run[0], is_strict=is_strict)
         at = run.end()
-    return rows + split_words(text[at:])
+    return rows + split_words(text[at:], is_strict=is_strict)
+
+
+def _split_run(run: str, *, is_strict: bool) -> list[Row]:
+    pairs = find_pairs(run)
+    if len(pairs) > WORD_CHARACTERS and not is_strict:
+        return [Row(pair, (pair,)) for pair in pairs[:-1]]
+    return [Row(run, pairs[:-1] or pairs)] if pairs else []
 
 
 def is_unspaced(text: str) -> bool:

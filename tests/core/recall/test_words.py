@@ -32,12 +32,17 @@ def test_these_words_are_indexed_beside_a_text(text: str, parts: str) -> None:
         ("C++", [("Cplusplus",)]),
         ("日本語", [("日本", "本語")]),
         ("語", [("語",)]),
+        ("疫苗温度", [("疫苗",), ("苗温",), ("温度",)]),
         ("v2の設計", [("v2",), ("の設", "設計")]),
         ("!?", []),
     ],
 )
 def test_what_is_typed_is_cut_into_these_rows(typed: str, rows: list[tuple[str, ...]]) -> None:
     assert [row.words for row in split_words(typed)] == rows
+
+
+def test_a_phrase_is_one_row_however_long() -> None:
+    assert [row.words for row in split_words("疫苗温度", is_strict=True)] == [("疫苗", "苗温", "温度")]
 
 
 @given(st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), min_size=2, max_size=12), st.data())
