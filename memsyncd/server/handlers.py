@@ -158,7 +158,8 @@ class Handlers:
             return self._search_once_open(chosen, asked, params, began_s)
         try:
             # The time given is for SQLite alone; on the loop, running out of it is no failure yet.
-            found = recall.search(chosen, replace(asked, timeout_s=LOOP_BUDGET_S), self.search_policy)
+            hurried = replace(asked, timeout_s=LOOP_BUDGET_S, is_hurried=True)
+            found = recall.search(chosen, hurried, self.search_policy)
         except NotFresh:
             return self._search_in_thread(chosen, asked, params, began_s)
         except StoreFailed as failure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,8 @@ from typing import Any
 import apsw
 import pytest
 
-from memsyncd.engine import indexing
+from memsyncd.engine import indexing, recall
+from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
@@ -143,6 +145,22 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
     run(tmp_path, index)
     monkeypatch.setattr(indexing, "Index", open_slowly)
     run(tmp_path, ask_at_once)
+
+
+def test_why_there_is_no_hit_is_found_out_away_from_the_loop(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places: list[bool] = []
+
+    def explain(*args: Any) -> Any:
+        places.append(threading.current_thread() is threading.main_thread())
+        return explain_nothing(*args)
+
+    async def ask(seat: Seat) -> None:
+        await seat.add(root)
+        assert (await seat.ask("search", SearchParams(query="cahce"))).did_you_mean == "cache"
+        assert places == [False]
+
+    monkeypatch.setattr(recall, "explain_nothing", explain)
+    run(tmp_path, ask)
 
 
 def test_a_search_of_all_workspaces_says_that_there_is_none(tmp_path: Path) -> None:
