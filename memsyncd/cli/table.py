@@ -22,6 +22,7 @@ class Entry:
 GROUPS: dict[str, dict[str, Entry]] = {
     "Find": {
         "search": Entry("search", "find passages by words and phrases"),
+        "context": Entry("context", "make a block of memory for a prompt, within a budget"),
         "get": Entry("get", "print a section, a note or some of its lines"),
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "watch": Entry("watch", "print changes as they are indexed, one a line"),

@@ -22,6 +22,8 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.server import convert
 from memsyncd.server.asked import read_filters
+from memsyncd.server.contexts import Contexts
+from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for, wait_for_disk, wait_until_open
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
@@ -42,12 +44,8 @@ from memsyncd.wire.params import (
 LOOP_BUDGET_S = 0.004
 """What a query may take of the event loop before it goes to a thread."""
 ALL_WORKSPACES = "*"
-WAIT_S = 10.0
-"""How long a request that waits for the disk does so unless it says."""
 SYNC_S = 600.0
-OPEN_S = 2.0
-"""How long a request waits for a workspace that was added, or a daemon that was started, a moment ago."""
-WAITING_METHODS = frozenset({"sync", "search"})
+WAITING_METHODS = frozenset({"sync", "search", "context"})
 
 T = TypeVar("T")
 
@@ -76,6 +74,7 @@ class Handlers:
         self._threads = threads
         self._facts = facts
         self._subscriptions = Subscriptions(house)
+        contexts = Contexts(house, self._subscriptions, clock, self._in_thread, lambda: self.search_policy)
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
             "ping": self._ping,
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
@@ -85,6 +84,7 @@ class Handlers:
             "workspace.list": self._list_workspaces,
             "sync": self._sync,
             "search": self._search,
+            "context": contexts.build,
             "get": self._get,
             "list": self._list,
             "problems": self._problems,
@@ -142,7 +142,7 @@ class Handlers:
         rounds = self._house.rounds
         future = rounds.rebuild(workspace) if params.rebuild else rounds.sync(workspace, is_full=params.full)
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else SYNC_S
-        done = await _wait(asyncio.wrap_future(future), timeout_s)
+        done = await wait_for(asyncio.wrap_future(future), timeout_s)
         return convert.to_report(workspace, done)
 
     # --- recall ---
@@ -172,21 +172,19 @@ class Handlers:
     ) -> results.SearchResult:
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else WAIT_S
         if params.min_generation is not None:
-            await _wait_until_open(chosen, timeout_s)
+            await wait_until_open(chosen, timeout_s)
             await self._subscriptions.wait_for_generation(chosen, params.min_generation, timeout_s)
         if params.wait == "disk":
-            looks = [asyncio.wrap_future(self._house.rounds.look(workspace)) for workspace in chosen]
             left_s = timeout_s - (self._clock.now_s() - began_s)
-            seen = await _wait(asyncio.gather(*looks), left_s)
-            absent = ((workspace.id, path) for workspace, done in zip(chosen, seen, strict=True) for path in done.absent)
-            asked = replace(asked, hidden=frozenset(absent))
+            absent = await wait_for_disk(self._house, chosen, left_s)
+            asked = replace(asked, hidden=absent)
         left_s = timeout_s - (self._clock.now_s() - began_s)
         return await self._search_in_thread(chosen, replace(asked, timeout_s=max(0.001, left_s)), params, began_s)
 
     async def _search_once_open(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
     ) -> results.SearchResult:
-        await _wait_until_open(chosen, asked.timeout_s)
+        await wait_until_open(chosen, asked.timeout_s)
         return await self._search_in_thread(chosen, asked, params, began_s)
 
     async def _search_in_thread(
@@ -221,7 +219,7 @@ class Handlers:
 
     async def _get(self, _session: Session, params: GetParams) -> results.Got:
         workspace = self._house.find(params.workspace)
-        await _wait_until_open([workspace], OPEN_S)
+        await wait_until_open([workspace], OPEN_S)
         place = browse.Place(anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line)
         read_place = partial(browse.read_place, workspace, place, now_ns=self._clock.wall_ns())
         try:
@@ -230,13 +228,13 @@ class Handlers:
             read = None
         if read is None or not read.is_current:
             # The note may have been saved a moment ago: its anchors and lines are known once it is indexed.
-            await _wait(asyncio.wrap_future(self._house.rounds.look(workspace)), WAIT_S)
+            await wait_for(asyncio.wrap_future(self._house.rounds.look(workspace)), WAIT_S)
             read = await self._in_thread(read_place)
         return convert.to_got(workspace, read)
 
     async def _list(self, _session: Session, params: ListParams) -> results.Listing:
         workspace = self._house.find(params.workspace)
-        await _wait_until_open([workspace], OPEN_S)
+        await wait_until_open([workspace], OPEN_S)
         notes = await self._in_thread(partial(browse.list_notes, workspace, path=params.path, kind=params.kind, tag=params.tag))
         return results.Listing(
             workspace=workspace.id,
@@ -261,21 +259,3 @@ class Handlers:
 
     def _all(self) -> list[Workspace]:
         return sorted(self._house.workspaces.values(), key=lambda workspace: (workspace.entry.name, workspace.id))
-
-
-async def _wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> None:
-    """Return when the indexes can be read, or cannot be opened, or after `timeout_s`."""
-    opening = [workspace.opening for workspace in workspaces if workspace.readers is None and workspace.opening is not None]
-    if opening:
-        await asyncio.wait([asyncio.wrap_future(future) for future in opening], timeout=timeout_s)
-
-
-async def _wait(future: asyncio.Future[Any], timeout_s: float) -> Any:
-    """The future's result, or NotFresh after `timeout_s`; what it stands for goes on, for it may be shared."""
-    try:
-        return await asyncio.wait_for(asyncio.shield(future), timeout_s)
-    except TimeoutError:
-        raise NotFresh(
-            f"not fresh after {timeout_s:.1f} s: the index is still being brought up to date",
-            hint="ask with a longer timeout_ms, or without waiting; see: memsyncd status",
-        ) from None

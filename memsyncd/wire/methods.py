@@ -10,6 +10,7 @@ import msgspec
 
 from memsyncd.wire.params import (
     AddParams,
+    ContextParams,
     GetParams,
     ListParams,
     NoParams,
@@ -23,6 +24,7 @@ from memsyncd.wire.params import (
 )
 from memsyncd.wire.results import (
     Changed,
+    ContextResult,
     Discovery,
     Got,
     Listing,
@@ -61,6 +63,7 @@ METHODS: dict[str, Method] = {
     "workspace.list": Method(NoParams, Workspaces, "List the workspaces."),
     "sync": Method(SyncParams, SyncReport, "Make the index say what the disk says, and say what changed."),
     "search": Method(SearchParams, SearchResult, "Find passages by words and phrases."),
+    "context": Method(ContextParams, ContextResult, "Make a block of memory for a prompt, within a budget."),
     "get": Method(GetParams, Got, "Read a section, a note or some of its lines."),
     "list": Method(ListParams, Listing, "List notes and sections."),
     "problems": Method(WorkspaceParams, Problems, "List what is odd about notes and folders."),

@@ -14,6 +14,9 @@ Line = Annotated[int, msgspec.Meta(ge=1)]
 TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=600_000)]
 Values = Annotated[list[str], msgspec.Meta(max_length=32)]
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+MaxTokens = Annotated[int, msgspec.Meta(ge=100, le=50_000)]
+MaxBytes = Annotated[int, msgspec.Meta(ge=100, le=1_000_000)]
+HeadingText = Annotated[str, msgspec.Meta(max_length=200)]
 
 
 class Params(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
@@ -76,6 +79,22 @@ class SearchParams(Params, frozen=True, kw_only=True):
     min_generation: int | None = None
     timeout_ms: TimeoutMs | None = None
     explain: bool = False
+
+
+class ContextParams(Params, frozen=True, kw_only=True):
+    query: str = ""
+    """Left out, the block is what a session begins with: pinned, MEMORY.md, the project's, the most recent."""
+    workspace: str | None = None
+    max_tokens: MaxTokens = 2000
+    """Of the whole text, at 4 characters a token and one for each character of a script without spaces."""
+    max_bytes: MaxBytes | None = None
+    """Of the whole text in UTF-8."""
+    filters: Filters = Filters()
+    heading: HeadingText = "## Prior Knowledge"
+    """The text's first line; empty for none."""
+    wait: Literal["none", "disk"] = "none"
+    min_generation: int | None = None
+    timeout_ms: TimeoutMs | None = None
 
 
 class GetParams(Params, frozen=True, kw_only=True):

@@ -134,6 +134,32 @@ class SearchResult(Result, frozen=True, kw_only=True):
     took_ms: float
 
 
+class ContextPart(Result, frozen=True, kw_only=True):
+    """Lines of a section."""
+
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    heading: list[str]
+    kind: str | None
+    reason: str
+    """Of what is included: `match`, `pinned`, `MEMORY.md`, `project` or `recent`; of what is not: `no room`."""
+
+
+class ContextResult(Result, frozen=True, kw_only=True):
+    workspace: str
+    text: str
+    """A block of markdown for a prompt, empty if nothing is relevant."""
+    tokens: int
+    included: list[ContextPart]
+    """Best first; the text has them in order of note and line."""
+    left_out: list[ContextPart]
+    why_empty: str | None
+    freshness: Freshness
+    took_ms: float
+
+
 class Got(Result, frozen=True, kw_only=True):
     workspace: str
     anchor: str | None

@@ -25,7 +25,7 @@ from memsyncd.errors import StoreCorrupt
 from memsyncd.server.handlers import Facts, Handlers
 from memsyncd.server.session import Session
 from memsyncd.store.index import Index
-from memsyncd.wire.params import GetParams, ListParams, Params, SearchParams, WorkspaceParams
+from memsyncd.wire.params import ContextParams, GetParams, ListParams, Params, SearchParams, WorkspaceParams
 
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 20.0
@@ -105,6 +105,7 @@ def damage_table(index_path: Path, table: str) -> None:
         ("list", ListParams(), "sections"),
         ("get", GetParams(anchor="MEMORY.md#redis"), "sections"),
         ("problems", WorkspaceParams(), "problems"),
+        ("context", ContextParams(), "sections"),
     ],
 )
 def test_damage_that_any_reading_meets_is_healed(tmp_path: Path, root: Path, method: str, params: Params, table: str) -> None:

@@ -1,0 +1,101 @@
+"""How is the method `context` carried out? Wait for what it wants to see, build the block away from the loop, name its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from memsyncd.core.recall.context import Budget, Part
+from memsyncd.engine.context import AskedContext, Built, build_context
+from memsyncd.engine.house import House
+from memsyncd.engine.policies import Clock, SearchPolicy
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.server import convert
+from memsyncd.server.asked import read_filters
+from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_until_open
+from memsyncd.server.session import Session
+from memsyncd.server.subscriptions import Subscriptions
+from memsyncd.wire import results
+from memsyncd.wire.params import ContextParams
+
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+
+
+class Contexts:
+    """Builds blocks for sessions. `in_thread` runs what reads away from the loop, `find_policy` says what is configured now."""
+
+    def __init__(
+        self,
+        house: House,
+        subscriptions: Subscriptions,
+        clock: Clock,
+        in_thread: InThread,
+        find_policy: Callable[[], SearchPolicy],
+    ) -> None:
+        self._house = house
+        self._subscriptions = subscriptions
+        self._clock = clock
+        self._in_thread = in_thread
+        self._find_policy = find_policy
+
+    async def build(self, _session: Session, params: ContextParams) -> results.ContextResult:
+        began_s = self._clock.now_s()
+        workspace, policy = self._house.find(params.workspace), self._find_policy()
+        asked = _read_context(params, policy)
+        if params.wait == "disk" or params.min_generation is not None:
+            asked = await self._wait(workspace, params, asked, began_s)
+        else:
+            await wait_until_open([workspace], OPEN_S)
+        built = await self._in_thread(partial(build_context, workspace, asked, policy))
+        return _to_result(workspace, built, took_ms=(self._clock.now_s() - began_s) * 1000)
+
+    async def _wait(self, workspace: Workspace, params: ContextParams, asked: AskedContext, began_s: float) -> AskedContext:
+        """The question once the index says what it wants to see, with what is left of its time."""
+        until_s = began_s + (params.timeout_ms / 1000 if params.timeout_ms else WAIT_S)
+        hidden = asked.hidden
+        if params.min_generation is not None:
+            await wait_until_open([workspace], until_s - began_s)
+            await self._subscriptions.wait_for_generation([workspace], params.min_generation, until_s - began_s)
+        if params.wait == "disk":
+            hidden = await wait_for_disk(self._house, [workspace], until_s - self._clock.now_s())
+        return replace(asked, hidden=hidden, timeout_s=max(0.001, until_s - self._clock.now_s()))
+
+
+def _read_context(params: ContextParams, policy: SearchPolicy) -> AskedContext:
+    return AskedContext(
+        query=params.query,
+        filters=read_filters(params.filters),
+        budget=Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes),
+        heading=" ".join(params.heading.split()),
+        timeout_s=params.timeout_ms / 1000 if params.timeout_ms else policy.timeout_s,
+    )
+
+
+def _to_result(workspace: Workspace, built: Built, *, took_ms: float) -> results.ContextResult:
+    return results.ContextResult(
+        workspace=workspace.id,
+        text=built.block.text,
+        tokens=built.block.n_tokens,
+        included=_to_parts(built.block.included),
+        left_out=_to_parts(built.block.left_out),
+        why_empty=built.why_empty,
+        freshness=convert.to_freshness_of([workspace]),
+        took_ms=round(took_ms, 3),
+    )
+
+
+def _to_parts(parts: Sequence[Part]) -> list[results.ContextPart]:
+    return [
+        results.ContextPart(
+            anchor=part.piece.anchor,
+            path=part.piece.path,
+            start_line=part.span.start,
+            end_line=part.span.end,
+            heading=list(part.piece.heading),
+            kind=part.piece.kind,
+            reason=part.reason,
+        )
+        for part in parts
+    ]

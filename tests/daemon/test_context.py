@@ -1,0 +1,90 @@
+"""A block for a prompt, asked of the daemon: what was saved a moment ago is in it, and it says what it left out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memsyncd.core.tokens import count_tokens
+from memsyncd.errors import BadRequest, NotFresh, WorkspaceNotFound
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Place
+
+DECISIONS = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision} -->\n\nWe chose Postgres for its row locks.\n"
+
+
+@pytest.fixture
+def asked(place: Place) -> Place:
+    (place.root / ".memories" / "decisions.md").write_text(DECISIONS)
+    place.find("locks", wait="disk")
+    return place
+
+
+def test_a_block_says_what_is_in_it_and_how_fresh_it_is(asked: Place) -> None:
+    answer = asked.client.call("context", query="why postgres", workspace=asked.id)
+    [part] = answer["included"]
+    assert (
+        part["anchor"],
+        part["path"],
+        part["start_line"],
+        part["end_line"],
+        part["heading"],
+        part["kind"],
+        part["reason"],
+    ) == (
+        ".memories/decisions.md#decisions/postgres",
+        ".memories/decisions.md",
+        3,
+        6,
+        ["Decisions", "Postgres"],
+        "decision",
+        "match",
+    )
+    assert answer["text"].startswith("## Prior Knowledge\n\n### Decisions › Postgres (decision) · .memories/decisions.md:3-6\n")
+    assert answer["tokens"] == count_tokens(answer["text"])
+    assert (answer["left_out"], answer["why_empty"], answer["workspace"]) == ([], None, asked.id)
+    assert answer["freshness"]["generation"] >= 1
+
+
+def test_a_block_that_waits_for_the_disk_has_what_was_saved_a_moment_ago(asked: Place) -> None:
+    (asked.root / ".memories" / "now.md").write_text("Postgres was saved a moment ago.\n")
+    assert "a moment ago" in asked.client.call("context", query="postgres", workspace=asked.id, wait="disk")["text"]
+    assert "a moment ago" in asked.client.call("context", workspace=asked.id)["text"]
+    (asked.root / ".memories" / "now.md").unlink()
+    assert "a moment ago" not in asked.client.call("context", workspace=asked.id, wait="disk")["text"]
+
+
+def test_a_generation_that_is_not_reached_in_time_is_said(asked: Place) -> None:
+    with pytest.raises(NotFresh):
+        asked.client.call("context", workspace=asked.id, min_generation=1_000_000, timeout_ms=50)
+
+
+def test_a_budget_and_a_heading_are_kept_to(asked: Place) -> None:
+    long = "\n".join(f"- line {i} about postgres" for i in range(300))
+    (asked.root / ".memories" / "long.md").write_text(f"# Long\n\n{long}\n")
+    answer = asked.client.call(
+        "context", query="postgres", workspace=asked.id, max_tokens=100, max_bytes=300, heading="# Notes", wait="disk"
+    )
+    assert answer["text"].startswith("# Notes\n\n###")
+    assert answer["tokens"] <= 100
+    assert len(answer["text"].encode()) <= 300
+    assert {part["reason"] for part in answer["left_out"]} == {"no room"}
+
+
+def test_an_empty_block_says_why_beside_the_text(asked: Place) -> None:
+    answer = asked.client.call("context", query="zebra", workspace=asked.id)
+    assert (answer["text"], answer["tokens"], answer["included"]) == ("", 0, [])
+    assert "zebra" in answer["why_empty"]
+
+
+@pytest.mark.parametrize("params", [{"max_tokens": 99}, {"max_tokens": 50_001}, {"max_bytes": 1}, {"heading": "#" * 201}])
+def test_a_budget_out_of_bounds_is_refused_with_its_name(asked: Place, params: dict[str, object]) -> None:
+    with pytest.raises(BadRequest, match=next(iter(params))):
+        asked.client.call("context", workspace=asked.id, **params)
+
+
+def test_a_block_of_no_workspace_is_refused(asked: Place) -> None:
+    with pytest.raises(WorkspaceNotFound):
+        asked.client.call("context", workspace="nowhere")
