@@ -30,9 +30,10 @@ def put_note(path: str, text: str | bytes, *, moved_from: str | None = None, tic
 def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
     """What an index file says, in words of the notes: no ids, so that two indexes of the same notes are equal."""
     statements = {
-        "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, kind, tags FROM files",
+        "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day, kind,"
+        " tags FROM files",
         "sections": "SELECT f.path, s.anchor, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
-        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.expires, s.extra"
+        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.expires, s.day, s.extra"
         " FROM sections s JOIN files f ON f.id = s.file",
         "tags": "SELECT s.anchor, t.tag FROM tags t JOIN sections s ON s.id = t.section",
         "links": "SELECT s.anchor, l.line, l.target, l.heading, l.relation FROM links l JOIN sections s ON s.id = l.section",

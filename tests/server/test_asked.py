@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from memsyncd.core.recall.filters import NO_FILTERS, Filters
+from memsyncd.errors import BadRequest
+from memsyncd.server.asked import read_filters
+from memsyncd.wire import params
+
+
+def test_every_filter_of_the_wire_is_asked_of_the_engine() -> None:
+    asked = params.Filters(
+        kind=["decision"],
+        tag=["auth"],
+        path=["api"],
+        section=["Cache"],
+        task=["WU-1"],
+        after="2026-03",
+        before="2027",
+        archived=True,
+    )
+    assert read_filters(asked) == Filters(
+        kinds=("decision",), tags=("auth",), paths=("api",), sections=("Cache",), tasks=("WU-1",),
+        after="2026-03-01", before="2027-01-01", is_archived=True,
+    )  # fmt: skip
+    assert read_filters(params.Filters()) == NO_FILTERS
+
+
+@pytest.mark.parametrize("text", ["", "spring", "2026-02-30", "2026-03-01T10:00", "x" * 5000])
+def test_a_day_that_is_none_is_refused_by_the_filters_name(text: str) -> None:
+    for name in ("after", "before"):
+        with pytest.raises(BadRequest, match=f"`{name}`") as refused:
+            read_filters(params.Filters(**{name: text}))
+        assert refused.value.hint
+        assert len(refused.value.message) < 100
