@@ -17,6 +17,7 @@ LATER_DAYS = 7
 _MONTHS = ("january february march april may june july august september october november december").split()
 _NAMES = "|".join(f"{month[:3]}(?:{month[3:]})?" if len(month) > 3 else month for month in _MONTHS)
 _ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)")
+_COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)(\d\d)(\d\d)(?!\d)")
 _MONTH_FIRST = re.compile(
     rf"\b({_NAMES})\.?(?:\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d))?(?:,?\s+((?:19|20)\d\d))?\b", re.IGNORECASE
 )
@@ -75,7 +76,7 @@ def find_said_date(meta: Meta) -> str | None:
 
 
 def _parse_day(text: str) -> date | None:
-    for found in _ISO.finditer(text):
+    for found in (*_ISO.finditer(text), *_COMPACT.finditer(text)):
         try:
             return date(int(found[1]), int(found[2]), int(found[3] or 1))
         except ValueError:

@@ -52,7 +52,10 @@ def test_a_notes_day_is_what_it_says_or_what_its_name_says() -> None:
     assert find_note_date("log/2023-05-07-session.md", EMPTY_META) == "2023-05-07"
     assert find_note_date("log/2023-05-07.md", Meta(created="2024-01-02T10:00:00Z")) == "2024-01-02"
     assert find_note_date("log/a.md", Meta(extra=(("Date", "2024/1/2"),))) == "2024-01-02"
+    assert find_note_date("session_20230507.md", EMPTY_META) == "2023-05-07"
+    assert find_note_date("2023-05.md", EMPTY_META) == "2023-05-01"
     assert find_note_date("2023-05-07/a.md", EMPTY_META) is None
+    assert find_note_date("build-20231399.md", EMPTY_META) is None
     assert find_note_date("2023-02-31.md", EMPTY_META) is None
 
 
