@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 import memsyncd
+from memsyncd.cli.filters import FILTERS
 from memsyncd.cli.table import ENTRIES
 from memsyncd.config import Config, WorkspaceConfig, find_keys
 from memsyncd.logs import Event
 from memsyncd.wire.methods import METHODS
+from memsyncd.wire.params import Filters
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -38,6 +40,12 @@ def test_every_method_of_the_socket_is_documented() -> None:
 
 def test_every_command_is_documented() -> None:
     assert not [name for name in ENTRIES if f"`memsyncd {name}" not in README]
+
+
+def test_every_filter_is_documented_as_a_word_and_as_a_flag() -> None:
+    words = {name: "is:archived" if name == "archived" else f"{name}:" for name in Filters.__struct_fields__}
+    assert not [name for name, word in words.items() if f"`{word}" not in README or f"`--{name}`" not in README]
+    assert [option.name for option in FILTERS] == list(words)
 
 
 def test_no_command_is_documented_that_is_not_there() -> None:
