@@ -15,7 +15,14 @@ from memsyncd.core.recall.near import find_near, fold
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.store.readers import Reader
-from memsyncd.store.reasons import MOST_COUNTED, count_matches, find_matching_kinds, find_matching_tags
+from memsyncd.store.reasons import (
+    MOST_COUNTED,
+    count_matches,
+    find_kinds,
+    find_matching_kinds,
+    find_matching_tags,
+    find_tags,
+)
 from memsyncd.store.search import find_let_through, is_matching
 from memsyncd.store.vocabulary import find_words_alike, find_words_begun_otherwise
 
@@ -116,7 +123,7 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
     if not pieces:
         return f"{matching}, in archived sections only: ask with is:archived to see them"
     if len(pieces) == 1:
-        return f"{matching}, and {pieces[0][0]} leaves none{_name_others(reader, match, filters)}"
+        return f"{matching}, and {pieces[0][0]} leaves none{_name_others(reader, match, pieces[0][1])}"
     left = [(word, count_matches(reader, match, one)) for word, one in pieces]
     told = ", ".join(f"{word} leaves {_count(n, '', '') if n else 'none'}" for word, n in left)
     together = "" if any(not n for _, n in left) else ", together none"
@@ -160,17 +167,24 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
     """What could have been asked for in place of a kind or tag that leaves nothing."""
     if filters.kinds:
         found, what = find_matching_kinds(reader, match), "kind"
+        near = _find_near_values(filters.kinds, find_kinds(reader))
     elif filters.tags:
         found, what = find_matching_tags(reader, match), "tag"
+        near = _find_near_values(filters.tags, find_tags(reader))
     elif filters.after or filters.before:
         return "; a section has a date if it says when it was created, or its note's name does"
     else:
         return ""
-    return (
-        f"; what matches has the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}"
-        if found
-        else f"; what matches has no {what}"
-    )
+    theirs = f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
+    return f"; what matches has {theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
+
+
+def _find_near_values(asked: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:
+    """Kinds or tags that there are, near to those of `asked` that there are not."""
+    by_folded = {fold(value): value for value, _ in known}
+    counted = [(fold(value), n) for value, n in known]
+    strange = [value.lstrip("#") for value in asked if fold(value.lstrip("#")) not in by_folded]
+    return [by_folded[near] for value in strange[:N_WORDS_LOOKED_UP] for near in find_near(value, counted)]
 
 
 # --- nothing matches --------------------------------------------------------------------------------------------------

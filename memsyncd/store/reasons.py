@@ -18,6 +18,8 @@ _KINDS = (
     " GROUP BY kind ORDER BY n DESC, kind LIMIT :values"
 )
 _TAGS = f"SELECT tag, count(*) AS n FROM tags WHERE section IN ({_MATCHED}) GROUP BY tag ORDER BY n DESC, tag LIMIT :values"
+_ALL_KINDS = "SELECT kind, count(*) AS n FROM sections WHERE kind IS NOT NULL GROUP BY kind ORDER BY n DESC, kind LIMIT ?"
+_ALL_TAGS = "SELECT tag, count(*) AS n FROM tags GROUP BY tag ORDER BY n DESC, tag LIMIT ?"
 
 
 def count_matches(reader: Reader, match: str, filters: Filters | None = None) -> int:
@@ -35,6 +37,16 @@ def find_matching_kinds(reader: Reader, match: str) -> list[str]:
 def find_matching_tags(reader: Reader, match: str) -> list[str]:
     """The commonest tags of what matches."""
     return _find_values(reader, _TAGS, match)
+
+
+def find_kinds(reader: Reader) -> list[tuple[str, int]]:
+    """The commonest kinds of all sections, each with how many have it."""
+    return reader.rows(_ALL_KINDS, (MOST_COUNTED,))
+
+
+def find_tags(reader: Reader) -> list[tuple[str, int]]:
+    """The commonest tags of all sections, each with how many have it."""
+    return reader.rows(_ALL_TAGS, (MOST_COUNTED,))
 
 
 def _find_values(reader: Reader, statement: str, match: str) -> list[str]:

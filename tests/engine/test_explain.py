@@ -119,6 +119,17 @@ def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_so
         ),
         ("disk", {"kinds": ("a", "b")}, "1 passage matches, and kind:a or b leaves none; what matches has no kind"),
         ("timeout", {"tags": ("x",)}, "1 passage matches, and tag:x leaves none; what matches has the tag ops"),
+        (
+            "timeout",
+            {"tags": ("#osp",)},
+            "1 passage matches, and tag:#osp leaves none; what matches has the tag ops; near to what was asked for: ops",
+        ),
+        (
+            "disk",
+            {"kinds": ("Erorr", "error")},
+            "1 passage matches, and kind:Erorr or error leaves none; what matches has no kind; near to what was asked for: error",
+        ),
+        ("disk", {"kinds": ("error",)}, "1 passage matches, and kind:error leaves none; what matches has no kind"),
         ("timeout", {"paths": ("MEMORY.md",)}, "1 passage matches, and path:MEMORY.md leaves none"),
         (
             "redis",
@@ -184,10 +195,10 @@ def test_of_several_workspaces_each_says_its_own_reason(filled: Any, make_bench:
     other.sync()
     settle(other)
     both = [filled.workspace, other.workspace]
-    found = search(both, Asked(query="redis kind:nope"), SearchPolicy())
+    found = search(both, Asked(query="redis kind:zzz"), SearchPolicy())
     assert found.why_empty == (
-        "in project: 2 passages match, and kind:nope leaves none; what matches has the kind error"
-        "; in other: 1 passage matches, and kind:nope leaves none; what matches has the kind note"
+        "in project: 2 passages match, and kind:zzz leaves none; what matches has the kind error"
+        "; in other: 1 passage matches, and kind:zzz leaves none; what matches has the kind note"
     )
     assert search(both, Asked(query="nowhere"), SearchPolicy()).why_empty == "no note holds the word nowhere"
     assert search(both, Asked(query="unlkie"), SearchPolicy()).did_you_mean == "unlike"

@@ -7,7 +7,7 @@ import pytest
 from memsyncd.core.recall.filters import Filters
 from memsyncd.store import reasons
 from memsyncd.store.index import Index
-from memsyncd.store.reasons import count_matches, find_matching_kinds, find_matching_tags
+from memsyncd.store.reasons import count_matches, find_kinds, find_matching_kinds, find_matching_tags, find_tags
 from memsyncd.store.updates import PutNote
 
 
@@ -42,3 +42,9 @@ def test_the_kinds_and_tags_of_what_matches_are_named_the_commonest_first(filled
         assert find_matching_tags(reader, '"redis"') == ["ops", "auth"]
         assert find_matching_kinds(reader, '"kraken"') == []
         assert find_matching_tags(reader, '"kraken"') == []
+
+
+def test_all_kinds_and_tags_are_counted_the_commonest_first(filled: Index) -> None:
+    with filled.readers.lend(5) as reader:
+        assert find_kinds(reader)[:2] == [("decision", 3), ("error", 2)]
+        assert [tag for tag, _ in find_tags(reader)] == ["ops", "auth"]
