@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.dates import find_named_dates
 from memsyncd.core.recall.filters import NO_FILTERS, Filters
-from memsyncd.core.recall.match import Matcher, Wanted, to_characters
+from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_unwanted, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, join_passages, rank_candidates, score_strengths
 from memsyncd.core.recall.snippet import find_body, render_snippet
+from memsyncd.core.recall.words import find_part_places
 from memsyncd.core.span import Span
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.policies import SearchPolicy
@@ -128,6 +129,19 @@ def _read_hits(reader: Reader, workspace: Workspace, query: Query, passages: Seq
     ]
 
 
+def _find_places(reader: Reader, matcher: Matcher, text: str) -> dict[int, list[Place]]:
+    """Where each term stands, in characters: in the tokenizer's words, and in those that are indexed beside them."""
+    found = {index: to_characters(text, places) for index, places in matcher.find(reader.tokenize(text)).items()}
+    parts = find_part_places(text)
+    if parts:
+        stems = reader.tokenize(" ".join(part[2] for part in parts))
+        if len(stems) == len(parts):
+            tokens = [(start, end, stem[2]) for (start, end, _), stem in zip(parts, stems, strict=True)]
+            for index, places in matcher.find(tokens).items():
+                found[index] = found.get(index, []) + places
+    return found
+
+
 def _stem(reader: Reader, term: Term) -> Wanted:
     words = tuple(word for _, _, word in reader.tokenize(" ".join(term.words)))
     return Wanted(words, term.form is Form.PREFIX)
@@ -144,21 +158,21 @@ def _hit(
 ) -> Hit:
     best = texts[passage.best.candidate.chunk]
     body = find_body(best.text, section.heading[-1] if section.heading else "")
-    lit = matcher.find(reader.tokenize(body))
+    lit = _find_places(reader, matcher, body)
     matched = set(lit)
     for candidate in passage.chunks:
         if len(matched) == len(query.positive):
             break
         shown = texts[candidate.chunk]
-        matched.update(matcher.find(reader.tokenize(f"{shown.heading} {shown.tags}")))
+        matched.update(_find_places(reader, matcher, f"{shown.heading} {shown.tags}"))
         if shown is not best or body != best.text:
-            matched.update(matcher.find(reader.tokenize(shown.text)))
+            matched.update(_find_places(reader, matcher, shown.text))
     return Hit(
         workspace=workspace,
         section=section,
         path=passage.best.candidate.path,
         span=passage.span,
-        snippet=render_snippet(body, to_characters(body, [place for places in lit.values() for place in places])),
+        snippet=render_snippet(body, sort_places(place for places in lit.values() for place in places)),
         strength=passage.best.strength,
         score=1.0,
         matched=tuple(term.text for index, term in enumerate(query.positive) if index in matched),

@@ -194,3 +194,20 @@ def test_a_filter_is_no_word_that_must_be_matched(kept: Any) -> None:
     found = ask(kept, "timeout kind:error")
     assert [hit.matched for hit in found.hits] == [("timeout",)]
     assert not found.is_relaxed
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "lit"),
+    [
+        ("call getUserName first", "name", "call getUser**Name** first"),
+        ("written in C++ mostly", "c++", "written in **C++** mostly"),
+        ("設計は日本語で書く", "日本語", "設計は**日本語**で書く"),
+        ("設計は日本語で書く", "語", "設計は日本**語で**書く"),
+    ],
+)
+def test_parts_of_words_are_found_and_lit(bench: Any, text: str, query: str, lit: str) -> None:
+    bench.write("MEMORY.md", text)
+    bench.sync()
+    [hit] = search([bench.workspace], Asked(query=query), SearchPolicy()).hits
+    assert hit.matched == (query,)
+    assert hit.snippet == lit

@@ -57,8 +57,13 @@ class Matcher:
 
 
 def to_characters(text: str, places: Iterable[Place]) -> list[Place]:
-    """Places in bytes of the text's UTF-8 as places of characters, by start, the longest of those that begin as one first."""
-    if not text.isascii():
-        data = text.encode("utf-8", "replace")
-        places = {(len(data[:start].decode()), len(data[:end].decode())) for start, end in places}
+    """Places in bytes of the text's UTF-8 as places of characters."""
+    if text.isascii():
+        return list(places)
+    data = text.encode("utf-8", "replace")
+    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in places]
+
+
+def sort_places(places: Iterable[Place]) -> list[Place]:
+    """Each once, by start, the longest of those that begin as one first."""
     return sorted(set(places), key=lambda place: (place[0], -place[1]))

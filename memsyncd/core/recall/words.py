@@ -32,23 +32,36 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 
 def find_parts(text: str) -> str:
     """Words to index beside `text`, in its order, separated by blanks; empty for most texts."""
-    parts: list[str] = []
+    return " ".join(part[2] for part in find_part_places(text))
+
+
+def find_part_places(text: str) -> list[tuple[int, int, str]]:
+    """Start, end and word of each part, in characters of the text; a pair's end is that of its second character."""
+    parts: list[tuple[int, int, str]] = []
     if _HUMP.search(text):
-        for word in _LATIN.findall(text):
-            if len(word) <= NAME_LIMIT_CHARACTERS and _HUMP.search(word):
-                parts += _CAMEL_PART.findall(word)
+        for word in _LATIN.finditer(text):
+            if len(word[0]) <= NAME_LIMIT_CHARACTERS and _HUMP.search(word[0]):
+                parts += [(word.start() + p.start(), word.start() + p.end(), p[0]) for p in _CAMEL_PART.finditer(word[0])]
     if "+" in text or "#" in text:
-        parts += [f"{name}{_SIGNS[sign]}" for name, sign in _SIGNED.findall(text)]
+        parts += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
     if not text.isascii():
         for run in _RUN.finditer(text):
-            parts += find_pairs(run[0])
-    return " ".join(parts)
+            parts += _find_pair_places(run[0], run.start())
+    return parts
 
 
 def find_pairs(run: str) -> tuple[str, ...]:
     """Any two adjacent characters of a run without spaces, then the last alone: `日本語` → 日本, 本語, 語."""
-    letters = _MARKS.sub("", run)
-    return tuple(letters[at : at + 2] for at in range(len(letters)))
+    return tuple(place[2] for place in _find_pair_places(run, 0))
+
+
+def _find_pair_places(run: str, start: int) -> list[tuple[int, int, str]]:
+    letters = [(at, letter) for at, letter in enumerate(run, start) if not _MARKS.match(letter)]
+    following: list[tuple[int, str] | None] = [*letters[1:], None][: len(letters)]
+    return [
+        (at, at + 1, letter) if after is None else (at, after[0] + 1, letter + after[1])
+        for (at, letter), after in zip(letters, following, strict=True)
+    ]
 
 
 class Row(NamedTuple):

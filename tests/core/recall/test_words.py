@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.words import NAME_LIMIT_CHARACTERS, find_parts, is_unspaced, split_words
+from memsyncd.core.recall.words import NAME_LIMIT_CHARACTERS, find_part_places, find_parts, is_unspaced, split_words
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,10 @@ def test_any_two_adjacent_characters_are_found(run: str, data: st.DataObject) ->
 def test_any_text_can_be_cut(text: str) -> None:
     find_parts(text)
     assert all(row.words for row in split_words(text))
+
+
+@given(st.text(max_size=100))
+def test_a_part_stands_where_its_place_says(text: str) -> None:
+    for start, end, word in find_part_places(text):
+        assert word[0] == text[start]
+        assert start < end <= len(text)
