@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Sequence
 
 from memsyncd.core.changes.globs import Globs, has_wildcard
 from memsyncd.core.markdown.sections import find_slug
@@ -22,6 +23,9 @@ _VALUES = "(SELECT value FROM json_each({values}))"
 _KIND = f"s.kind IN {_VALUES}"
 _TAG = f"s.id IN (SELECT section FROM tags WHERE tag COLLATE NOCASE IN {_VALUES})"
 _FILE = f"s.file IN {_VALUES}"
+_ALL_TAGS = "SELECT DISTINCT tag FROM tags"
+_ALL_TASKS = "SELECT DISTINCT task FROM sections WHERE task IS NOT NULL"
+_BENEATH = "SELECT id FROM files WHERE path = ? OR (path >= ? AND path < ?)"
 _DAY = "coalesce(s.day, (SELECT day FROM files WHERE id = s.file))"
 _TASK = f"s.task COLLATE NOCASE IN {_VALUES}"
 # The slugs of a section and of those above it stand in its anchor; between dashes, so that only whole words are met.
@@ -72,9 +76,9 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     files = find_files(reader, filters.paths)
     lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
         (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
-        (_TAG, filters.tags, (tag.lstrip("#") for tag in filters.tags)),
+        (_TAG, filters.tags, _find_alike(reader, _ALL_TAGS, [tag.lstrip("#") for tag in filters.tags])),
         (_FILE, filters.paths, files),
-        (_TASK, filters.tasks, filters.tasks),
+        (_TASK, filters.tasks, _find_alike(reader, _ALL_TASKS, filters.tasks)),
         (_SECTION, filters.sections, (value for section in filters.sections for value in _find_section_values(section))),
     )
     conditions = [
@@ -93,18 +97,38 @@ def _bind(value: str, bindings: Bindings) -> str:
     return f":{name}"
 
 
+def _find_alike(reader: Reader, everything: str, asked: Sequence[str]) -> list[str]:
+    """Values of a column that are the asked ones but for case and the composing of accents; SQLite's NOCASE knows ASCII alone."""
+    if all(map(str.isascii, asked)):
+        return [*asked]
+    folded = set(map(_fold, asked))
+    return [value for (value,) in reader.rows(everything) if _fold(value) in folded]
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFC", text).casefold()
+
+
+def _find_forms(text: str) -> set[str]:
+    """The text as it may be written: with accents composed, as people type, or not, as some file systems keep names."""
+    return {text} if text.isascii() else {text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)}
+
+
 def _find_section_values(asked: str) -> set[str]:
     """An anchor as it is; words as slugs between dashes, as `_SLUGS` has them. A `/` may stand between headings, or in one."""
     words = asked.lstrip("#")
     if "#" in words:
-        return {asked}
-    return {f"-{find_slug(words)}-", f"-{'-/-'.join(map(find_slug, words.split('/')))}-"}
+        return _find_forms(asked)
+    forms = _find_forms(words)
+    nested = ("-/-".join(map(find_slug, form.split("/"))) for form in forms)
+    return {f"-{slug}-" for slug in (*map(find_slug, forms), *nested)}
 
 
 def _find_files(reader: Reader, path: str) -> list[int]:
     if has_wildcard(path):
         globs = Globs.parse([path])
         return [row[0] for row in reader.rows("SELECT id, path FROM files") if globs.matches(row[1])]
-    folder = path.rstrip("/")
-    rows = reader.rows("SELECT id FROM files WHERE path = ? OR (path >= ? AND path < ?)", (folder, f"{folder}/", f"{folder}0"))
-    return [row[0] for row in rows]
+    found: list[int] = []
+    for folder in _find_forms(path.rstrip("/")):
+        found += (row[0] for row in reader.rows(_BENEATH, (folder, f"{folder}/", f"{folder}0")))
+    return found

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import time
+import unicodedata
 from collections.abc import Callable
 from typing import Any
 
@@ -132,6 +133,17 @@ def test_a_renamed_note_has_the_day_of_its_new_name(filled: Index, put: Put) -> 
     old = ".memories/2026-02-28 diary.txt"
     filled.apply([put(".memories/2026-05-01.txt", "redis\n", moved_from=old)])
     assert find(filled, Filters(after="2026-05-01")) == {".memories/2026-05-01.txt#"}
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_case_and_composed_accents_make_no_difference(index: Index, put: Put, form: str) -> None:
+    text = unicodedata.normalize(form, "# Café Müller\n<!-- memory: {tags: [Über], task: Ölung-1} -->\nredis\n")
+    note = put(unicodedata.normalize(form, ".memories/größe é.md"), text)
+    index.apply([note, put("MEMORY.md", "redis")])
+    anchors = {section.anchor for section in note.note.sections}
+    for typed in ("tag:über", "task:ölung-1", 'section:"café müller"', 'path:"größe é.md"', "path:gr*.md"):
+        for typed_form in ("NFC", "NFD"):
+            assert find(index, take_filters(unicodedata.normalize(typed_form, typed))[0]) == anchors, (typed, typed_form)
 
 
 def test_a_glob_that_cannot_be_is_refused_with_the_reason(filled: Index) -> None:
