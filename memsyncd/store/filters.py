@@ -15,9 +15,9 @@ from memsyncd.store.readers import Reader
 Bindings = dict[str, str]
 
 # The plus keeps SQLite from asking FTS5 once for each id of the set, which is what it does with a bare rowid.
-_AMONG = "AND +rowid IN (SELECT c.id FROM sections s JOIN chunks c ON c.section = s.id WHERE {conditions})"
+_AMONG = "AND +rowid IN (SELECT id FROM chunks WHERE section IN (SELECT s.id FROM sections s WHERE {conditions}))"
 _IS_ANY_ARCHIVED = "SELECT 1 FROM sections WHERE status = 'archived' LIMIT 1"
-_NOT_ARCHIVED = "AND +rowid NOT IN (SELECT c.id FROM sections s JOIN chunks c ON c.section = s.id WHERE s.status = 'archived')"
+_NOT_ARCHIVED = "AND +rowid NOT IN (SELECT id FROM chunks WHERE section IN (SELECT id FROM sections WHERE status = 'archived'))"
 
 _VALUES = "(SELECT value FROM json_each({values}))"
 _KIND = f"s.kind IN {_VALUES}"
