@@ -73,6 +73,13 @@ TWIN = ("decisions.md#decisions/redis-2", 16, 18)
         ("redis", {"filters": {"tag": ["#INCIDENT"]}}, [REDIS]),
         ("redis locks", {"filters": {"path": [".memories/*.txt"]}}, []),
         ("plain", {"filters": {"path": [".memories/"]}}, [("plain.txt#", 1, 3)]),
+        ("redis kind:error", {}, [REDIS]),
+        ("redis -tag:cache path:decisions.md", {}, [TWIN]),
+        ("redis", {"filters": {"section": ["decisions/redis"], "kind": ["decision"]}}, [TWIN]),
+        ("kind:error", {"filters": {"tag": ["cache"]}}, [REDIS]),
+        ("redis kind:error", {"filters": {"kind": ["decision"]}}, []),
+        ("redis", {"filters": {"archived": True}}, []),
+        ("redis", {"filters": {"after": "2026"}}, []),
         ("zyzzyva", {}, []),
     ],
 )
@@ -98,6 +105,31 @@ TORN = ("", " ", '"', '""', '"open', "-", "-x", "*", "\\", "(((((((((", "-- -- -
 @pytest.mark.parametrize("query", [*WORDS_OF_OTHERS, *TORN, "\U0001f600", "日本", "a-b_c/d.e@f", "a" * 1000])
 def test_any_text_is_a_query(asked: Place, query: str) -> None:
     search(asked, query)
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ({"before": "spring"}, "`before`"),
+        ({"kinds": ["error"]}, "`kinds`"),
+        ({"tag": ["x"] * 33}, "`filters.tag`"),
+        ({"path": ["../*"]}, "`..`"),
+    ],
+)
+def test_a_filter_that_cannot_be_is_refused(asked: Place, filters: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadRequest) as failure:
+        asked.client.call("search", query="redis", workspace=asked.id, filters=filters)
+    assert said in failure.value.message
+    assert failure.value.hint
+
+
+def test_an_archived_section_leaves_ordinary_search_and_comes_back(asked: Place) -> None:
+    note = asked.root / ".memories" / "decisions.md"
+    note.write_text(DECISIONS.replace("importance: 0.9", "importance: 0.9, status: archived"))
+    assert search(asked, "incident", wait="disk") == []
+    assert search(asked, "incident is:archived") == [REDIS]
+    note.write_text(DECISIONS)
+    assert search(asked, "incident", wait="disk") == [REDIS]
 
 
 def test_a_query_that_is_too_long_is_refused(asked: Place) -> None:
