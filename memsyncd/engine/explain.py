@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.near import find_near, fold
+from memsyncd.core.recall.near import find_most_edits, find_near, fold
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.store.readers import Reader
@@ -24,7 +24,7 @@ from memsyncd.store.reasons import (
     find_tags,
 )
 from memsyncd.store.search import find_let_through, is_matching
-from memsyncd.store.vocabulary import find_words_alike, find_words_begun_otherwise
+from memsyncd.store.vocabulary import find_words_alike, find_words_of_letter
 
 N_WORDS_LOOKED_UP = 4
 """Words that stand nowhere and are looked for near ones, at most."""
@@ -232,7 +232,9 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
 
 
 def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
-    return find_near(word, find_words_alike(reader, word)) or find_near(word, find_words_begun_otherwise(reader, word))
+    if not find_most_edits(word):
+        return ()
+    return find_near(word, find_words_alike(reader, word)) or find_near(word, find_words_of_letter(reader, word))
 
 
 def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:

@@ -5,7 +5,7 @@ The list is read by ranges of words that begin alike, never as a whole: that wou
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from string import ascii_lowercase
 
 from memsyncd.store.readers import Reader
@@ -20,15 +20,24 @@ Counted = tuple[str, int]
 
 
 def find_words_alike(reader: Reader, word: str) -> list[Counted]:
-    """Words that begin with the same letter as `word`, which must be folded."""
+    """Words with the first two letters of `word`, which must be folded, or with others that a slip makes of them."""
+    return _find_words(reader, [word[:2], *_find_slipped(word)])
+
+
+def find_words_of_letter(reader: Reader, word: str) -> list[Counted]:
+    """Words with the same first letter; on a large index not all of them."""
     return _find_words(reader, [word[:1]])
 
 
-def find_words_begun_otherwise(reader: Reader, word: str) -> list[Counted]:
-    """Words that would go on as `word` does, were its first letters not wrong, missing, too many, or turned round."""
-    beginnings = [word[1:4], word[1::-1] + word[2:4]]
-    beginnings += [f"{letter}{rest}" for letter in ascii_lowercase for rest in (word[1:4], word[:3])]
-    return _find_words(reader, beginnings)
+def _find_slipped(word: str) -> Iterator[str]:
+    """How a word may begin of which `word` has one of its first two letters wrong, missing, twice, or turned round."""
+    for at in (0, 1):
+        head, rest = word[:at], word[at:]
+        yield head + rest[1:4]
+        yield head + rest[1::-1] + rest[2:4]
+        for letter in ascii_lowercase:
+            yield head + letter + rest[1:4]
+            yield head + letter + rest[:3]
 
 
 def _find_words(reader: Reader, beginnings: Iterable[str]) -> list[Counted]:

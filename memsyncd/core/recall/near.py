@@ -15,6 +15,8 @@ _SHORTEST, _LONGEST = 3, 40
 _PREFIX_MIN = 4
 _GOING_ON, _STOPPING = 0.5, 1.5
 """Edits that a longer word, or a shorter one, stands for: the first before words that differ by a letter, the second after."""
+_LEEWAY = 0.5
+"""By how many edits others may be further off than the nearest; what is further yet was hardly meant."""
 
 
 def fold(word: str) -> str:
@@ -42,7 +44,8 @@ def find_near(word: str, known: Iterable[tuple[str, int]], *, limit: int = N_NEA
                 edits = min(edits, count_edits(word, other, most))
         if 0 < edits <= max(most, _STOPPING) and _find_digits(other) == digits:
             found.add((edits, other[0] != word[0], -n_chunks, other))
-    return tuple(other for *_, other in sorted(found)[:limit])
+    nearest = min(found, default=(0.0,))[0]
+    return tuple(other for edits, *_, other in sorted(found)[:limit] if edits <= nearest + _LEEWAY)
 
 
 def find_most_edits(word: str) -> int:
