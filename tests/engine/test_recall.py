@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from memsyncd.core.recall.filters import Filters
 from memsyncd.core.span import Span
@@ -211,3 +213,32 @@ def test_parts_of_words_are_found_and_lit(bench: Any, text: str, query: str, lit
     [hit] = search([bench.workspace], Asked(query=query), SearchPolicy()).hits
     assert hit.matched == (query,)
     assert hit.snippet == lit
+
+
+words_typed = st.lists(
+    st.sampled_from(["redis", "timeout", "cold", '"redis timeout"', "-hot", "nothing"]), min_size=1, max_size=4
+)
+filters_typed = st.lists(
+    st.sampled_from(["kind:error", "kind:decision", "-kind:error", "tag:ops", "-path:MEMORY.md", "path:*.md", "section:cache"])
+    | st.sampled_from(["after:2026", "before:2027", "task:WU-7"]),
+    min_size=1,
+    max_size=3,
+    unique=True,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(words=words_typed, filters=filters_typed)
+def test_filters_only_remove_lines_from_an_answer(kept: Any, words: list[str], filters: list[str]) -> None:
+    def lines(query: str) -> set[tuple[str, int]]:
+        return {(hit.path, line) for hit in ask(kept, query, limit=200).hits for line in range(hit.span.start, hit.span.end + 1)}
+
+    words = words if any(not word.startswith("-") for word in words) else [*words, "redis"]
+    assert lines(" ".join([*words, *filters])) <= lines(" ".join(words))
+
+
+def test_what_looks_like_a_filter_and_is_none_is_looked_for(bench: Any) -> None:
+    bench.write("MEMORY.md", "say after:spring in a note\n")
+    bench.sync()
+    assert places(ask(bench, "after:spring")) == ["MEMORY.md:1-1"]
+    assert places(ask(bench, '"say after:spring"')) == ["MEMORY.md:1-1"]
