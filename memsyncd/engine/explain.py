@@ -7,7 +7,7 @@ stand nowhere, others that are near do. A question is suggested only if it finds
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.filters import Filters
@@ -30,6 +30,8 @@ N_WORDS_LOOKED_UP = 4
 """Words that stand nowhere and are looked for near ones, at most."""
 N_WORKSPACES = 5
 """Whose reasons are told, at most."""
+N_SHOWN = 8
+"""Of words or values, in one list."""
 SHOWN_CHARS = 48
 """Of a word that somebody typed."""
 
@@ -158,7 +160,7 @@ def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
         "before": (filter(None, [one.before]), Filters(before=one.before)),
     }
     for name, (values, each) in alone.items():
-        shown = " or ".join(map(_shorten, values))
+        shown = _list(map(_shorten, values), " or ")
         if shown:
             yield f"{sign}{name}:{shown}", each
 
@@ -195,20 +197,18 @@ def _explain_words(reader: Reader, question: Question) -> Nothing:
     if query.unwanted:
         left_out = count_matches(reader, compile_query(replace(query, unwanted=())))
         if left_out:
-            words = " ".join(f"-{_show(term)}" for term in query.unwanted)
+            words = _list((f"-{_show(term)}" for term in query.unwanted), " ")
             return Nothing(why=f"{_count(left_out, 'passage matches', 'passages match')}, and {words} leaves none")
-    absent = [term for term in query.positive if not _is_there(reader, term)]
+    # Where phrases are asked for, one that is nowhere is reason enough; plain words are all absent.
+    absent = [term for term in query.needed or query.wanted if not _is_there(reader, term)]
     if not absent:
-        return Nothing(why=f"no passage holds all of {', '.join(map(_show, query.needed))}, though each stands somewhere")
-    # Where phrases are asked for, one that is nowhere is reason enough; plain words must all be absent.
-    strict = [term for term in absent if term in query.needed] or absent
-    near = _find_near_words(reader, strict)
-    why = _say_absent(strict)
+        return Nothing(why=f"no passage holds all of {_list(map(_show, query.needed))}, though each stands somewhere")
+    near = _find_near_words(reader, absent)
+    why = _say_absent(absent)
     if near:
-        why += "; near words that do stand in notes: " + ", ".join(
-            dict.fromkeys(word for words in near.values() for word in words)
-        )
-    elif any(term.form is Form.PHRASE and len(term.words) > 1 for term in strict):
+        there = dict.fromkeys(word for found in near.values() for word in found)
+        why += f"; near words that do stand in notes: {_list(there)}"
+    elif any(term.form is Form.PHRASE and len(term.words) > 1 for term in absent):
         why += ", in this order"
     return Nothing(why=why, meant=_suggest(reader, question, near))
 
@@ -216,7 +216,7 @@ def _explain_words(reader: Reader, question: Question) -> Nothing:
 def _say_absent(absent: Sequence[Term]) -> str:
     if len(absent) == 1:
         return f"no note holds {'the word ' if absent[0].form is Form.WORD else ''}{_show(absent[0])}"
-    return f"no note holds any of these words: {', '.join(map(_show, absent))}"
+    return f"no note holds any of these{'' if absent[0].form is Form.PHRASE else ' words'}: {_list(map(_show, absent))}"
 
 
 def _is_there(reader: Reader, term: Term) -> bool:
@@ -255,6 +255,12 @@ def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]
 def _count(n: int, one: str, many: str) -> str:
     number = f"over {n - 1:,}" if n >= MOST_COUNTED else f"{n:,}"
     return f"{number} {one if n == 1 else many}".rstrip()
+
+
+def _list(words: Iterable[str], between: str = ", ") -> str:
+    shown = [*words]
+    more = [f"{len(shown) - N_SHOWN} more"] if len(shown) > N_SHOWN else []
+    return between.join(shown[:N_SHOWN] + more)
 
 
 def _show(term: Term) -> str:

@@ -52,7 +52,13 @@ def filled(bench: Any) -> Any:
         ('"redis timeout" "is cold"', 'no passage holds all of "redis timeout", "is cold", though each stands somewhere'),
         ("disk -cold", "1 passage matches, and -cold leaves none"),
         ("redis -hot -timeout", "2 passages match, and -hot -timeout leaves none"),
+        ('"redis timeout" "is cold" zebra', 'no passage holds all of "redis timeout", "is cold", though each stands somewhere'),
+        ('"zebra a" "zebra b"', 'no note holds any of these: "zebra a", "zebra b", in this order'),
         ("zeb*", "no note holds zeb*"),
+        (
+            "zza zzb zzc zzd zze zzf zzg zzh zzi zzj",
+            "no note holds any of these words: zza, zzb, zzc, zzd, zze, zzf, zzg, zzh, 2 more",
+        ),
         ("x" * 90, f"no note holds the word {'x' * 48}…"),
         ("", "the query holds no word to look for"),
         ("-redis", "the query holds no word to look for, only words to leave out"),
