@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.dates import find_named_dates
-from memsyncd.core.recall.filters import NO_FILTERS, Filters
+from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
 from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_unwanted, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, join_passages, rank_candidates, score_strengths
@@ -115,7 +115,8 @@ def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, po
         else:
             candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
         visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
-        ranked = rank_candidates(visible, find_named_dates(asked.query), policy.ranking)
+        _, words = take_filters(asked.query)  # the date of a filter is none that the question is about
+        ranked = rank_candidates(visible, find_named_dates(words), policy.ranking)
         passages = join_passages(ranked, limit=asked.limit, passage_tokens=policy.passage_tokens)
         return _read_hits(reader, workspace, query, passages)
 

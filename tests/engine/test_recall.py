@@ -192,6 +192,11 @@ def test_filters_alone_list_what_they_let_through_by_path_and_line(kept: Any) ->
     assert not found.is_relaxed
 
 
+def test_the_date_of_a_filter_is_not_what_the_question_is_about(kept: Any) -> None:
+    assert ask(kept, "redis after:2026-03-01").hits[0].parts["day"] == 1.0
+    assert ask(kept, "redis 2026-03-01").hits[0].parts["day"] > 1.0
+
+
 def test_a_filter_is_no_word_that_must_be_matched(kept: Any) -> None:
     found = ask(kept, "timeout kind:error")
     assert [hit.matched for hit in found.hits] == [("timeout",)]

@@ -117,7 +117,7 @@ class _Taken:
     def take(self, piece: re.Match[str]) -> bool:
         """True if the piece is a filter."""
         name = (piece["name"] or "").lower()
-        value = _tidy(name, piece["quoted"] or piece["bare"] or "")
+        value = _tidy(name, piece["quoted"] or _end_word(name, piece["bare"] or ""))
         if not value or self._n_values == VALUE_LIMIT:
             return False
         if name in _FIELDS:
@@ -136,6 +136,11 @@ class _Taken:
 def _gather(values: dict[str, list[str]]) -> Filters:
     kinds, tags, paths, sections, tasks = (tuple(dict.fromkeys(values[name])) for name in _FIELDS)
     return Filters(kinds=kinds, tags=tags, paths=paths, sections=sections, tasks=tasks)
+
+
+def _end_word(name: str, value: str) -> str:
+    """Without what ends a sentence or a part of it; in a path it may be a wildcard or belong to a name."""
+    return value if name == "path" else value.rstrip(".,;:!?")
 
 
 def _tidy(name: str, value: str) -> str:

@@ -42,6 +42,9 @@ typed = st.lists(
         ("before:2026-01-01 before:2026-02-01", {"before": "2026-01-01"}, ""),
         ("redis -kind:draft", {"unlike": Filters(kinds=("draft",))}, "redis"),
         ('-tag:a -tag:"b c" tag:d', {"tags": ("d",), "unlike": Filters(tags=("a", "b c"))}, ""),
+        ("what of kind:decision, and tag:c++?", {"kinds": ("decision",), "tags": ("c++",)}, "what of and"),
+        ("since after:2026-03!", {"after": "2026-03-01"}, "since"),
+        ('kind:"a?" path:a? -task:x.', {"kinds": ("a?",), "paths": ("a?",), "unlike": Filters(tasks=("x",))}, ""),
         # What looks like a filter and is none.
         ("kind: decision", {}, "kind: decision"),
         ("kind:", {}, "kind:"),
