@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from memsyncd.core.recall.dates import find_named_dates
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
 from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
-from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_unwanted, parse_query
+from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_term, compile_unwanted, leave_out, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, join_passages, rank_candidates, score_strengths
 from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.recall.words import find_part_places
@@ -27,10 +27,13 @@ from memsyncd.store.search import (
     ShownText,
     find_candidates,
     find_let_through,
+    is_common,
     read_sections,
     read_texts,
 )
 
+LARGE_INDEX_CHUNKS = 20_000
+"""From here on a common word costs milliseconds: FTS5 ranks every chunk that holds it."""
 CANDIDATES_A_HIT = 10
 """Neighbours join into passages: many hits need many more chunks to be made of."""
 
@@ -111,6 +114,7 @@ def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, po
     with workspace.lend(asked.timeout_s) as reader:
         limit = max(N_CANDIDATES, CANDIDATES_A_HIT * asked.limit)
         if match:
+            match = _compile_rare(reader, query, workspace.condition.counts.chunks) or match
             candidates = find_candidates(reader, match, asked.filters, limit=limit)
         else:
             candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
@@ -119,6 +123,14 @@ def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, po
         ranked = rank_candidates(visible, find_named_dates(words), policy.ranking)
         passages = join_passages(ranked, limit=asked.limit, passage_tokens=policy.passage_tokens)
         return _read_hits(reader, workspace, query, passages)
+
+
+def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
+    """On a large index the query without words that stand in more than a tenth of it; empty on others."""
+    if n_chunks < LARGE_INDEX_CHUNKS or len(query.wanted) < 2:
+        return ""
+    most = n_chunks // 10
+    return compile_query(leave_out(query, [term for term in query.wanted if is_common(reader, compile_term(term), most=most)]))
 
 
 def _read_hits(reader: Reader, workspace: Workspace, query: Query, passages: Sequence[Passage]) -> list[Hit]:

@@ -247,3 +247,16 @@ def test_what_looks_like_a_filter_and_is_none_is_looked_for(bench: Any) -> None:
     bench.sync()
     assert places(ask(bench, "after:spring")) == ["MEMORY.md:1-1"]
     assert places(ask(bench, '"say after:spring"')) == ["MEMORY.md:1-1"]
+
+
+def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_not_looked_for(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(20):
+        bench.write(f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}")
+    bench.sync()
+    assert len(search([bench.workspace], Asked(query="notes redis", limit=50), SearchPolicy()).hits) == 20
+    monkeypatch.setattr("memsyncd.engine.recall.LARGE_INDEX_CHUNKS", 10)
+    [hit] = search([bench.workspace], Asked(query="notes redis"), SearchPolicy()).hits
+    assert (hit.path, hit.matched) == (".memories/7.md", ("notes", "redis"))
+    assert len(search([bench.workspace], Asked(query="notes", limit=50), SearchPolicy()).hits) == 20

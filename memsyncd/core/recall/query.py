@@ -9,6 +9,7 @@ AND of their words finds next to nothing. Phrases, `-not` and filters are strict
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -78,6 +79,17 @@ def parse_query(text: str) -> Query:
     kept = [term for term in wanted.values() if not _is_stopword(term)]
     query = _limit(kept if kept or needed else [*wanted.values()], [*needed.values()], [*unwanted.values()])
     return replace(query, filters=filters)
+
+
+def leave_out(query: Query, common: Collection[Term]) -> Query:
+    """Without the wanted terms that stand nearly everywhere, which cost much and tell little; with them if no other is left."""
+    rare = tuple(term for term in query.wanted if term not in common)
+    return replace(query, wanted=rare) if rare or query.needed else query
+
+
+def compile_term(term: Term) -> str:
+    """The FTS5 expression for one term."""
+    return _quote(term)
 
 
 def compile_query(query: Query) -> str:

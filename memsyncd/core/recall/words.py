@@ -38,16 +38,27 @@ def find_parts(text: str) -> str:
 def find_part_places(text: str) -> list[tuple[int, int, str]]:
     """Start, end and word of each part, in characters of the text; a pair's end is that of its second character."""
     parts: list[tuple[int, int, str]] = []
-    if _HUMP.search(text):
-        for word in _LATIN.finditer(text):
-            if len(word[0]) <= NAME_LIMIT_CHARACTERS and _HUMP.search(word[0]):
-                parts += [(word.start() + p.start(), word.start() + p.end(), p[0]) for p in _CAMEL_PART.finditer(word[0])]
+    end = 0
+    for hump in _HUMP.finditer(text):
+        if hump.start() >= end:
+            start, end = _find_word(text, hump.start(), hump.end())
+            if end - start <= NAME_LIMIT_CHARACTERS:
+                parts += [(p.start(), p.end(), p[0]) for p in _CAMEL_PART.finditer(text, start, end)]
     if "+" in text or "#" in text:
         parts += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
     if not text.isascii():
         for run in _RUN.finditer(text):
             parts += _find_pair_places(run[0], run.start())
     return parts
+
+
+def _find_word(text: str, start: int, end: int) -> tuple[int, int]:
+    """The word that holds these characters, as far as it can still be a name."""
+    first = max(0, start - NAME_LIMIT_CHARACTERS)
+    while start > first and _LATIN.match(text[start - 1]):
+        start -= 1
+    found = _LATIN.match(text, end)
+    return start, found.end() if found else end
 
 
 def find_pairs(run: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.query import QUERY_LIMIT_BYTES, TERM_LIMIT, Form, Query, Term, compile_query, parse_query
+from memsyncd.core.recall.query import QUERY_LIMIT_BYTES, TERM_LIMIT, Form, Query, Term, compile_query, leave_out, parse_query
 from memsyncd.core.recall.words import find_parts
 from memsyncd.errors import TooLarge
 from memsyncd.store.schema import TOKENIZER
@@ -235,3 +235,12 @@ def test_words_are_found_whatever_their_case_accents_or_ending() -> None:
 def test_a_prefix_has_no_fewer_characters_than_keep_it_cheap() -> None:
     assert parse_query("a*").wanted[0].form is Form.WORD
     assert parse_query("ab*").wanted[0].form is Form.PREFIX
+
+
+def test_common_words_are_left_out_while_others_are_wanted() -> None:
+    query = parse_query("redis file cache")
+    redis, file, cache = query.wanted
+    assert show(leave_out(query, [file]).wanted) == ["redis", "cache"]
+    assert leave_out(query, [redis, file, cache]) == query
+    strict = parse_query('"cold start" file')
+    assert leave_out(strict, strict.wanted).positive == strict.needed
