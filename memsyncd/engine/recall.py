@@ -114,8 +114,10 @@ def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, po
     with workspace.lend(asked.timeout_s) as reader:
         limit = max(N_CANDIDATES, CANDIDATES_A_HIT * asked.limit)
         if match:
-            match = _compile_rare(reader, query, workspace.condition.counts.chunks) or match
-            candidates = find_candidates(reader, match, asked.filters, limit=limit)
+            rare = _compile_rare(reader, query, workspace.condition.counts.chunks)
+            candidates = find_candidates(reader, rare, asked.filters, limit=limit) if rare else []
+            # Rare words may stand nowhere, or nowhere that filters let through: what common ones find is an answer then.
+            candidates = candidates or find_candidates(reader, match, asked.filters, limit=limit)
         else:
             candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
         visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]

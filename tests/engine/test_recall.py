@@ -260,3 +260,14 @@ def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_not_looked_for
     [hit] = search([bench.workspace], Asked(query="notes redis"), SearchPolicy()).hits
     assert (hit.path, hit.matched) == (".memories/7.md", ("notes", "redis"))
     assert len(search([bench.workspace], Asked(query="notes", limit=50), SearchPolicy()).hits) == 20
+
+
+def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_looked_for_if_the_others_find_nothing(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memsyncd.engine.recall.LARGE_INDEX_CHUNKS", 10)
+    for number in range(20):
+        bench.write(f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}")
+    bench.sync()
+    assert len(ask(bench, "notes zebra", limit=50).hits) == 20
+    assert places(ask(bench, "notes redis path:3.md")) == [".memories/3.md:1-1"]
