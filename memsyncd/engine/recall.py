@@ -27,7 +27,7 @@ from memsyncd.store.search import (
     ShownText,
     find_candidates,
     find_let_through,
-    is_common,
+    is_frequent,
     read_sections,
     read_texts,
 )
@@ -94,20 +94,20 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
         return Found(hits=(), is_relaxed=False, why_empty=nothing.why, did_you_mean=nothing.meant)
     n_terms = len(query.positive) + query.n_dropped
     hits.sort(key=lambda hit: (-hit.strength, hit.workspace.entry.name, hit.path, hit.span))
-    scored = _score(hits[: asked.limit], n_terms, asked.min_score)
-    is_relaxed = bool(scored) and all(len(hit.matched) < n_terms for hit in scored)
-    why_empty = None if scored else f"every match scores below min_score {asked.min_score}"
-    return Found(hits=scored, is_relaxed=is_relaxed, why_empty=why_empty)
+    scored = _score(hits[: asked.limit], n_terms)
+    shown = tuple(hit for hit in scored if hit.score >= asked.min_score)
+    is_relaxed = bool(shown) and all(len(hit.matched) < n_terms for hit in shown)
+    why_empty = None if shown else f"every match scores below min_score {asked.min_score}; the best scores {scored[0].score}"
+    return Found(hits=shown, is_relaxed=is_relaxed, why_empty=why_empty)
 
 
-def _score(hits: Sequence[Hit], n_terms: int, min_score: float) -> tuple[Hit, ...]:
+def _score(hits: Sequence[Hit], n_terms: int) -> list[Hit]:
     if n_terms:
         coverage = max(len(hit.matched) for hit in hits) / n_terms
         scores = score_strengths([hit.strength for hit in hits], coverage=coverage)
     else:  # filters alone say nothing of better and worse
         scores = (1.0,) * len(hits)
-    scored = (replace(hit, score=score) for hit, score in zip(hits, scores, strict=True))
-    return tuple(hit for hit in scored if hit.score >= min_score)
+    return [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
 
 
 def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, policy: SearchPolicy) -> list[Hit]:
@@ -132,7 +132,7 @@ def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
     if n_chunks < LARGE_INDEX_CHUNKS or len(query.wanted) < 2:
         return ""
     most = n_chunks // 10
-    return compile_query(leave_out(query, [term for term in query.wanted if is_common(reader, compile_term(term), most=most)]))
+    return compile_query(leave_out(query, [term for term in query.wanted if is_frequent(reader, compile_term(term), most=most)]))
 
 
 def _read_hits(reader: Reader, workspace: Workspace, query: Query, passages: Sequence[Passage]) -> list[Hit]:

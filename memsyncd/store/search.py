@@ -82,7 +82,7 @@ def find_let_through(reader: Reader, filters: Filters, unwanted: str, *, limit: 
     return [_candidate(row, 0.0, 0.0) for row in reader.rows(statement, bound)]
 
 
-def is_common(reader: Reader, match: str, *, most: int) -> bool:
+def is_frequent(reader: Reader, match: str, *, most: int) -> bool:
     """True if more than `most` chunks meet an FTS5 expression; no more than these are counted."""
     statement = "SELECT count(*) > :most FROM (SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH :match LIMIT :most + 1)"
     return bool(reader.rows(statement, {"match": match, "most": most})[0][0])

@@ -8,7 +8,7 @@ from memsyncd.core.recall.filters import NO_FILTERS, Filters
 from memsyncd.core.span import Span
 from memsyncd.errors import NotFresh
 from memsyncd.store.index import Index
-from memsyncd.store.search import find_candidates, is_common, is_matching, read_sections, read_texts
+from memsyncd.store.search import find_candidates, is_frequent, is_matching, read_sections, read_texts
 from memsyncd.store.updates import PutNote
 
 Put = Callable[..., PutNote]
@@ -108,10 +108,10 @@ def test_a_query_that_takes_too_long_is_stopped_and_its_reader_goes_on(index: In
         assert find_candidates(again, '"a b"', NO_FILTERS, limit=5)
 
 
-def test_a_word_is_common_that_more_chunks_hold_than_are_counted(filled: Index) -> None:
+def test_a_word_is_frequent_that_more_chunks_hold_than_are_counted(filled: Index) -> None:
     with filled.readers.lend(5) as reader:
         n_redis = len(find(filled, '"redis"'))
         assert n_redis > 1
-        assert is_common(reader, '"redis"', most=n_redis - 1)
-        assert not is_common(reader, '"redis"', most=n_redis)
-        assert not is_common(reader, '"nowhere"', most=0)
+        assert is_frequent(reader, '"redis"', most=n_redis - 1)
+        assert not is_frequent(reader, '"redis"', most=n_redis)
+        assert not is_frequent(reader, '"nowhere"', most=0)
