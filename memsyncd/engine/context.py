@@ -10,17 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memsyncd.core.recall.context import HEADING, Block, Budget, Piece, build_block
-from memsyncd.core.recall.dates import find_named_dates
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
-from memsyncd.core.recall.query import compile_query, parse_query
-from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate, rank_candidates
+from memsyncd.core.recall.query import parse_query
+from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate
 from memsyncd.core.recall.standing import Standing, order_standing
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.recall import Asked, rank
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.store.blanks import count_blanks_before
 from memsyncd.store.readers import Reader
-from memsyncd.store.search import find_candidates, read_sections, read_texts
+from memsyncd.store.search import read_sections, read_texts
 from memsyncd.store.standing import find_standing
 
 MATCH = "match"
@@ -50,26 +50,33 @@ class Built:
 
 def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolicy) -> Built:
     """Make a block of a workspace's memory. Raises as `recall.search`."""
-    typed, words = take_filters(asked.query)
-    filters = asked.filters.join(typed)
-    question = Question(text=words, query=parse_query(words), filters=filters, hidden=asked.hidden)
+    query = parse_query(asked.query)
+    filters = asked.filters.join(query.filters)
+    question = Question(text=asked.query, query=query, filters=filters, hidden=asked.hidden)
+    has_words = bool(take_filters(asked.query)[1].strip())
     with workspace.lend(asked.timeout_s) as reader:
-        if words.strip():
-            pieces = _find_matching(reader, workspace, question, asked.budget, policy)
+        if has_words:
+            pieces = _find_matching(reader, workspace, question, asked, policy)
         else:
             pieces = _find_unasked(reader, workspace, question, asked.budget)
     block = build_block(pieces, asked.budget, heading=asked.heading)
-    return Built(block=block, why_empty=None if block.text else _explain(workspace, question, asked, has_pieces=bool(pieces)))
+    if block.text:
+        return Built(block=block, why_empty=None)
+    if pieces:
+        return Built(block=block, why_empty="the budget has no room for a single line: ask with a larger one")
+    if has_words:
+        return Built(block=block, why_empty=explain_nothing([workspace], question, asked.timeout_s).why)
+    return Built(block=block, why_empty=_explain_unasked(workspace, filters))
 
 
-def _find_matching(reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy) -> list[Piece]:
-    match = compile_query(question.query)
-    if not match:
+def _find_matching(
+    reader: Reader, workspace: Workspace, question: Question, asked: AskedContext, policy: SearchPolicy
+) -> list[Piece]:
+    if not question.query.positive and question.filters.is_empty:
         return []
-    limit = max(N_CANDIDATES, budget.max_tokens // LEAST_CHUNK_TOKENS)
-    candidates = find_candidates(reader, match, question.filters, limit=limit)
-    visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in question.hidden]
-    ranked = rank_candidates(visible, find_named_dates(question.text), policy.ranking)
+    limit = max(N_CANDIDATES, asked.budget.max_tokens // LEAST_CHUNK_TOKENS)
+    searched = Asked(query=question.text, filters=question.filters, hidden=question.hidden)
+    ranked = rank(reader, workspace, question.query, searched, policy, limit=limit)
     return _read_pieces(reader, [(one.candidate, MATCH) for one in ranked])
 
 
@@ -80,15 +87,11 @@ def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budg
     return _read_pieces(reader, [(chunk, chunk.reason) for chunk in ordered])
 
 
-def _explain(workspace: Workspace, question: Question, asked: AskedContext, *, has_pieces: bool) -> str:
-    if has_pieces:
-        return "the budget has no room for a single line: ask with a larger one"
-    if question.text.strip():
-        return explain_nothing([workspace], question, asked.timeout_s).why
+def _explain_unasked(workspace: Workspace, filters: Filters) -> str:
     if not workspace.condition.counts.files:
         return explain_empty_index(workspace)
-    if not question.filters.is_empty:
-        return f"there are notes, and the filters ({', '.join(question.filters.words)}) leave none of them"
+    if not filters.is_empty:
+        return f"there are notes, and the filters ({', '.join(filters.words)}) leave none of them"
     return "all that is indexed is archived or was deleted just now: ask with is:archived for the archive"
 
 

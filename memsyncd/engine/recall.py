@@ -13,7 +13,7 @@ from memsyncd.core.recall.dates import find_named_dates
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
 from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_term, compile_unwanted, leave_out, parse_query
-from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, join_passages, rank_candidates, score_strengths
+from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, rank_candidates, score_strengths
 from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.recall.words import find_part_places
 from memsyncd.core.span import Span
@@ -82,10 +82,9 @@ class Found:
 def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) -> Found:
     """Search one workspace, or several as one. Raises TooLarge, NotFresh (out of time), and as `Workspace.lend`."""
     query = parse_query(asked.query)
-    match = compile_query(query)
     asked = replace(asked, filters=asked.filters.join(query.filters))
-    is_asked = bool(match) or not asked.filters.is_empty
-    hits = [hit for workspace in workspaces if is_asked for hit in _search_one(workspace, query, match, asked, policy)]
+    is_asked = bool(query.positive) or not asked.filters.is_empty
+    hits = [hit for workspace in workspaces if is_asked for hit in _search_one(workspace, query, asked, policy)]
     if not hits:
         if asked.is_hurried:
             raise NotFresh("there is no hit, and no time to say why")
@@ -110,19 +109,24 @@ def _score(hits: Sequence[Hit], n_terms: int) -> list[Hit]:
     return [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
 
 
-def _search_one(workspace: Workspace, query: Query, match: str, asked: Asked, policy: SearchPolicy) -> list[Hit]:
+def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy, *, limit: int) -> list[Ranked]:
+    """What a query finds in one workspace, unjoined, the strongest first: `limit` of each leg. `asked` has all filters."""
+    match = compile_query(query)
+    if match:
+        rare = _compile_rare(reader, query, workspace.condition.counts.chunks)
+        candidates = find_candidates(reader, rare, asked.filters, limit=limit) if rare else []
+        # Rare words may stand nowhere, or nowhere that filters let through: what common ones find is an answer then.
+        candidates = candidates or find_candidates(reader, match, asked.filters, limit=limit)
+    else:
+        candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
+    visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
+    _, words = take_filters(asked.query)  # the date of a filter is none that the question is about
+    return rank_candidates(visible, find_named_dates(words), policy.ranking)
+
+
+def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy) -> list[Hit]:
     with workspace.lend(asked.timeout_s) as reader:
-        limit = max(N_CANDIDATES, CANDIDATES_A_HIT * asked.limit)
-        if match:
-            rare = _compile_rare(reader, query, workspace.condition.counts.chunks)
-            candidates = find_candidates(reader, rare, asked.filters, limit=limit) if rare else []
-            # Rare words may stand nowhere, or nowhere that filters let through: what common ones find is an answer then.
-            candidates = candidates or find_candidates(reader, match, asked.filters, limit=limit)
-        else:
-            candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
-        visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
-        _, words = take_filters(asked.query)  # the date of a filter is none that the question is about
-        ranked = rank_candidates(visible, find_named_dates(words), policy.ranking)
+        ranked = rank(reader, workspace, query, asked, policy, limit=max(N_CANDIDATES, CANDIDATES_A_HIT * asked.limit))
         passages = join_passages(ranked, limit=asked.limit, passage_tokens=policy.passage_tokens)
         return _read_hits(reader, workspace, query, passages)
 

@@ -159,3 +159,14 @@ def test_a_heading_that_takes_all_the_room_leaves_an_empty_block_that_says_so(fi
 def test_a_block_is_busy_business_before_there_is_an_index(make_bench: Any) -> None:
     with pytest.raises(Busy):
         ask(make_bench())
+
+
+def test_a_question_that_only_leaves_out_gets_no_block_and_is_told_so(filled: Any) -> None:
+    built = ask(filled, "-postgres")
+    assert built.block.text == ""
+    assert built.why_empty
+
+
+def test_words_left_out_narrow_what_filters_choose(filled: Any) -> None:
+    assert "row locks" in ask(filled, "kind:decision -kubernetes").block.text
+    assert "row locks" not in ask(filled, "kind:decision -locks").block.text
