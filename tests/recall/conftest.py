@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from memsyncd.core.recall.context import Budget
+from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.indexing import close_workspace, open_workspace
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.recall import Asked, search
@@ -17,9 +19,10 @@ from memsyncd.engine.sync import SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Entry, Workspace
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
 
-Answers = dict[str, list[Lines]]
-"""Results by the question's id, the best first."""
+Answers = tuple[dict[str, list[Lines]], dict[str, list[Lines]]]
+"""What a search finds and what a block of 500 tokens shows, by the question's id, the best first."""
 N_RESULTS = 50
+BLOCK = Budget(max_tokens=500)
 
 
 @pytest.fixture(scope="session")
@@ -27,13 +30,22 @@ def ask_all(tmp_path_factory: pytest.TempPathFactory) -> Callable[[QuestionSet],
     """Index the notes of a set and ask all its questions."""
 
     def ask(asked: QuestionSet) -> Answers:
-        answers: Answers = {}
+        found: dict[str, list[Lines]] = {}
+        shown: dict[str, list[Lines]] = {}
         for scope in asked.notes:
             with lend_workspace(asked, scope, tmp_path_factory.mktemp("r")) as workspace:
-                answers |= {one.id: find_lines(workspace, one) for one in asked.questions if one.scope == scope}
-        return answers
+                for one in asked.questions:
+                    if one.scope == scope:
+                        found[one.id], shown[one.id] = find_lines(workspace, one), find_shown(workspace, one)
+        return found, shown
 
     return ask
+
+
+def find_shown(workspace: Workspace, question: Question) -> list[Lines]:
+    asked = AskedContext(query=question.text, budget=BLOCK, timeout_s=30.0)
+    parts = build_context(workspace, asked, SearchPolicy()).block.included
+    return [Lines(path=find_scope_path(part.piece.path), start=part.span.start, end=part.span.end) for part in parts]
 
 
 def find_lines(workspace: Workspace, question: Question) -> list[Lines]:
