@@ -84,7 +84,14 @@ def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budg
     found = find_standing(reader, question.filters)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.hidden]
     ordered = order_standing(visible, max_tokens=budget.max_tokens)
-    return _read_pieces(reader, [(chunk, chunk.reason) for chunk in ordered])
+    pieces = _read_pieces(reader, [(chunk, chunk.reason) for chunk in ordered])
+    return [piece for piece in pieces if not _is_front_matter(piece)]
+
+
+def _is_front_matter(piece: Piece) -> bool:
+    """True for what a note says of itself, which nobody needs who has not asked for it."""
+    lines = piece.text.rstrip().split("\n")
+    return piece.span.start == 1 and lines[0].startswith("---") and len(lines) > 1 and lines[-1].rstrip() in ("---", "...")
 
 
 def _explain_unasked(workspace: Workspace, filters: Filters) -> str:

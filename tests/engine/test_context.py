@@ -109,6 +109,11 @@ def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: An
     assert shown | {part.piece.path for part in built.block.left_out} == {f".memories/day-{i:02}.md" for i in range(12)}
 
 
+def test_a_session_does_not_begin_with_front_matter(filled: Any) -> None:
+    assert "tags: [pinned]" not in ask(filled).block.text
+    assert "lifecycle: project" in ask(filled, "lifecycle").block.text
+
+
 def test_importance_pins(bench: Any) -> None:
     bench.write(".memories/a.md", "# A\n<!-- memory: {importance: 0.95} -->\nnever forget this\n\n# B\nnor that\n")
     bench.sync()
