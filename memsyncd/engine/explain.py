@@ -232,7 +232,8 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
 
 
 def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
-    if not find_most_edits(word):
+    # Names of versions, tickets and hashes have no near ones, and whoever waits for a word to appear asks for it again and again.
+    if not find_most_edits(word) or not word.isalpha():
         return ()
     return find_near(word, find_words_alike(reader, word)) or find_near(word, find_words_of_letter(reader, word))
 

@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from memsyncd.core.recall.filters import NO_FILTERS
 from memsyncd.engine import recall
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.readers import Readers
-from memsyncd.store.search import NO_FILTERS, find_candidates
+from memsyncd.store.search import find_candidates
+from memsyncd.store.updates import Counts
 from tests.benchmarks.cold import POLICY
 from tests.benchmarks.figure import Figure, find_median, find_percentile
 from tests.benchmarks.home import running
@@ -42,6 +44,8 @@ def measure(corpus: Path) -> Iterator[Figure]:
                 find_candidates(reader, match, NO_FILTERS, limit=recall.N_CANDIDATES)
 
         with home.client() as client:
+            status = client.call("status")["workspaces"][0]
+            workspace.change(counts=Counts(files=status["files"], chunks=status["chunks"]))
 
             def search_there(query: str) -> None:
                 client.call("search", query=query)

@@ -25,40 +25,43 @@ _RUN = re.compile(f"[{_UNSPACED}]+")
 _MARKS = re.compile(r"[^\w]|_")
 _HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 _LATIN = re.compile(r"[A-Za-z0-9]+")
+# Anchored where a word begins, so that a long text is gone through once and not once from every character.
+_HUMPED = re.compile(
+    rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
+)
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SIGNED = re.compile(r"\b([A-Za-z])(\+\+|#)(?![\w#+])")
+_SIGN_HINTS = ("++", "C#", "F#", "J#", "c#", "f#", "j#")
+_SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
 
 
 def find_parts(text: str) -> str:
-    """Words to index beside `text`, in its order, separated by blanks; empty for most texts."""
-    return " ".join(part[2] for part in find_part_places(text))
+    """Words to index beside `text`, separated by blanks; empty for most texts. The words of `find_part_places`, found quicker."""
+    parts: list[str] = []
+    for word in _LATIN.findall(text):
+        # Most words are told apart by this alone, and a first index asks for all of them.
+        if not word[1:].islower() and 1 < len(word) <= NAME_LIMIT_CHARACTERS and _HUMP.search(word):
+            parts += _CAMEL_PART.findall(word)
+    if any(hint in text for hint in _SIGN_HINTS):
+        parts += [f"{name}{_SIGNS[sign]}" for name, sign in _SIGNED.findall(text)]
+    if not text.isascii():
+        for run in _RUN.finditer(text):
+            parts += find_pairs(run[0])
+    return " ".join(parts)
 
 
 def find_part_places(text: str) -> list[tuple[int, int, str]]:
     """Start, end and word of each part, in characters of the text; a pair's end is that of its second character."""
     parts: list[tuple[int, int, str]] = []
-    end = 0
-    for hump in _HUMP.finditer(text):
-        if hump.start() >= end:
-            start, end = _find_word(text, hump.start(), hump.end())
-            if end - start <= NAME_LIMIT_CHARACTERS:
-                parts += [(p.start(), p.end(), p[0]) for p in _CAMEL_PART.finditer(text, start, end)]
-    if "+" in text or "#" in text:
+    if _HUMP.search(text):
+        for word in _HUMPED.finditer(text):
+            parts += [(p.start(), p.end(), p[0]) for p in _CAMEL_PART.finditer(text, word.start(), word.end())]
+    if any(hint in text for hint in _SIGN_HINTS):
         parts += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
     if not text.isascii():
         for run in _RUN.finditer(text):
             parts += _find_pair_places(run[0], run.start())
     return parts
-
-
-def _find_word(text: str, start: int, end: int) -> tuple[int, int]:
-    """The word that holds these characters, as far as it can still be a name."""
-    first = max(0, start - NAME_LIMIT_CHARACTERS)
-    while start > first and _LATIN.match(text[start - 1]):
-        start -= 1
-    found = _LATIN.match(text, end)
-    return start, found.end() if found else end
 
 
 def find_pairs(run: str) -> tuple[str, ...]:

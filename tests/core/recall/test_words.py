@@ -64,3 +64,8 @@ def test_a_part_stands_where_its_place_says(text: str) -> None:
     for start, end, word in find_part_places(text):
         assert word[0] == text[start]
         assert start < end <= len(text)
+
+
+@given(st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60))
+def test_the_indexed_parts_are_those_that_have_places(text: str) -> None:
+    assert find_parts(text).split() == [word for _, _, word in find_part_places(text)]
