@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.recall.dates import find_named_dates
-from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
+from memsyncd.core.recall.filters import NO_FILTERS, Filters
 from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_term, compile_unwanted, leave_out, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, rank_candidates, score_strengths
@@ -120,8 +119,7 @@ def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, polic
     else:
         candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
     visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
-    _, words = take_filters(asked.query)  # the date of a filter is none that the question is about
-    return rank_candidates(visible, find_named_dates(words), policy.ranking)
+    return rank_candidates(visible, query.days, policy.ranking)
 
 
 def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy) -> list[Hit]:

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from memsyncd.core.recall.dates import Named, find_named_dates
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
 from memsyncd.core.recall.stopwords import STOPWORDS
 from memsyncd.core.recall.words import Row, is_unspaced, split_words
@@ -56,6 +57,8 @@ class Query:
     needed: tuple[Term, ...] = ()
     unwanted: tuple[Term, ...] = ()
     filters: Filters = NO_FILTERS
+    days: tuple[Named, ...] = ()
+    """Days that the words name; a filter's is none that the question is about."""
     n_dropped: int = 0
     """Terms beyond the limit that were left out."""
 
@@ -78,7 +81,7 @@ def parse_query(text: str) -> Query:
             place.setdefault((term.form, tuple(word.lower() for word in term.words)), term)
     kept = [term for term in wanted.values() if not _is_stopword(term)]
     query = _limit(kept if kept or needed else [*wanted.values()], [*needed.values()], [*unwanted.values()])
-    return replace(query, filters=filters)
+    return replace(query, filters=filters, days=find_named_dates(text))
 
 
 def leave_out(query: Query, common: Collection[Term]) -> Query:
@@ -89,28 +92,29 @@ def leave_out(query: Query, common: Collection[Term]) -> Query:
 
 def compile_term(term: Term) -> str:
     """The FTS5 expression for one term."""
-    return _quote(term)
+    quoted = '"' + " ".join(term.words) + '"'
+    return f"{quoted} *" if term.form is Form.PREFIX else quoted
 
 
 def compile_query(query: Query) -> str:
     """The FTS5 expression for `query`, empty if it looks for nothing."""
     if not query.positive:
         return ""
-    needed = [_quote(term) for term in query.needed]
-    wanted = [_quote(term) for term in query.wanted]
+    needed = [compile_term(term) for term in query.needed]
+    wanted = [compile_term(term) for term in query.wanted]
     if needed and wanted:
         # The needed ones stand in the OR too: the words only add to the rank then.
         expression = f"{' AND '.join(needed)} AND ({' OR '.join(needed + wanted)})"
     else:
         expression = " AND ".join(needed) or " OR ".join(wanted)
     for term in query.unwanted:
-        expression = f"({expression}) NOT {_quote(term)}"
+        expression = f"({expression}) NOT {compile_term(term)}"
     return expression
 
 
 def compile_unwanted(query: Query) -> str:
     """The FTS5 expression for what must not be met, empty if there is none; for a query that has no more than filters."""
-    return " OR ".join(map(_quote, query.unwanted))
+    return " OR ".join(map(compile_term, query.unwanted))
 
 
 def _limit(wanted: list[Term], needed: list[Term], unwanted: list[Term]) -> Query:
@@ -154,8 +158,3 @@ def _is_stopword(term: Term) -> bool:
     if term.form is not Form.WORD or not all(word.lower() in STOPWORDS for word in term.words):
         return False
     return len(term.words) == 1 or any(mark in term.text for mark in _APOSTROPHES)
-
-
-def _quote(term: Term) -> str:
-    quoted = '"' + " ".join(term.words) + '"'
-    return f"{quoted} *" if term.form is Form.PREFIX else quoted
