@@ -42,11 +42,7 @@ def find_parts(text: str) -> str:
         # Most words are told apart by this alone, and a first index asks for all of them.
         if not word[1:].islower() and 1 < len(word) <= NAME_LIMIT_CHARACTERS and _HUMP.search(word):
             parts += _CAMEL_PART.findall(word)
-    if any(hint in text for hint in _SIGN_HINTS):
-        parts += [f"{name}{_SIGNS[sign]}" for name, sign in _SIGNED.findall(text)]
-    if not text.isascii():
-        for run in _RUN.finditer(text):
-            parts += find_pairs(run[0])
+    parts += [part[2] for part in _find_other_places(text)]
     return " ".join(parts)
 
 
@@ -56,6 +52,12 @@ def find_part_places(text: str) -> list[tuple[int, int, str]]:
     if _HUMP.search(text):
         for word in _HUMPED.finditer(text):
             parts += [(p.start(), p.end(), p[0]) for p in _CAMEL_PART.finditer(text, word.start(), word.end())]
+    return parts + _find_other_places(text)
+
+
+def _find_other_places(text: str) -> list[tuple[int, int, str]]:
+    """Those of signed names and of scripts without spaces; few texts have any."""
+    parts: list[tuple[int, int, str]] = []
     if any(hint in text for hint in _SIGN_HINTS):
         parts += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
     if not text.isascii():
