@@ -42,7 +42,6 @@ class Watching:
         self._workspaces: dict[str, Workspace] = {}
         self._is_doubted = False
         self._retry: asyncio.TimerHandle | None = None
-        self.n_rebuilds = 0
         self.watcher = Watcher(rounds.hear, self._doubt_from_thread)
 
     @property
@@ -143,7 +142,6 @@ class Watching:
             if self._retry is None:
                 self._retry = self._loop.call_later(max(0.0, retry_from_s - self._clock.now_s()), self._try_again)
             return
-        self.n_rebuilds += 1
         log.info(Event.WATCH_REBUILT, watcher=self.watcher.observer_name)
         for workspace in list(self._workspaces.values()):
             self.follow(workspace)
