@@ -3,7 +3,8 @@
     MemsyncdError
     ├── BadRequest            the caller's words are off
     │   ├── TooLarge          a request, query or reply over its limit
-    │   └── PathRefused       a path that names nothing memsyncd may touch
+    │   ├── PathRefused       a path that names nothing memsyncd may touch
+    │   └── EditRefused       an edit that does not fit the note: its words are not there, or more than once
     ├── NoDaemon              nobody listens on the socket
     │   └── ShuttingDown      somebody did, and is leaving
     ├── NotFound
@@ -12,7 +13,9 @@
     ├── NotFresh              what was asked for is not indexed within the time given
     ├── Busy                  a limit on what runs at once is reached
     ├── Conflict              what stands is not what the caller had seen
+    │   ├── AlreadyExists     something stands where something new should be
     │   └── AlreadyRunning    another daemon holds the lock
+    ├── Unwritable            the system does not let this note or folder be changed
     ├── Unsafe                a folder or socket that others could have made or could reach
     ├── BadConfig             the configuration names something that cannot be
     └── StoreFailed           SQLite could not do what was asked
@@ -62,6 +65,12 @@ class PathRefused(BadRequest):
     exit_status = 6
 
 
+class EditRefused(BadRequest):
+    code = "edit_refused"
+    rpc_code = -32017
+    exit_status = 6
+
+
 class NoDaemon(MemsyncdError):
     code = "no_daemon"
     rpc_code = -32010
@@ -106,9 +115,20 @@ class Conflict(MemsyncdError):
     exit_status = 6
 
 
+class AlreadyExists(Conflict):
+    code = "already_exists"
+    rpc_code = -32018
+
+
 class AlreadyRunning(Conflict):
     code = "already_running"
     rpc_code = -32011
+
+
+class Unwritable(MemsyncdError):
+    code = "unwritable"
+    rpc_code = -32019
+    exit_status = 6
 
 
 class Unsafe(MemsyncdError):

@@ -45,6 +45,10 @@ class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     passage_tokens: Annotated[int, Meta(ge=20, le=8000)] = 400
     min_score: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
     timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 1000
+    importance: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
+    recency: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
+    decay: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
+    half_life_days: Annotated[float, Meta(ge=0.1, le=36_500)] = 30.0
 
 
 class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -7,6 +7,7 @@ import os
 
 from memsyncd.config import Config
 from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.core.recall.leanings import Leanings
 from memsyncd.engine.policies import SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Entry
@@ -35,6 +36,12 @@ def to_search_policy(config: Config) -> SearchPolicy:
         passage_tokens=search.passage_tokens,
         min_score=search.min_score,
         timeout_s=search.timeout_ms / 1000,
+        leanings=Leanings(
+            importance=search.importance,
+            recency=search.recency,
+            decay=search.decay,
+            half_life_days=search.half_life_days,
+        ),
     )
 
 

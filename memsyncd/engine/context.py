@@ -34,7 +34,7 @@ LEAST_CHUNK_TOKENS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedContext:
-    """What a block is wanted for. `hidden` are notes that must not be shown: workspace ids and paths."""
+    """What a block is wanted for. `hidden` and `now_s` are as in `recall.Asked`."""
 
     query: str = ""
     filters: Filters = NO_FILTERS
@@ -42,6 +42,7 @@ class AskedContext:
     heading: str = HEADING
     timeout_s: float = 1.0
     hidden: frozenset[tuple[str, str]] = frozenset()
+    now_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +80,7 @@ def _find_matching(
     if not question.query.positive and question.filters.is_empty:
         return []
     limit = max(N_CANDIDATES, asked.budget.max_tokens // LEAST_CHUNK_TOKENS)
-    searched = Asked(query=question.text, filters=question.filters, hidden=question.hidden)
+    searched = Asked(query=question.text, filters=question.filters, hidden=question.hidden, now_s=asked.now_s)
     ranking = replace(policy.ranking, note=NOTE_FACTOR * policy.ranking.note)
     ranked = rank(reader, workspace, question.query, searched, replace(policy, ranking=ranking), limit=limit)
     return _read_pieces(reader, [(one.candidate, MATCH) for one in ranked])

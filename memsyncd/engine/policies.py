@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.core.recall.leanings import OFF, Leanings
 from memsyncd.core.recall.ranking import RankingPolicy
 
 
@@ -47,3 +48,4 @@ class SearchPolicy:
     min_score: float = 0.0
     timeout_s: float = 1.0
     ranking: RankingPolicy = field(default_factory=RankingPolicy)
+    leanings: Leanings = OFF

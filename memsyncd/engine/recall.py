@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.filters import NO_FILTERS, Filters
+from memsyncd.core.recall.leanings import lean
 from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_term, compile_unwanted, leave_out, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, rank_candidates, score_strengths
@@ -29,6 +30,7 @@ from memsyncd.store.search import (
     is_frequent,
     read_sections,
     read_texts,
+    read_traits,
 )
 
 LARGE_INDEX_CHUNKS = 20_000
@@ -39,7 +41,7 @@ CANDIDATES_A_HIT = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """One search. `hidden` are notes that must not be shown: workspace ids and paths.
+    """One search. `hidden` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since 1970.
 
     `is_hurried`: raise NotFresh rather than take the time to say why there is no hit.
     """
@@ -51,6 +53,7 @@ class Asked:
     timeout_s: float = 1.0
     hidden: frozenset[tuple[str, str]] = frozenset()
     is_hurried: bool = False
+    now_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +122,10 @@ def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, polic
     else:
         candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
     visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
-    return rank_candidates(visible, query.days, policy.ranking)
+    ranked = rank_candidates(visible, query.days, policy.ranking)
+    if policy.leanings.is_off:
+        return ranked
+    return lean(ranked, read_traits(reader, [one.chunk for one in visible]), policy.leanings, asked.now_s)
 
 
 def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy) -> list[Hit]:

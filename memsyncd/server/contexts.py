@@ -43,7 +43,7 @@ class Contexts:
     async def build(self, _session: Session, params: ContextParams) -> results.ContextResult:
         began_s = self._clock.now_s()
         workspace, policy = self._house.find(params.workspace), self._find_policy()
-        asked = _read_context(params, policy)
+        asked = _read_context(params, policy, self._clock.wall_s())
         if params.wait == "disk" or params.min_generation is not None:
             asked = await self._wait(workspace, params, asked, began_s)
         else:
@@ -63,13 +63,14 @@ class Contexts:
         return replace(asked, hidden=hidden, timeout_s=max(0.001, until_s - self._clock.now_s()))
 
 
-def _read_context(params: ContextParams, policy: SearchPolicy) -> AskedContext:
+def _read_context(params: ContextParams, policy: SearchPolicy, now_s: float) -> AskedContext:
     return AskedContext(
         query=params.query,
         filters=read_filters(params.filters),
         budget=Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes),
         heading=" ".join(params.heading.split()),
         timeout_s=params.timeout_ms / 1000 if params.timeout_ms else policy.timeout_s,
+        now_s=now_s,
     )
 
 

@@ -201,6 +201,7 @@ class Handlers:
             limit=params.limit or policy.max_results,
             min_score=policy.min_score if params.min_score is None else params.min_score,
             timeout_s=params.timeout_ms / 1000 if params.timeout_ms else policy.timeout_s,
+            now_s=self._clock.wall_s(),
         )
 
     def _to_result(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memsyncd.core.recall.filters import Filters
+from memsyncd.core.recall.leanings import Traits
 from memsyncd.core.recall.ranking import Candidate
 from memsyncd.core.span import Span
 from memsyncd.store.filters import compile_filters
@@ -37,6 +38,11 @@ _SECTIONS = (
     "SELECT s.id, s.anchor, s.heading, s.kind, s.importance, f.digest,"
     " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
     " FROM sections s JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
+)
+_TRAITS = (
+    "SELECT c.id, s.importance, coalesce(s.day, f.day), f.mtime_ns"
+    " FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = c.file"
+    " WHERE c.id IN (SELECT value FROM json_each(?))"
 )
 _TEXTS = "SELECT rowid, heading, text, tags FROM chunks_fts WHERE rowid IN (SELECT value FROM json_each(?))"
 
@@ -105,6 +111,11 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, ShownSection]
         )
         for row in reader.rows(_SECTIONS, (json.dumps(list(ids)),))
     }
+
+
+def read_traits(reader: Reader, chunks: Iterable[int]) -> dict[int, Traits]:
+    rows = reader.rows(_TRAITS, (json.dumps(list(chunks)),))
+    return {row[0]: Traits(importance=row[1], day=row[2], saved_s=row[3] / 1e9) for row in rows}
 
 
 def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, ShownText]:

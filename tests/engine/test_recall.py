@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -7,8 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memsyncd.core.recall.context import Budget
 from memsyncd.core.recall.filters import Filters
+from memsyncd.core.recall.leanings import Leanings
 from memsyncd.core.span import Span
+from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, Found, search
 from memsyncd.engine.workspaces import Workspace
@@ -271,3 +275,45 @@ def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_looked_for_if_
     bench.sync()
     assert len(ask(bench, "notes zebra", limit=50).hits) == 20
     assert places(ask(bench, "notes redis path:3.md")) == [".memories/3.md:1-1"]
+
+
+# --- importance and age -----------------------------------------------------------------------------------------------
+
+DAY_S = 86_400
+SAVED_S = 1_700_000_000
+
+
+@pytest.fixture
+def alike(bench: Any) -> Any:
+    """Three notes that match alike, saved ten days apart, the oldest first by path."""
+    notes = {
+        "a.md": "---\nimportance: 0.9\ncreated: 2023-11-14\n---\nthe cache is redis\n",
+        "b.md": "---\nimportance: 0.1\ncreated: 2020-01-01\n---\nthe cache is redis\n",
+        "c.md": "---\nimportance: 0.5\ncreated: 2023-11-01\n---\nthe cache is redis\n",
+    }
+    for number, (name, text) in enumerate(notes.items()):
+        saved_s = SAVED_S - (2 - number) * 10 * DAY_S
+        os.utime(bench.write(f".memories/{name}", text), (saved_s, saved_s))
+    bench.sync()
+    return bench
+
+
+@pytest.mark.parametrize(
+    ("leanings", "order"),
+    [
+        (Leanings(), "abc"),
+        (Leanings(importance=0.1), "acb"),
+        (Leanings(recency=0.1), "cba"),
+        (Leanings(decay=0.1), "acb"),
+    ],
+)
+def test_importance_and_age_move_hits_where_they_are_switched_on(alike: Any, leanings: Leanings, order: str) -> None:
+    asked = Asked(query="cache redis", now_s=SAVED_S)
+    hits = search([alike.workspace], asked, SearchPolicy(leanings=leanings)).hits
+    assert "".join(hit.path[len(".memories/")] for hit in hits) == order
+    names = {name for name in ("importance", "recency", "decay") if getattr(leanings, name)}
+    assert all(names == set(hit.parts) & {"importance", "recency", "decay"} for hit in hits)
+    context = AskedContext(query="cache redis", budget=Budget(max_tokens=500), now_s=SAVED_S)
+    included = build_context(alike.workspace, context, SearchPolicy(leanings=leanings)).block.included
+    shown = dict.fromkeys(part.piece.path[len(".memories/")] for part in included)
+    assert "".join(shown) == order

@@ -7,7 +7,7 @@ is in (0, 1], monotone in rank and comparable within one answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memsyncd.core.recall.dates import Named, fit_dates
@@ -35,7 +35,7 @@ class RankingPolicy:
 class Candidate:
     """A chunk that SQLite found, and how strongly: bm25 of each leg with its sign turned, 0 where the leg did not find it.
 
-    `n_tokens` is the size of its text, `day` its note's (ISO), `importance` what the section says of itself.
+    `n_tokens` is the size of its text, `day` its note's (ISO).
     """
 
     chunk: int
@@ -65,6 +65,11 @@ def rank_candidates(candidates: Sequence[Candidate], named: Sequence[Named], pol
     for candidate in candidates:
         best[candidate.file] = max(best.get(candidate.file, 0.0), words[candidate.chunk])
     ranked = [_rank(c, policy.note * best[c.file], named, policy) for c in candidates]
+    return in_order(ranked)
+
+
+def in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
+    """The strongest first; equals in order of path and line."""
     return sorted(ranked, key=lambda one: (-one.strength, one.candidate.path, one.candidate.span, one.candidate.chunk))
 
 
