@@ -43,7 +43,7 @@ OFF = Leanings()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traits:
-    """What leanings look at. `importance` (0-1) and `day` (ISO) are None where nothing is said; `saved_s` is seconds since 1970."""
+    """What leanings look at: `importance` (0-1) and `day` (ISO), None where nothing is said, and `saved_s` since 1970."""
 
     importance: float | None
     day: str | None
