@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
-from typing import Literal, get_args, get_origin
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
@@ -21,7 +21,8 @@ _WRONG = re.compile(r"(?P<rule>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTAL
 class Shape(msgspec.Struct, frozen=True):
     """What the parameters of a method may be.
 
-    `names` has those that an object may hold, by the place of the object: `""` for the outermost, else the parameter's name.
+    `names` has those that an object may hold, by the place of the object: `""` for the outermost, else the parameter's name,
+    be it the object itself or a list of such objects.
     `words` has the closed choices, by parameter.
     """
 
@@ -33,9 +34,18 @@ def find_shape(params: type[msgspec.Struct]) -> Shape:
     fields = msgspec.structs.fields(params)
     names = {"": tuple(field.encode_name for field in fields)}
     for field in fields:
-        if isinstance(field.type, type) and issubclass(field.type, msgspec.Struct):
-            names[field.encode_name] = tuple(inner.encode_name for inner in msgspec.structs.fields(field.type))
+        for struct in _find_structs(field.type):
+            names[field.encode_name] = tuple(inner.encode_name for inner in msgspec.structs.fields(struct))
     return Shape(names, {field.encode_name: get_args(field.type) for field in fields if get_origin(field.type) is Literal})
+
+
+def _find_structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """The struct that a field is, or that each item of its list is."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    else:
+        for inner in get_args(kind):
+            yield from _find_structs(inner)
 
 
 def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
@@ -44,9 +54,9 @@ def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
     if len(reason) > _REASON_CHARS:  # it quotes what the client wrote: both ends are enough
         reason = reason[: _REASON_CHARS // 2] + reason[-_REASON_CHARS // 2 :]
     if match := _UNKNOWN.fullmatch(reason):
-        return explain_name(match["name"], shape.names.get(match["place"] or "", names), what="parameter")
+        return explain_name(match["name"], _find_names(shape, match["place"]), what="parameter")
     if match := _MISSING.fullmatch(reason):
-        return f"parameter `{match['name']}` is missing", _list_names(names, what="parameter")
+        return f"parameter `{match['name']}` is missing", _list_names(_find_names(shape, match["place"]), what="parameter")
     match = _WRONG.fullmatch(reason)
     place, rule = (match["place"], match["rule"].replace("`", "")) if match else ("", reason)
     if not place:
@@ -54,6 +64,10 @@ def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
     words = shape.words.get(place)
     hint = f"one of: {', '.join(words)}" if words else "rpc.discover describes every parameter"
     return f"parameter `{place}`: {rule[:1].lower()}{rule[1 : 4 * SHOWN_CHARS]}", hint
+
+
+def _find_names(shape: Shape, place: str | None) -> tuple[str, ...]:
+    return shape.names.get((place or "").partition("[")[0], shape.names[""])
 
 
 def explain_name(name: str, known: Iterable[str], *, what: str) -> tuple[str, str]:

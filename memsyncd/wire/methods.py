@@ -1,7 +1,7 @@
 """Which methods does the socket offer, and what goes into and comes out of each?
 
 `METHODS` is the table that the parser, discovery, the handlers and the documents are made from; the structs themselves stand
-in `params` and `results`.
+in `params` and `results`, and those of writing and history in `writing`.
 """
 
 from __future__ import annotations
@@ -37,6 +37,24 @@ from memsyncd.wire.results import (
     Unsubscribed,
     Workspaces,
 )
+from memsyncd.wire.writing import (
+    Added,
+    AddedMany,
+    Cleared,
+    ClearParams,
+    Diff,
+    DiffParams,
+    History,
+    HistoryParams,
+    MemoryParams,
+    MemoryResult,
+    NoteAddManyParams,
+    NoteAddParams,
+    Purged,
+    PurgeParams,
+    Undone,
+    UndoParams,
+)
 
 
 class Method(msgspec.Struct, frozen=True):
@@ -66,6 +84,14 @@ METHODS: dict[str, Method] = {
     "context": Method(ContextParams, ContextResult, "Make a block of memory for a prompt, within a budget."),
     "get": Method(GetParams, Got, "Read a section, a note or some of its lines."),
     "list": Method(ListParams, Listing, "List notes and sections."),
+    "memory": Method(MemoryParams, MemoryResult, "Carry out one command of the memory tool."),
+    "memory.clear": Method(ClearParams, Cleared, "Remove every note of memory; `undo` brings them back."),
+    "note.add": Method(NoteAddParams, Added, "Append a section to a note."),
+    "note.add_many": Method(NoteAddManyParams, AddedMany, "Append several sections, all or none."),
+    "history": Method(HistoryParams, History, "List what changed in notes, when, and who wrote it."),
+    "history.purge": Method(PurgeParams, Purged, "Forget revisions for good, such as those that hold a secret."),
+    "diff": Method(DiffParams, Diff, "Show what a revision changed."),
+    "undo": Method(UndoParams, Undone, "Put back what stood before a revision, if nothing has changed it since."),
     "problems": Method(WorkspaceParams, Problems, "List what is odd about notes and folders."),
     "subscribe": Method(SubscribeParams, Subscribed, "Be told of changes by `changed` notifications."),
     "unsubscribe": Method(UnsubscribeParams, Unsubscribed, "Be told no more."),
