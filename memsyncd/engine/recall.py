@@ -6,7 +6,7 @@ committed generation; notes that a fresh scan did not find any more (`hidden`) a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.filters import NO_FILTERS, Filters
@@ -24,8 +24,8 @@ from memsyncd.errors import NotFresh
 from memsyncd.store.readers import Reader
 from memsyncd.store.search import (
     ShownSection,
-    ShownText,
     find_candidates,
+    find_holders,
     find_let_through,
     is_frequent,
     read_sections,
@@ -144,60 +144,48 @@ def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
 
 
 def _read_hits(reader: Reader, workspace: Workspace, query: Query, passages: Sequence[Passage]) -> list[Hit]:
+    if not passages:
+        return []
     sections = read_sections(reader, {passage.best.candidate.section for passage in passages})
-    texts = read_texts(reader, [candidate.chunk for passage in passages for candidate in passage.chunks])
+    texts = read_texts(reader, [passage.best.candidate.chunk for passage in passages])
+    chunks = [candidate.chunk for passage in passages for candidate in passage.chunks]
+    # The index knows at once which of them hold a term; their texts, which overlap, would have to be cut into words for it.
+    holders = [(term.text, find_holders(reader, compile_term(term), chunks)) for term in query.positive]
     matcher = Matcher([_stem(reader, term) for term in query.positive])
     return [
-        _hit(reader, workspace, passage, sections[passage.best.candidate.section], texts, query, matcher) for passage in passages
+        Hit(
+            workspace=workspace,
+            section=(section := sections[passage.best.candidate.section]),
+            path=passage.best.candidate.path,
+            span=passage.span,
+            snippet=_render_snippet(reader, matcher, section, texts[passage.best.candidate.chunk].text),
+            strength=passage.best.strength,
+            score=1.0,
+            matched=tuple(word for word, held_by in holders if any(c.chunk in held_by for c in passage.chunks)),
+            parts={**{name: round(part, 4) for name, part in passage.best.parts.items()}, "chunks": float(len(passage.chunks))},
+        )
+        for passage in passages
     ]
 
 
-def _find_places(reader: Reader, matcher: Matcher, text: str) -> dict[int, list[Place]]:
-    """Where each term stands, in characters: in the tokenizer's words, and in those that are indexed beside them."""
-    found = {index: to_characters(text, places) for index, places in matcher.find(reader.tokenize(text)).items()}
+def _render_snippet(reader: Reader, matcher: Matcher, section: ShownSection, text: str) -> str:
+    body = find_body(text, section.heading[-1] if section.heading else "")
+    return render_snippet(body, sort_places(_find_places(reader, matcher, body)))
+
+
+def _find_places(reader: Reader, matcher: Matcher, text: str) -> Iterator[Place]:
+    """Where terms stand, in characters: among the tokenizer's words, and among those that are indexed beside them."""
+    for places in matcher.find(reader.tokenize(text)).values():
+        yield from to_characters(text, places)
     parts = find_part_places(text)
     if parts:
         stems = reader.tokenize(" ".join(part[2] for part in parts))
         if len(stems) == len(parts):
             tokens = [(start, end, stem[2]) for (start, end, _), stem in zip(parts, stems, strict=True)]
-            for index, places in matcher.find(tokens).items():
-                found[index] = found.get(index, []) + places
-    return found
+            for places in matcher.find(tokens).values():
+                yield from places
 
 
 def _stem(reader: Reader, term: Term) -> Wanted:
     words = tuple(word for _, _, word in reader.tokenize(" ".join(term.words)))
     return Wanted(words, term.form is Form.PREFIX)
-
-
-def _hit(
-    reader: Reader,
-    workspace: Workspace,
-    passage: Passage,
-    section: ShownSection,
-    texts: dict[int, ShownText],
-    query: Query,
-    matcher: Matcher,
-) -> Hit:
-    best = texts[passage.best.candidate.chunk]
-    body = find_body(best.text, section.heading[-1] if section.heading else "")
-    lit = _find_places(reader, matcher, body)
-    matched = set(lit)
-    for candidate in passage.chunks:
-        if len(matched) == len(query.positive):
-            break
-        shown = texts[candidate.chunk]
-        matched.update(_find_places(reader, matcher, f"{shown.heading} {shown.tags}"))
-        if shown is not best or body != best.text:
-            matched.update(_find_places(reader, matcher, shown.text))
-    return Hit(
-        workspace=workspace,
-        section=section,
-        path=passage.best.candidate.path,
-        span=passage.span,
-        snippet=render_snippet(body, sort_places(place for places in lit.values() for place in places)),
-        strength=passage.best.strength,
-        score=1.0,
-        matched=tuple(term.text for index, term in enumerate(query.positive) if index in matched),
-        parts={**{name: round(part, 4) for name, part in passage.best.parts.items()}, "chunks": float(len(passage.chunks))},
-    )

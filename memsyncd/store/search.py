@@ -34,6 +34,11 @@ _LET_THROUGH = (
     f"{_CHUNKS} (SELECT rowid FROM chunks WHERE 1 {{allowed}}) {{unwanted}} ORDER BY f.path, c.start_line, c.id LIMIT :limit"
 )
 _UNWANTED = "AND c.id NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :unwanted)"
+_HOLDERS = (
+    "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :match"
+    # The plus as in `filters`: with a bare rowid FTS5 is asked once for each.
+    " AND +rowid IN (SELECT value FROM json_each(:chunks))"
+)
 _SECTIONS = (
     "SELECT s.id, s.anchor, s.heading, s.kind, s.importance, f.digest,"
     " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
@@ -97,6 +102,11 @@ def is_frequent(reader: Reader, match: str, *, most: int) -> bool:
 def is_matching(reader: Reader, match: str) -> bool:
     """True if anything at all matches the expression."""
     return bool(reader.rows("SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1", (match,)))
+
+
+def find_holders(reader: Reader, match: str, chunks: Sequence[int]) -> set[int]:
+    """Those of `chunks` that meet an FTS5 expression."""
+    return {row[0] for row in reader.rows(_HOLDERS, {"match": match, "chunks": json.dumps(chunks)})}
 
 
 def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, ShownSection]:

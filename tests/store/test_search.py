@@ -8,7 +8,7 @@ from memsyncd.core.recall.filters import NO_FILTERS, Filters
 from memsyncd.core.span import Span
 from memsyncd.errors import NotFresh
 from memsyncd.store.index import Index
-from memsyncd.store.search import find_candidates, is_frequent, is_matching, read_sections, read_texts
+from memsyncd.store.search import find_candidates, find_holders, is_frequent, is_matching, read_sections, read_texts
 from memsyncd.store.updates import PutNote
 
 Put = Callable[..., PutNote]
@@ -49,6 +49,19 @@ def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) 
     assert section.tags == ("Two Words", "auth")
     assert section.digest == filled.recorded()["MEMORY.md"].digest
     assert (text.heading, text.text, text.tags) == ("MEMORY Cache", "# Cache\nredis is hot", "auth Two Words")
+
+
+def test_of_some_chunks_those_are_told_that_hold_a_term_wherever_it_is_indexed(filled: Index) -> None:
+    with filled.readers.lend(5) as reader:
+        found = find_candidates(reader, '"redis" OR "disk"', NO_FILTERS, limit=10)
+        chunks = {candidate.chunk: candidate.path for candidate in found}
+        held = {term: find_holders(reader, f'"{term}"', [*chunks]) for term in ("cache", "auth", "redis", "slow", "nowhere")}
+        few = find_holders(reader, '"redis"', [chunk for chunk, path in chunks.items() if path.endswith(".txt")])
+    assert sorted(chunks[chunk] for chunk in held["cache"]) == [".memories/api/notes.md", "MEMORY.md"]
+    assert sorted({chunks[chunk] for chunk in held["auth"]}) == [".memories/api/notes.md", "MEMORY.md"]
+    assert [chunks[chunk] for chunk in held["slow"]] == [".memories/api-old.md"]
+    assert not held["nowhere"]
+    assert [chunks[chunk] for chunk in few] == [".memories/b.txt"]
 
 
 def test_text_headings_paths_and_tags_are_searched(filled: Index) -> None:
