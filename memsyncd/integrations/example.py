@@ -1,0 +1,52 @@
+"""What does a program look like in which Claude remembers? Asks one question, and shows what is viewed and written on the way.
+
+    python -m memsyncd.integrations.example "What did we decide about the session store, and why?"
+
+needs a daemon that runs, `pip install 'memsyncd[anthropic]'`, and what Anthropic's SDK takes from the environment:
+ANTHROPIC_API_KEY, and ANTHROPIC_BASE_URL where somebody else answers for the model. The answer goes to stdout, the rest to
+stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from anthropic import Anthropic
+
+from memsyncd.integrations.anthropic import MemsyncdMemoryTool
+from memsyncd.integrations.instructions import INSTRUCTIONS
+
+MODEL = "claude-sonnet-5-5"
+MAX_TOKENS = 4096
+MAX_TURNS = 50
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Ask Claude, which remembers with memsyncd.")
+    parser.add_argument("question")
+    parser.add_argument("--workspace", help="name, id or a path inside one; left out, the only one")
+    parser.add_argument("--model", default=MODEL)
+    args = parser.parse_args()
+    answer(args.question, MemsyncdMemoryTool(args.workspace, client="example"), args.model)
+
+
+def answer(question: str, memory: MemsyncdMemoryTool, model: str) -> None:
+    turns = Anthropic().beta.messages.tool_runner(
+        model=model,
+        max_tokens=MAX_TOKENS,
+        max_iterations=MAX_TURNS,
+        system=INSTRUCTIONS,
+        messages=[{"role": "user", "content": question}],
+        tools=[memory],
+    )
+    for message in turns:
+        for block in message.content:
+            if block.type == "text":
+                print(block.text)
+            elif block.type == "tool_use":
+                print(f"[{block.name}: {block.input}]", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
