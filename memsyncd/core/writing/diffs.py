@@ -1,0 +1,87 @@
+"""What is the difference between two texts of a note, as people and programs read it? A unified diff.
+
+Lines end at `\\n` alone, so that other line ends show and none is lost. What both texts begin and end with is set aside first: that
+is nearly all of them, and comparing lines costs their product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+CONTEXT_LINES = 3
+COMPARED_LIMIT = 4_000_000
+"""Old lines times new lines beyond which what lies between is shown as replaced whole."""
+NOTHING = "/dev/null"
+NO_NEWLINE = "\\ No newline at end of file"
+
+Opcode = tuple[str, int, int, int, int]
+
+
+def render_diff(old: bytes | None, new: bytes | None, *, old_name: str, new_name: str) -> str:
+    """A unified diff with headers, or nothing if both are the same. None is no file; what is no UTF-8 is shown as U+FFFD."""
+    if old == new:
+        return ""
+    before, after = _split(old or b""), _split(new or b"")
+    lines = [f"--- {NOTHING if old is None else old_name}", f"+++ {NOTHING if new is None else new_name}"]
+    matcher = SequenceMatcher(a=before, b=after, autojunk=False)
+    # What `get_grouped_opcodes` groups.
+    matcher.opcodes = _find_opcodes(before, after)  # type: ignore[attr-defined]
+    for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
+        lines.append(_render_head(group))
+        lines.extend(_render_group(group, before, after))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _split(data: bytes) -> list[str]:
+    """Lines with their ends, so that a missing last one differs."""
+    text = data.decode("utf-8", "replace")
+    lines = text.split("\n")
+    last = lines.pop()
+    return [f"{line}\n" for line in lines] + ([last] if last else [])
+
+
+def _find_opcodes(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
+    shorter = min(len(before), len(after))
+    head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
+    tail = next((at for at in range(shorter - head) if before[-1 - at] != after[-1 - at]), shorter - head)
+    old_end, new_end = len(before) - tail, len(after) - tail
+    opcodes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
+    if (old_end - head) * (new_end - head) > COMPARED_LIMIT:
+        opcodes.append(("replace", head, old_end, head, new_end))
+    else:
+        middle = SequenceMatcher(a=before[head:old_end], b=after[head:new_end], autojunk=False)
+        opcodes += [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
+    if tail:
+        opcodes.append(("equal", old_end, len(before), new_end, len(after)))
+    return opcodes
+
+
+def _render_head(group: Sequence[Opcode]) -> str:
+    _, old_start, _, new_start, _ = group[0]
+    _, _, old_end, _, new_end = group[-1]
+    return f"@@ -{_render_lines(old_start, old_end)} +{_render_lines(new_start, new_end)} @@"
+
+
+def _render_lines(start: int, end: int) -> str:
+    """First line and number of lines, as diff counts: an empty run is named by the line before it."""
+    n_lines = end - start
+    if n_lines == 1:
+        return str(start + 1)
+    return f"{start + 1 if n_lines else start},{n_lines}"
+
+
+def _render_group(group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+    for tag, old_start, old_end, new_start, new_end in group:
+        if tag == "equal":
+            yield from _render_marked(" ", before[old_start:old_end])
+            continue
+        yield from _render_marked("-", before[old_start:old_end])
+        yield from _render_marked("+", after[new_start:new_end])
+
+
+def _render_marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield mark + line.removesuffix("\n")
+        if not line.endswith("\n"):
+            yield NO_NEWLINE
