@@ -32,7 +32,7 @@ IMPURE = """
 """
 IMPURE_METHODS = frozenset({"now", "today", "utcnow"})
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
-CLIENT_PATH = ("memsyncd.client", "memsyncd.dirs", "memsyncd.errors", "memsyncd.cli.main")
+CLIENT_PATH = ("memsyncd.client", "memsyncd.client.memory", "memsyncd.dirs", "memsyncd.errors", "memsyncd.cli.main")
 FORBIDDEN_NAME_PARTS = frozenset({"util", "helper", "common", "misc", "base", "manager", "runner", "coordinator", "processor"})
 OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
 FILE_LIMIT_LINES = 300

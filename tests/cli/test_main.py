@@ -238,7 +238,8 @@ def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, st
     code = "import sys; from memsyncd.cli.main import main; main(['search', 'x']); print(*sys.modules)"
     found = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
     loaded = set(found.stdout.split())
-    ours = {"memsyncd", "memsyncd.client", "memsyncd.dirs", "memsyncd.errors", "memsyncd.quickjson"}
+    clients = {"memsyncd.client", "memsyncd.client.connection"}
+    ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors", "memsyncd.quickjson"}
     assert {name for name in loaded if name.startswith("memsyncd") and not f"{name}.".startswith("memsyncd.cli.")} == ours
     slow = {
         "argparse",

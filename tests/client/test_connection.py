@@ -279,7 +279,7 @@ def test_an_answer_reads_the_same_however_it_is_split(text: str, cuts: list[int]
     ours, theirs = socket.socketpair()
     client = Client.__new__(Client)
     with ours, theirs, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memsyncd.client._open_socket", lambda path: ours)
+        patch.setattr("memsyncd.client.connection._open_socket", lambda path: ours)
         client.__init__("pair", 5)  # type: ignore[misc]
         client.send("get")
 
