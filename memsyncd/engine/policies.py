@@ -1,8 +1,8 @@
-"""What may be set about syncing and searching? Values that the daemon makes of the configuration."""
+"""What may be set about syncing, searching, writing and what is kept of it? Values that the daemon makes of the configuration."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
@@ -26,8 +26,50 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPolicy:
+    """Whether it is kept what notes said before: the last `max_revisions` changes of each, none older than `max_age_s`."""
+
+    is_enabled: bool = True
+    max_revisions: int = 100
+    max_age_s: float = 90 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class KindPolicy:
+    """Where memories of one kind go, a note's path, and how important they are, from 0 to 1, unless the writer says."""
+
+    note: str
+    importance: float
+
+
+KINDS: Mapping[str, KindPolicy] = {
+    "preference": KindPolicy(".memories/preferences.md", 0.95),
+    "error": KindPolicy(".memories/errors.md", 0.9),
+    "decision": KindPolicy(".memories/decisions.md", 0.7),
+}
+OTHER_KINDS = KindPolicy(".memories/notes.md", 0.5)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RememberPolicy:
+    """What becomes of a memory by its kind; `others` holds for kinds that are not named, and for none."""
+
+    kinds: Mapping[str, KindPolicy] = field(default_factory=lambda: KINDS)
+    others: KindPolicy = OTHER_KINDS
+
+    def find_note(self, kind: str | None) -> str:
+        return self._find(kind).note
+
+    def find_importance(self, kind: str | None) -> float:
+        return self._find(kind).importance
+
+    def _find(self, kind: str | None) -> KindPolicy:
+        return self.others if kind is None else self.kinds.get(kind, self.others)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SyncPolicy:
-    """How saved notes reach the index."""
+    """How saved notes reach the index, and what is kept of what they said."""
 
     is_enabled: bool = True
     is_on_change: bool = True
@@ -37,6 +79,8 @@ class SyncPolicy:
     reconcile_s: float = 30.0
     max_file_bytes: int = 2 * 1024 * 1024
     chunking: ChunkPolicy = field(default_factory=ChunkPolicy)
+    history: HistoryPolicy = field(default_factory=HistoryPolicy)
+    kinds: RememberPolicy = field(default_factory=RememberPolicy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ import apsw
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.connections import Durability, name_failure, open_writer, transaction
+from memsyncd.store.history import History
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -33,8 +34,55 @@ MIGRATIONS: tuple[str, ...] = (
     ) STRICT;
     CREATE INDEX moves_by_new_path ON moves(new_path);
     """,
+    """
+    CREATE TABLE meta(
+      key TEXT PRIMARY KEY,
+      value TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE texts(
+      digest TEXT PRIMARY KEY CHECK (length(digest) = 32),
+      size INTEGER NOT NULL CHECK (size >= 0),
+      base TEXT REFERENCES texts(digest) DEFERRABLE INITIALLY DEFERRED CHECK (base <> digest),
+      height INTEGER NOT NULL DEFAULT 0 CHECK (height >= 0),
+      data BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX texts_by_base ON texts(base) WHERE base IS NOT NULL;
+    CREATE TABLE tips(
+      path TEXT PRIMARY KEY,
+      digest TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tips_by_digest ON tips(digest);
+    CREATE TABLE acts(
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      at REAL NOT NULL,
+      client TEXT NOT NULL,
+      command TEXT NOT NULL,
+      path TEXT NOT NULL,
+      new_path TEXT
+    ) STRICT;
+    CREATE INDEX acts_by_at ON acts(at);
+    CREATE TABLE revisions(
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      act INTEGER NOT NULL REFERENCES acts(id) ON DELETE CASCADE,
+      path TEXT NOT NULL,
+      old_path TEXT CHECK (old_path <> path),
+      old_digest TEXT,
+      new_digest TEXT,
+      state TEXT NOT NULL CHECK (state IN ('intended', 'done'))
+    ) STRICT;
+    CREATE INDEX revisions_by_act ON revisions(act);
+    CREATE INDEX revisions_by_path ON revisions(path);
+    CREATE INDEX revisions_by_old_path ON revisions(old_path) WHERE old_path IS NOT NULL;
+    CREATE INDEX revisions_by_old_digest ON revisions(old_digest);
+    CREATE INDEX revisions_by_new_digest ON revisions(new_digest);
+    CREATE INDEX revisions_intended ON revisions(act) WHERE state = 'intended';
+    """,
 )
 """Script n leads from version n to n + 1; what stands here has run on people's machines and never changes."""
+
+
+TEXT_LIMIT_BYTES = 257 * 1024 * 1024
+"""What may be configured as a note's size, and what its row needs besides: here a text is one value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +96,10 @@ class Move:
 
 
 class Records:
-    """One workspace's records.db, for the writer's thread. Methods raise the classes of `store.connections.naming_failures`."""
+    """One workspace's records.db, for the writer's thread. Methods raise the classes of `store.connections.naming_failures`.
+
+    `history` is what notes said before, and who changed them.
+    """
 
     def __init__(self, path: Path, *, workspace: str, root: str, now_s: float) -> None:
         """Open or make the file and bring it to this version. `set_aside` then names a damaged one that was moved away."""
@@ -60,9 +111,11 @@ class Records:
         except StoreCorrupt:
             self.set_aside = _set_aside(path, now_s)
             self._writer = self._open(workspace, root, now_s)
+        self.history = History(self._writer)
 
     def _open(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
         writer = open_writer(str(self.path), Durability.LASTING)
+        writer.limit(apsw.SQLITE_LIMIT_LENGTH, TEXT_LIMIT_BYTES)
         try:
             if writer.execute("PRAGMA quick_check(1)").get != "ok":
                 raise StoreCorrupt("records.db is damaged")

@@ -1,0 +1,108 @@
+"""How can a text be kept as what sets it apart from another? What both begin and end with is counted, the middle is packed.
+
+An edit changes one place, mostly, so this is small; where it changes several, the other text's middle serves deflate as a
+dictionary. A whole text is a delta on nothing. A delta does not know what it belongs to: whoever applies it checks the result.
+"""
+
+from __future__ import annotations
+
+import zlib
+
+_PLAIN, _DEFLATED = 0, 1
+_RAW_DEFLATE = -15
+_WINDOW_BYTES = 32 * 1024
+"""Deflate looks back no further."""
+_NUMBER_LIMIT_BYTES = 6
+"""Numbers of seven bits a byte: texts are below 4 TiB."""
+
+
+class DeltaBroken(ValueError):
+    """These bytes are no delta, or not one on that text."""
+
+
+def make_delta(base: bytes, target: bytes) -> bytes:
+    """What leads from `base` to `target`."""
+    n_before = _count_shared_start(base, target)
+    n_after = _count_shared_end(base[n_before:], target[n_before:])
+    middle = target[n_before : len(target) - n_after]
+    packed = _deflate(middle, base[n_before : len(base) - n_after])
+    method, body = (_DEFLATED, packed) if len(packed) < len(middle) else (_PLAIN, middle)
+    return b"".join((bytes([method]), *map(_write_number, (n_before, n_after, len(middle))), body))
+
+
+def apply_delta(base: bytes, delta: bytes) -> bytes:
+    """The text that `make_delta` was given. Raises DeltaBroken on what it cannot have made for a base of this length."""
+    if not delta:
+        raise DeltaBroken("nothing is no delta")
+    n_before, at = _read_number(delta, 1)
+    n_after, at = _read_number(delta, at)
+    n_middle, at = _read_number(delta, at)
+    if n_before + n_after > len(base):
+        raise DeltaBroken("it stands on more text than there is")
+    end = len(base) - n_after
+    if delta[0] not in (_PLAIN, _DEFLATED):
+        raise DeltaBroken("it is packed in an unknown way")
+    middle = delta[at:] if delta[0] == _PLAIN else _inflate(delta[at:], base[n_before:end], n_middle)
+    if len(middle) != n_middle:
+        raise DeltaBroken("its text has another length than it says")
+    return b"".join((base[:n_before], middle, base[end:]))
+
+
+def _count_shared_start(one: bytes, other: bytes) -> int:
+    """By halves, so that the comparing is done by memcmp."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _count_shared_end(one: bytes, other: bytes) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _deflate(text: bytes, known: bytes) -> bytes:
+    window = known[-_WINDOW_BYTES:]
+    packer = zlib.compressobj(wbits=_RAW_DEFLATE, zdict=window) if window else zlib.compressobj(wbits=_RAW_DEFLATE)
+    return packer.compress(text) + packer.flush()
+
+
+def _inflate(packed: bytes, known: bytes, size: int) -> bytes:
+    unpacker = zlib.decompressobj(wbits=_RAW_DEFLATE, zdict=known[-_WINDOW_BYTES:])
+    try:
+        # One byte more than is wanted, so that neither nothing nor too much goes unnoticed, and no bomb goes off.
+        text = unpacker.decompress(packed, size + 1)
+    except zlib.error as error:
+        raise DeltaBroken("its text cannot be unpacked") from error
+    if not unpacker.eof or unpacker.unused_data:
+        raise DeltaBroken("its text has another length than it says")
+    return text
+
+
+def _write_number(number: int) -> bytes:
+    written = bytearray()
+    while number > 0x7F:
+        written.append(number & 0x7F | 0x80)
+        number >>= 7
+    written.append(number)
+    return bytes(written)
+
+
+def _read_number(data: bytes, at: int) -> tuple[int, int]:
+    """A number and where it ends."""
+    number = 0
+    for place, byte in enumerate(data[at : at + _NUMBER_LIMIT_BYTES]):
+        number |= (byte & 0x7F) << (7 * place)
+        if byte <= 0x7F:
+            return number, at + place + 1
+    raise DeltaBroken("it ends too soon")

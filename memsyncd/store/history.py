@@ -1,0 +1,280 @@
+"""What did notes say before, and who changed them when?
+
+An act is what somebody asked for, a revision what it did to one note. Before a file is touched its act is written down as
+intended, with the text that stands there and the one to come; afterwards it is settled by what has really happened. What others
+change is seen later and becomes an act of nobody. A tip is what a note said when last heard of; its text is kept, so that the
+next change from outside has something that was before. Every method is one commit, on the disk when it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import apsw
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.store.connections import naming_failures, transaction
+from memsyncd.store.revisions import Revision, Wanted, select_intended, select_revisions
+from memsyncd.store.texts import Texts
+
+__all__ = ["History", "Intended", "Purged", "Revision", "Seen"]
+
+OUTSIDE = "outside"
+"""The command of an act that was only seen."""
+PRUNE_STEP = 500
+"""Revisions that one call of `prune` drops at most, so that writers need not wait long."""
+
+_ADD_ACT = "INSERT INTO acts(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
+_ADD_REVISION = "INSERT INTO revisions(act, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"
+_TOO_OLD = """
+SELECT revisions.id FROM acts JOIN revisions ON act = acts.id WHERE at < ? AND state = 'done' ORDER BY revisions.id LIMIT ?
+"""
+_TOO_MANY = """
+SELECT id FROM (
+  SELECT id, row_number() OVER (PARTITION BY path ORDER BY id DESC) AS place FROM revisions
+  WHERE state = 'done' AND path IN (SELECT path FROM revisions GROUP BY path HAVING count(*) > ?1)
+) WHERE place > ?1 ORDER BY id LIMIT ?2
+"""
+_DROP_REVISION = "DELETE FROM revisions WHERE id = ? RETURNING act, old_digest, new_digest"
+_DROP_EMPTY_ACT = "DELETE FROM acts WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE act = ?1)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intended:
+    """What shall become of one note. `old` and `new` are whole texts, None for no file; `old_path` is where it moves from."""
+
+    path: str
+    old_path: str | None = None
+    old: bytes | None
+    new: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a note says, None if it is gone, and where it has been moved from, as far as that is known."""
+
+    path: str
+    data: bytes | None
+    moved_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purged:
+    """What is forgotten. `is_clean`: the files hold no trace of it; else another program reads them, and will have to stop."""
+
+    n_revisions: int
+    n_texts: int
+    is_clean: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    path: str
+    old_path: str | None
+    old_digest: str | None
+    new_digest: str | None
+
+
+class History:
+    """The history within a records.db, for the writer's thread. Methods raise the classes of `naming_failures`."""
+
+    def __init__(self, writer: apsw.Connection) -> None:
+        self._writer = writer
+        self._texts = Texts(writer)
+
+    def begin(
+        self, *, at_s: float, client: str, command: str, path: str, new_path: str | None = None, changes: Sequence[Intended]
+    ) -> int:
+        """Write down what is about to be done; the act's number. `path` and `new_path` are what was named."""
+        with transaction(self._writer):
+            act = self._add_act((at_s, client, command, path, new_path))
+            self._add_revisions(act, [self._keep(change) for change in changes], "intended")
+        return act
+
+    def finish(self, act: int) -> None:
+        """All of it has happened."""
+        self.settle(act, [revision.id for revision in self._find_intended_of(act)])
+
+    def take_back(self, act: int) -> None:
+        """Nothing of it has happened."""
+        self.settle(act, [])
+
+    def settle(self, act: int, happened: Collection[int]) -> None:
+        """These revisions of an intended act have happened, and none of its others. One that is settled stays as it is."""
+        with transaction(self._writer):
+            intended = self._find_intended_of(act)
+            self._forget([revision.id for revision in intended if revision.id not in happened])
+            self._writer.execute("UPDATE revisions SET state = 'done' WHERE act = ?", (act,))
+            changes = [_change_of(revision) for revision in intended if revision.id in happened]
+            self._set_tips(changes)
+            self._lean(changes)
+
+    def find_intended(self) -> list[tuple[int, list[Revision]]]:
+        """Acts that were begun and never settled, in order: a crash or a full disk came between."""
+        with naming_failures():
+            revisions = select_intended(self._writer, self._texts.damaged)
+        return [(act, list(of_act)) for act, of_act in groupby(revisions, key=lambda revision: revision.act)]
+
+    def see(self, seen: Sequence[Seen], *, at_s: float, is_first: bool) -> list[str]:
+        """Record what differs from the tips as one act of nobody; the paths that did.
+
+        With `is_first` the notes are only taken note of: nobody knows what they said before.
+        """
+        texts = {one.path: one.data for one in seen}
+        with naming_failures():
+            changes = list(self._find_changes({one.path: one for one in seen}))
+        if not changes:
+            return []
+        with transaction(self._writer):
+            for path in {change.path for change in changes}:
+                if (data := texts[path]) is not None:
+                    self._texts.keep(data)
+            if not is_first:
+                paths = {change.path for change in changes}
+                act = self._add_act((at_s, "", OUTSIDE, paths.pop() if len(paths) == 1 else "", None))
+                self._add_revisions(act, changes, "done")
+            self._set_tips(changes)
+            self._lean(changes)
+            self._texts.drop_unused(change.old_digest for change in changes if change.old_digest is not None)
+        return list(dict.fromkeys(change.path for change in changes))
+
+    def tips(self) -> dict[str, str]:
+        """Of each note the digest of what it said when last heard of, by path."""
+        with naming_failures():
+            rows: list[Any] = self._writer.execute("SELECT path, digest FROM tips").fetchall()
+        return dict(rows)
+
+    @property
+    def is_complete(self) -> bool:
+        """True once every note of the workspace has been seen: what is new from then on is a change."""
+        with naming_failures():
+            return self._writer.execute("SELECT 1 FROM meta WHERE key = 'is_complete'").get is not None
+
+    def set_complete(self) -> None:
+        with transaction(self._writer):
+            self._writer.execute("INSERT OR IGNORE INTO meta VALUES('is_complete', 'yes')")
+
+    @property
+    def damaged(self) -> frozenset[str]:
+        """Digests of the texts that were asked for and did not come out right."""
+        return frozenset(self._texts.damaged)
+
+    def find_revisions(
+        self,
+        *,
+        path: str | None = None,
+        act: int | None = None,
+        revision: int | None = None,
+        before: int | None = None,
+        limit: int = 20,
+    ) -> list[Revision]:
+        """Newest first; all that is given must hold. `path` is a note or folder, followed back through its renames."""
+        wanted = Wanted(path=path, act=act, revision=revision, before=before, limit=limit)
+        with naming_failures():
+            return select_revisions(self._writer, wanted, self._texts.damaged)
+
+    def read_text(self, digest: str) -> bytes | None:
+        """The text with this digest, byte for byte; None if it is not kept, or damaged, which `damaged` then says."""
+        with naming_failures():
+            return self._texts.read(digest)
+
+    def prune(self, *, max_revisions: int, max_age_s: float, now_s: float) -> int:
+        """Drop the oldest revisions of notes with more than that many, and what is older; how many. Call again until it is 0."""
+        with naming_failures():
+            too_old = self._writer.execute(_TOO_OLD, (now_s - max_age_s, PRUNE_STEP)).fetchall()
+            doomed: list[Any] = too_old or self._writer.execute(_TOO_MANY, (max_revisions, PRUNE_STEP)).fetchall()
+        if doomed:
+            with transaction(self._writer):
+                self._forget([row[0] for row in doomed])
+        return len(doomed)
+
+    def purge(self, *, revisions: Collection[int], texts: Collection[str] | None = None) -> Purged:
+        """Forget these revisions and, whichever others name them too, `texts`; without those, all that the revisions held.
+
+        What a note says today stays, since it stands in the note anyway.
+        """
+        with transaction(self._writer):
+            rows = [row for id_ in revisions for row in select_revisions(self._writer, Wanted(revision=id_), set())]
+            held = {digest for row in rows for digest in (row.old_digest, row.new_digest) if digest is not None}
+            doomed = {digest for digest in (held if texts is None else texts) if not self._is_tip(digest)}
+            n_texts = self._texts.drop(doomed) + self._forget([row.id for row in rows])
+        return Purged(n_revisions=len(rows), n_texts=n_texts, is_clean=self._wipe())
+
+    def _wipe(self) -> bool:
+        """Rewrite the file without what was deleted from it, and empty the log of writes."""
+        with naming_failures():
+            self._writer.execute("VACUUM")
+            return not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+
+    def _keep(self, change: Intended) -> _Change:
+        return _Change(
+            path=change.path,
+            old_path=change.old_path,
+            old_digest=None if change.old is None else self._texts.keep(change.old),
+            new_digest=None if change.new is None else self._texts.keep(change.new),
+        )
+
+    def _add_act(self, row: tuple[float, str, str, str, str | None]) -> int:
+        return int(self._writer.execute(_ADD_ACT, row).get)
+
+    def _add_revisions(self, act: int, changes: Iterable[_Change], state: str) -> None:
+        rows = ((act, one.path, one.old_path, one.old_digest, one.new_digest, state) for one in changes)
+        self._writer.executemany(_ADD_REVISION, rows)
+
+    def _find_intended_of(self, act: int) -> list[Revision]:
+        with naming_failures():
+            return [one for one in select_intended(self._writer, set()) if one.act == act]
+
+    def _find_changes(self, seen: dict[str, Seen]) -> Iterator[_Change]:
+        """What differs from the tips, all of it taken to have happened at once: two notes may have changed places."""
+        moved = {
+            one.moved_from: path
+            for path, one in seen.items()
+            if one.data is not None and one.moved_from not in {None, path} and self._find_tip(one.moved_from) is not None
+        }
+        for path, one in seen.items():
+            digest = None if one.data is None else digest_bytes(one.data)
+            stood = None if path in moved else self._find_tip(path)
+            if one.moved_from is not None and moved.get(one.moved_from) == path:
+                if stood is not None:
+                    yield _Change(path=path, old_path=None, old_digest=stood, new_digest=None)
+                yield _Change(path=path, old_path=one.moved_from, old_digest=self._find_tip(one.moved_from), new_digest=digest)
+            elif stood != digest:
+                yield _Change(path=path, old_path=None, old_digest=stood, new_digest=digest)
+
+    def _find_tip(self, path: str | None) -> str | None:
+        found = self._writer.execute("SELECT digest FROM tips WHERE path = ?", (path,)).get
+        return None if found is None else str(found)
+
+    def _is_tip(self, digest: str) -> bool:
+        return self._writer.execute("SELECT 1 FROM tips WHERE digest = ?", (digest,)).get is not None
+
+    def _set_tips(self, changes: Sequence[_Change]) -> None:
+        gone = [(one.old_path or one.path,) for one in changes if one.old_path is not None or one.new_digest is None]
+        stands = [(one.path, one.new_digest) for one in changes if one.new_digest is not None]
+        self._writer.executemany("DELETE FROM tips WHERE path = ?", gone)
+        self._writer.executemany("INSERT OR REPLACE INTO tips VALUES(?,?)", stands)
+
+    def _lean(self, changes: Iterable[_Change]) -> None:
+        for one in changes:
+            if one.old_digest is not None and one.new_digest is not None:
+                self._texts.lean(one.old_digest, one.new_digest)
+
+    def _forget(self, revisions: Collection[int]) -> int:
+        """Drop these rows, acts that are left with none, and texts that nobody names any more; how many texts."""
+        acts: set[int] = set()
+        digests: set[str] = set()
+        for id_ in revisions:
+            rows: list[Any] = self._writer.execute(_DROP_REVISION, (id_,)).fetchall()
+            for act, *sides in rows:
+                acts.add(act)
+                digests.update(side for side in sides if side is not None)
+        self._writer.executemany(_DROP_EMPTY_ACT, ((act,) for act in acts))
+        return self._texts.drop_unused(digests)
+
+
+def _change_of(revision: Revision) -> _Change:
+    return _Change(path=revision.path, old_path=revision.old_path, old_digest=revision.old_digest, new_digest=revision.new_digest)
