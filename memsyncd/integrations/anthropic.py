@@ -48,7 +48,14 @@ Dialect = Literal["docs", "sdk"]
 
 CLIENT = "anthropic"
 CLEARED = "All memory cleared"
-PARAMETERS = ("path", "view_range", "file_text", "old_str", "new_str", "insert_line", "insert_text", "old_path", "new_path")
+PARAMETERS = {
+    "view": ("path", "view_range"),
+    "create": ("path", "file_text"),
+    "str_replace": ("path", "old_str", "new_str"),
+    "insert": ("path", "insert_line", "insert_text"),
+    "delete": ("path",),
+    "rename": ("old_path", "new_path"),
+}
 
 
 class MemsyncdMemoryTool(BetaAbstractMemoryTool):
@@ -146,9 +153,9 @@ class _Notes:
         self._timeout_s = timeout_s
 
     def carry_out(self, command: BetaMemoryTool20250818Command) -> str:
-        # The model may write anything: what the tool knows goes to the daemon to be judged, and nothing else does, so that no
-        # model names itself, or another workspace.
-        given = {name: getattr(command, name, None) for name in PARAMETERS}
+        # A model may write anything. What the tool knows goes to the daemon to be judged, even if it is missing or of the wrong
+        # kind; the rest is left out, as the SDK does it, so that no model takes another name or gets into another workspace.
+        given = {name: getattr(command, name, None) for name in PARAMETERS[command.command]}
         return str(self._ask("memory", command=command.command, dialect=self._dialect, **given)["text"])
 
     def clear(self) -> str:
