@@ -48,6 +48,9 @@ Dialect = Literal["docs", "sdk"]
 
 CLIENT = "anthropic"
 CLEARED = "All memory cleared"
+MARGIN_S = 2.0
+"""An answer is waited for so much longer than a write waits for its turn: a daemon that gives up says that nothing changed."""
+LONGEST_MS = 600_000
 PARAMETERS = {
     "view": ("path", "view_range"),
     "create": ("path", "file_text"),
@@ -63,7 +66,7 @@ class MemsyncdMemoryTool(BetaAbstractMemoryTool):
 
     `workspace` is a name, an id or a path inside one; None if there is only one. `client` is the name that history shows for
     what is written. `dialect` says whose words to answer in where they differ: those of Anthropic's documents, or of its SDK's
-    own tool. `timeout_s` bounds the wait for each answer; None waits as long as it takes. The six commands raise ToolError.
+    own tool. `timeout_s` is how long a command may take; None for the daemon's own limit. The six commands raise ToolError.
     """
 
     def __init__(
@@ -142,7 +145,7 @@ class AsyncMemsyncdMemoryTool(BetaAsyncAbstractMemoryTool):
 class _Notes:
     """The notes of one workspace, behind the daemon."""
 
-    __slots__ = ("_client", "_dialect", "_timeout_s", "_workspace")
+    __slots__ = ("_client", "_dialect", "_timeout_ms", "_timeout_s", "_workspace")
 
     def __init__(
         self, workspace: str | os.PathLike[str] | None, *, client: str, dialect: Dialect, timeout_s: float | None
@@ -150,19 +153,21 @@ class _Notes:
         self._workspace = os.path.abspath(workspace) if isinstance(workspace, os.PathLike) else workspace
         self._client = client
         self._dialect = dialect
-        self._timeout_s = timeout_s
+        self._timeout_s = None if timeout_s is None else timeout_s + MARGIN_S
+        self._timeout_ms = None if timeout_s is None else min(max(int(timeout_s * 1000), 1), LONGEST_MS)
 
     def carry_out(self, command: BetaMemoryTool20250818Command) -> str:
         # A model may write anything. What the tool knows goes to the daemon to be judged, even if it is missing or of the wrong
         # kind; the rest is left out, as the SDK does it, so that no model takes another name or gets into another workspace.
         given = {name: getattr(command, name, None) for name in PARAMETERS[command.command]}
-        return str(self._ask("memory", command=command.command, dialect=self._dialect, **given)["text"])
+        given |= {"command": command.command, "dialect": self._dialect, "timeout_ms": self._timeout_ms}
+        return str(self._ask("memory", given)["text"])
 
     def clear(self) -> str:
-        self._ask("memory.clear", confirm=True)
+        self._ask("memory.clear", {"confirm": True})
         return CLEARED
 
-    def _ask(self, method: str, **params: object) -> dict[str, object]:
+    def _ask(self, method: str, params: dict[str, object]) -> dict[str, object]:
         try:
             with connect(timeout_s=self._timeout_s) as client:
                 return client.call(method, **params, client=self._client, workspace=self._workspace)

@@ -51,8 +51,8 @@ you delete it. Leave out what the files of the project say themselves, small tal
 - To add a section at the end of a note, insert after its last line, and begin the text with an empty line.
 - To change one, str_replace with an old_str that stands in the note exactly once. The line numbers that view shows, and the tab
   behind them, are no part of the note.
-- A command that fails has changed nothing, unless it says that its time was up. Read what it says, view the note again, since
-  somebody else may have changed it, and then decide.
+- A command that fails has changed nothing, unless it says that the daemon did not answer. Read what it says, view the note again,
+  since somebody else may have changed it, and then decide.
 - Delete what is wrong or of no more use, and rename what is in the wrong place, but do not tidy away what others wrote unless
   asked. What was there before stays in the history, from where a person can bring it back.
 """
