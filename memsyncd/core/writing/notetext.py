@@ -1,0 +1,102 @@
+r"""How is a note's text changed so that no other byte of it is? Bytes become text that can be turned back into the same bytes.
+
+A byte order mark stands aside; bytes that are not UTF-8 become lone surrogates and come back as they were. Lines end at `\n`,
+`\r\n` or `\r`, as everywhere. What is to be changed is left to `edits`, `additions` and `sections`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from bisect import bisect_left
+from dataclasses import dataclass
+
+from memsyncd.errors import BadRequest, EditRefused
+
+LINE_ENDS = ("\n", "\r\n", "\r")
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteText:
+    """A note's text as it is, and what stands before it. Made by `open_text`."""
+
+    mark: bytes
+    text: str
+
+    @property
+    def line_end(self) -> str:
+        r"""The end that most of its lines have; `\n` if none has one."""
+        n_pairs = self.text.count("\r\n")
+        counts = (self.text.count("\n") - n_pairs, n_pairs, self.text.count("\r") - n_pairs)
+        return LINE_ENDS[counts.index(max(counts))]
+
+    def to_bytes(self, text: str) -> bytes:
+        """The bytes of the note with this text instead."""
+        return self.mark + text.encode("utf-8", "surrogateescape")
+
+
+def open_text(path: str, data: bytes) -> NoteText:
+    """Read a note's bytes to be edited. Raises EditRefused for UTF-16, into which nothing may be mixed."""
+    if data.startswith(_UTF16_MARKS):
+        raise EditRefused(f"{path} is UTF-16 and is not edited", hint="save it as UTF-8 first")
+    mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
+    return NoteText(mark=mark, text=data[len(mark) :].decode("utf-8", "surrogateescape"))
+
+
+def check_text(name: str, text: str) -> None:
+    """Raise BadRequest naming the parameter if the text cannot be written as UTF-8."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise BadRequest(f"{name} is not valid Unicode", hint="it holds half of a surrogate pair") from error
+
+
+def unify_line_ends(text: str) -> str:
+    r"""The same text with `\n` for every line end."""
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def write_line_ends(text: str, line_end: str) -> str:
+    r"""Text with `\n` for line ends, with these instead."""
+    return text if line_end == "\n" else text.replace("\n", line_end)
+
+
+class Unified:
+    r"""A text with `\n` for every line end, whose places are known in the text as it is. Offsets count characters."""
+
+    __slots__ = ("_pairs", "text")
+
+    def __init__(self, raw: str) -> None:
+        self.text = unify_line_ends(raw)
+        # The i-th pair has lost i characters before it.
+        self._pairs = [found.start() - at for at, found in enumerate(re.finditer("\r\n", raw))] if "\r\n" in raw else []
+
+    def find_raw(self, offset: int) -> int:
+        """Where an offset into `text` lies in the text as it is: never between the two characters of one line end."""
+        return offset + bisect_left(self._pairs, offset)
+
+
+def join_apart(*pieces: str) -> str:
+    r"""Put pieces together. A `\r` and a `\n` that come to touch stay two line ends, by one `\n` more between them."""
+    whole: list[str] = []
+    last = ""
+    for piece in pieces:
+        if last == "\r" and piece.startswith("\n"):
+            whole.append("\n")
+        whole.append(piece)
+        last = piece[-1:] or last
+    return "".join(whole)
+
+
+def count_lines(unified: str) -> int:
+    """Lines as an editor counts them: a last one without an end counts, an empty one after it does not."""
+    return unified.count("\n") + (not unified.endswith("\n") and unified != "")
+
+
+def find_line_starts(raw: str) -> list[int]:
+    """The offset at which each line begins, and the text's length after them."""
+    starts = [0, *(found.end() for found in _LINE_END.finditer(raw))] if raw else []
+    return starts if starts and starts[-1] == len(raw) else [*starts, len(raw)]
