@@ -1,9 +1,9 @@
-"""How is a file beneath a folder opened so that no link, swapped folder or special file leads elsewhere?
+"""How is a file or folder beneath a folder opened so that no link, swapped folder or special file leads elsewhere?
 
-The rule: one door, `open_beneath`. The kernel walks the path without following any link (`openat2`, or part by part with
-`O_NOFOLLOW` where there is none), never waits for a FIFO, and only a regular file comes back. A link that may be followed is
-first resolved to the real place it leads to (`find_target`), and that place goes through the same door. Which names are notes is
-left to `scope`, reading to `files`.
+The rule: one door, `open_beneath` for files and `open_folder_beneath` for what holds them. The kernel walks the path without
+following any link (`openat2`, or part by part with `O_NOFOLLOW` where there is none), never waits for a FIFO, and only a regular
+file comes back. A link that may be followed is first resolved to the real place it leads to (`find_target`), and that place goes
+through the same door. Which names are notes is left to `scope`, reading to `files`, writing to `writing`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,11 @@ OPENAT2_MACHINES = frozenset({"x86_64", "aarch64", "riscv64", "ppc64le", "s390x"
 
 FILE_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | os.O_NOFOLLOW
 FOLDER_FLAGS = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
+"""For a folder that is to be listed or put on the disk, too."""
 
-OpenAt = Callable[[int, str], int]
-"""Opens a path beneath an open folder, for reading, following nothing."""
+OpenAt = Callable[[int, str, int], int]
+"""Opens a path beneath an open folder with these flags, following nothing."""
 
 
 class NotRegularError(OSError):
@@ -54,13 +56,38 @@ def open_beneath(folder: str, path: str) -> int:
     Raises OSError: ELOOP or ENOTDIR if a link stands in the way, EXDEV if the text itself leads out, NotRegularError if it is no
     regular file, and what the system says else.
     """
+    return _check_regular(_open_within(folder, path, FILE_FLAGS))
+
+
+def open_file_in(folder_fd: int, path: str) -> int:
+    """Open a regular file by its path beneath an open folder. Raises OSError as `open_beneath` does."""
+    return _check_regular(choose_opener()(folder_fd, path, FILE_FLAGS))
+
+
+def open_folder_beneath(folder: str, path: str) -> int:
+    """Open the folder `path` (empty for `folder` itself) beneath the real folder `folder`, for the caller to close.
+
+    Raises OSError as `open_beneath` does; ENOTDIR if it is no folder.
+    """
+    return _open_within(folder, path, LIST_FLAGS) if path else os.open(folder, LIST_FLAGS)
+
+
+def open_folder_in(folder_fd: int, path: str) -> int:
+    """Open a folder by its path beneath an open one. Raises OSError as `open_folder_beneath` does."""
+    return choose_opener()(folder_fd, path, LIST_FLAGS)
+
+
+def _open_within(folder: str, path: str, flags: int) -> int:
     if not path or path.startswith("/") or ".." in path.split("/"):
         raise OSError(errno.EXDEV, "path leads out of its folder")
     folder_fd = os.open(folder, FOLDER_FLAGS)
     try:
-        fd = choose_opener()(folder_fd, path)
+        return choose_opener()(folder_fd, path, flags)
     finally:
         os.close(folder_fd)
+
+
+def _check_regular(fd: int) -> int:
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
@@ -100,7 +127,7 @@ def choose_opener() -> OpenAt:
         return open_part_by_part
     probe = os.open("/", FOLDER_FLAGS)
     try:
-        os.close(opener(probe, "."))
+        os.close(opener(probe, ".", FILE_FLAGS))
     except OSError:
         return open_part_by_part
     finally:
@@ -108,7 +135,7 @@ def choose_opener() -> OpenAt:
     return opener
 
 
-def open_part_by_part(folder_fd: int, path: str) -> int:
+def open_part_by_part(folder_fd: int, path: str, flags: int) -> int:
     """Open `path` beneath an open folder, each folder on the way by itself and never through a link."""
     *folders, name = path.split("/")
     at = os.dup(folder_fd)
@@ -117,7 +144,7 @@ def open_part_by_part(folder_fd: int, path: str) -> int:
             deeper = os.open(part, FOLDER_FLAGS, dir_fd=at)
             os.close(at)
             at = deeper
-        return os.open(name, FILE_FLAGS, dir_fd=at)
+        return os.open(name, flags, dir_fd=at)
     finally:
         os.close(at)
 
@@ -131,11 +158,12 @@ def _load_openat2() -> OpenAt | None:
         return None
     syscall = ctypes.CDLL(None, use_errno=True).syscall
     syscall.restype = ctypes.c_long
-    how = _OpenHow(FILE_FLAGS, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS)
-    number, size, how_at = ctypes.c_long(SYS_OPENAT2), ctypes.c_size_t(ctypes.sizeof(how)), ctypes.byref(how)
+    resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
+    number, size = ctypes.c_long(SYS_OPENAT2), ctypes.c_size_t(ctypes.sizeof(_OpenHow))
 
-    def openat2(folder_fd: int, path: str) -> int:
-        fd = int(syscall(number, ctypes.c_int(folder_fd), os.fsencode(path), how_at, size))
+    def openat2(folder_fd: int, path: str, flags: int) -> int:
+        how = ctypes.byref(_OpenHow(flags, 0, resolve))
+        fd = int(syscall(number, ctypes.c_int(folder_fd), os.fsencode(path), how, size))
         if fd < 0:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))

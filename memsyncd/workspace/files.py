@@ -89,7 +89,7 @@ def _read_once(fd: int, path: NotePath, *, max_bytes: int, now_ns: int) -> ReadF
     before = os.fstat(fd)
     if is_dataless(before):
         return _refuse(path, "evicted")
-    data = _read_all(fd, before.st_size, limit_bytes=max_bytes + 1)
+    data = read_bounded(fd, before.st_size, limit_bytes=max_bytes + 1)
     if len(data) > max_bytes:
         return _refuse(path, "too_large")
     # The stat is from before the read: a change that the read missed differs from it.
@@ -98,7 +98,7 @@ def _read_once(fd: int, path: NotePath, *, max_bytes: int, now_ns: int) -> ReadF
     return ReadFile(path=path, data=data, record=record, is_growing=not stat.is_same_as(file_stat(os.fstat(fd))))
 
 
-def _read_all(fd: int, size_bytes: int, *, limit_bytes: int) -> bytes:
+def read_bounded(fd: int, size_bytes: int, *, limit_bytes: int) -> bytes:
     """Everything up to the limit, from the start; the size is a hint that spares calls."""
     data = os.pread(fd, min(size_bytes + 1, limit_bytes), 0)
     while len(data) < limit_bytes:

@@ -107,7 +107,7 @@ def test_a_note_that_never_rests_is_handed_over_as_growing_with_a_stat_that_a_sc
 
 def change_after_reads(monkeypatch: pytest.MonkeyPatch, note: Path, texts: list[bytes]) -> None:
     """Write the next text after each whole read, as a writer at the worst moment would."""
-    real_read = files._read_all
+    real_read = files.read_bounded
 
     def read_then_change(fd: int, size_bytes: int, *, limit_bytes: int) -> bytes:
         data = real_read(fd, size_bytes, limit_bytes=limit_bytes)
@@ -115,7 +115,7 @@ def change_after_reads(monkeypatch: pytest.MonkeyPatch, note: Path, texts: list[
             note.write_bytes(texts.pop(0))
         return data
 
-    monkeypatch.setattr(files, "_read_all", read_then_change)
+    monkeypatch.setattr(files, "read_bounded", read_then_change)
 
 
 def test_a_note_replaced_while_others_read_it_is_always_seen_whole(root: Path) -> None:

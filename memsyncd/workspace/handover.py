@@ -1,0 +1,85 @@
+"""Is what stood under a name what was read, and where does it go if it is not?
+
+The rule: whoever takes something from its name looks at it once nobody can reach it under that name any more. Equal bytes that
+nobody has open for writing may go; anything else gets its name back, or, where the name has been taken meanwhile, one beside it
+that people and scans know for a conflict copy. Files are named by an open folder and a name in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+import signal
+
+from memsyncd.workspace.confine import open_file_in
+from memsyncd.workspace.files import read_bounded
+from memsyncd.workspace.renames import exchange, rename_to_free
+from memsyncd.workspace.temporaries import make_name
+
+
+def holds(folder_fd: int, path: str, data: bytes) -> bool:
+    """True if a regular file with just these bytes is there, and nobody has it open for writing."""
+    try:
+        fd = open_file_in(folder_fd, path)
+    except OSError:
+        return False
+    try:
+        return read_bounded(fd, len(data), limit_bytes=len(data) + 1) == data and not _is_being_written(fd)
+    finally:
+        os.close(fd)
+
+
+def take_away(folder_fd: int, name: str, data: bytes) -> bool:
+    """Remove a file if it holds these bytes; else it stays, and False is returned."""
+    aside = make_name()
+    os.rename(name, aside, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+    if holds(folder_fd, aside, data):
+        os.unlink(aside, dir_fd=folder_fd)
+        return True
+    give_back(folder_fd, aside, name)
+    return False
+
+
+def change_back(folder_fd: int, name: str, displaced: str, data: bytes) -> None:
+    """Exchange `name`, where `data` was put, with what that displaced, and remove `data`.
+
+    If somebody has written upon `data` meanwhile, theirs stays, and what was displaced before goes beside it.
+    """
+    try:
+        exchange(folder_fd, displaced, name)
+        if holds(folder_fd, displaced, data):
+            os.unlink(displaced, dir_fd=folder_fd)
+            return
+        exchange(folder_fd, displaced, name)
+    except FileNotFoundError:
+        pass  # somebody has taken `data` away, under whatever name they wanted
+    give_back(folder_fd, displaced, name)
+
+
+def give_back(folder_fd: int, displaced: str, name: str) -> None:
+    """Let what was displaced have its name again, or, if that is taken, the first free one of a conflict copy."""
+    stem, dot, suffix = name.rpartition(".")
+    stem, suffix = (stem, dot + suffix) if stem else (name, "")
+    for number in itertools.count():
+        copy = f"{stem}_conflict-{number}{suffix}" if number else name
+        try:
+            rename_to_free(folder_fd, displaced, folder_fd, copy)
+        except FileExistsError:
+            continue
+        return
+
+
+def _is_being_written(fd: int) -> bool:
+    """True if a process has this file open for writing, where the system can tell: then it grants no read lease."""
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    try:
+        # Whoever opens it for writing in this instant waits until the lease is given up; the signal of that must not end us.
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    return False

@@ -1,0 +1,119 @@
+"""What does memsyncd leave in a folder while it writes there, and how is it told from everything else?
+
+The rule: new bytes are written in full, and put on the disk, under a hidden name beside the note before they take the note's
+name; what is to be deleted takes such a name first. A name of this form is memsyncd's own, and after a crash may be removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import stat as modes
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memsyncd.core.notepath import NotePath
+from memsyncd.workspace.confine import open_folder_in
+from memsyncd.workspace.folders import hold_folder
+from memsyncd.workspace.scope import Scope
+from memsyncd.workspace.textfiles import resolve
+from memsyncd.workspace.trees import list_tree, remove_tree
+
+FORM = re.compile(r"\.memsyncd-[0-9a-f]{16}\.tmp")
+FILE_MODE = 0o600
+PERMISSIONS = 0o777
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Temporary:
+    """New bytes under a name of their own, still open."""
+
+    name: str
+    fd: int
+
+
+def make_name() -> str:
+    """A name that nothing has: 64 random bits."""
+    return f".memsyncd-{secrets.token_hex(8)}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    return FORM.fullmatch(name) is not None
+
+
+@contextlib.contextmanager
+def writing_temporary(folder_fd: int, data: bytes, *, like_fd: int | None) -> Iterator[Temporary]:
+    """Bytes on the disk in a new file, with mode, owner and attributes of the open file `like_fd`, or 0600 for None.
+
+    What still stands under the temporary's name at the end is removed, if it is the file that was made here.
+    """
+    name = make_name()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    fd = os.open(name, flags, FILE_MODE, dir_fd=folder_fd)
+    try:
+        _write_all(fd, data)
+        if like_fd is None:
+            os.fchmod(fd, FILE_MODE)
+        else:
+            _make_alike(fd, like_fd)
+        os.fsync(fd)
+        yield Temporary(name=name, fd=fd)
+    finally:
+        _remove_own(folder_fd, name, fd)
+        os.close(fd)
+
+
+def sweep_temporaries(scope: Scope, folder: NotePath | None) -> None:
+    """Remove what a killed process left in this folder and in those above it, up to the root. What cannot be removed stays.
+
+    For the time when nothing is being written there. Raises PathRefused if the folder leads out of the workspace.
+    """
+    path = resolve(scope, folder).path if folder else ""
+    while True:
+        with contextlib.suppress(OSError), hold_folder(scope.root, path) as held:
+            for name in filter(is_temporary, os.listdir(held.fd)):
+                with contextlib.suppress(OSError):
+                    _remove_left(held.fd, name)
+        if not path:
+            return
+        path = path.rpartition("/")[0]
+
+
+def _remove_left(folder_fd: int, name: str) -> None:
+    if not modes.S_ISDIR(os.lstat(name, dir_fd=folder_fd).st_mode):
+        os.unlink(name, dir_fd=folder_fd)
+        return
+    fd = open_folder_in(folder_fd, name)
+    try:
+        tree = list_tree(fd)
+    finally:
+        os.close(fd)
+    remove_tree(folder_fd, name, tree)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _make_alike(fd: int, like_fd: int) -> None:
+    """Owner first, for a change of owner may take away permissions. What the system does not grant stays as it is."""
+    stat, own = os.fstat(like_fd), os.fstat(fd)
+    if (stat.st_uid, stat.st_gid) != (own.st_uid, own.st_gid):
+        with contextlib.suppress(OSError):
+            os.fchown(fd, stat.st_uid, stat.st_gid)
+    os.fchmod(fd, modes.S_IMODE(stat.st_mode) & PERMISSIONS)
+    if hasattr(os, "listxattr"):
+        with contextlib.suppress(OSError):
+            for attribute in os.listxattr(like_fd):
+                with contextlib.suppress(OSError):
+                    os.setxattr(fd, attribute, os.getxattr(like_fd, attribute))
+
+
+def _remove_own(folder_fd: int, name: str, fd: int) -> None:
+    with contextlib.suppress(OSError):
+        if os.path.samestat(os.lstat(name, dir_fd=folder_fd), os.fstat(fd)):
+            os.unlink(name, dir_fd=folder_fd)
