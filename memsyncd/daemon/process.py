@@ -18,9 +18,15 @@ from pathlib import Path
 
 from memsyncd import __version__
 from memsyncd.config import RESTART_KEYS, Loaded, find_changed_keys, load_config
+from memsyncd.daemon.activation import VARIABLES as LENT_VARIABLES
+from memsyncd.daemon.activation import take_lent_socket
 from memsyncd.daemon.foreground import Foreground, Screen
 from memsyncd.daemon.memory import give_back, read_rss_bytes
+from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
+from memsyncd.daemon.notify import find_supervisor
+from memsyncd.daemon.pulse import Pulse, make_proofs
 from memsyncd.daemon.settings import to_entries, to_limits, to_search_policy, to_sync_policy
+from memsyncd.daemon.supervised import Supervised
 from memsyncd.dirs import Dirs, find_dirs, has_named_socket
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
@@ -59,11 +65,13 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
     say = partial(_set_up_logs, stream=screen or sys.stderr, is_terminal=terminal)
     say(loaded)
     sqlite = check_sqlite()
-    owned = open_socket(dirs.socket_path, dirs.lock_path)
+    owned = open_socket(dirs.socket_path, dirs.lock_path, lent=take_lent_socket(env, os.getpid()))
     try:
         has_colour = terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         foreground = Foreground(screen, has_colour=has_colour)
         daemon = _Daemon(dirs, loaded, env, owned, sqlite, foreground, say)
+        for name in (*LENT_VARIABLES, *SUPERVISOR_VARIABLES):
+            os.environ.pop(name, None)  # meant for this process, and for none that it may start
         return asyncio.run(daemon.live(paths))
     finally:
         owned.close()
@@ -88,6 +96,7 @@ class _Daemon:
         self._owned = owned
         self._sqlite = sqlite
         self._foreground = foreground
+        self._supervisor = find_supervisor(env, os.getpid())
         self._set_up_logs = set_up_logs_by
         self._config_stamp = _read_stamp(dirs.config_file)
         self._is_on_terminal = _has_terminal()
@@ -121,6 +130,8 @@ class _Daemon:
             waiting_methods=WAITING_METHODS,
         )
         self._house.listen(self._synced)
+        pulse = Pulse(make_proofs(self._house, self._threads))
+        self._supervised = Supervised(self._supervisor, pulse, self._house.workspaces)
         try:
             self._begin(paths)
             await self._serve()
@@ -141,6 +152,7 @@ class _Daemon:
             loop.add_signal_handler(number, stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         await self._server.start(self._owned.sock)
+        self._supervised.begin(self._owned.path)
         log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(self._house.workspaces))
         self._foreground.greet(self._owned.path, self._house.workspaces.values())
         watching = asyncio.create_task(self._foreground.follow(self._house.workspaces))
@@ -149,6 +161,7 @@ class _Daemon:
 
     async def _end(self) -> None:
         log.debug(Event.DAEMON_STOPPING)
+        await self._supervised.end()
         await self._server.stop(STOP_GRACE_S)
         # On a thread, so that what ends there may still hand its last word to the loop.
         await asyncio.get_running_loop().run_in_executor(None, self._house.stop)
@@ -180,6 +193,7 @@ class _Daemon:
 
     def _reload(self) -> None:
         """Read the configuration again; a bad one is refused and the old stays."""
+        self._supervised.reload(self._owned.path)
         self._config_stamp = _read_stamp(self._dirs.config_file)
         try:
             loaded = load_config(self._dirs.config_file, self._env)
@@ -199,6 +213,7 @@ class _Daemon:
             log.warning(Event.CONFIG_WARNING, keys=", ".join(sorted(waiting)), reason="takes effect after a restart")
 
     def _synced(self, _workspace: Workspace, done: SyncDone) -> None:
+        self._supervised.say_status()
         if done.n_upserted > MANY_CHUNKS:
             asyncio.get_running_loop().call_later(GIVE_BACK_AFTER_S, give_back)
 

@@ -1,7 +1,8 @@
 """How does a daemon come to own its socket, and nobody else's? Lock first, look who answers, only then bind.
 
 The lock file is never unlinked: between one daemon's unlink and another's open, two could hold "the" lock. A socket's file is
-removed only if nobody answers on it, or at the end if it is still the one made here. What goes over it is left to `unix`.
+removed only if nobody answers on it, or at the end if it is still the one made here; never if it is lent by who started this
+process. What goes over it is left to `unix`.
 """
 
 from __future__ import annotations
@@ -23,19 +24,21 @@ BACKLOG = 128
 POKE_TIMEOUT_S = 1.0
 
 _PATH_HINT = "set MEMSYNCD_SOCKET, or `path` under [socket], to a short absolute path in a folder of your own"
+_LENT_HINT = "the socket unit is out of date; write it anew: memsyncd service install --on-demand"
 _RUNNING_HINT = "use it as it is, or end it with `memsyncd stop`"
 
 _Identity = tuple[int, int, int]
 
 
 class OwnedSocket:
-    """A listening socket, its file and the lock on it, until `close`."""
+    """A listening socket, its file and the lock on it, until `close`. The file of one that `is_lent` is its lender's."""
 
-    __slots__ = ("_identity", "_lock_fd", "path", "sock")
+    __slots__ = ("_identity", "_is_lent", "_lock_fd", "path", "sock")
 
-    def __init__(self, sock: socket.socket, path: str, lock_fd: int) -> None:
+    def __init__(self, sock: socket.socket, path: str, lock_fd: int, *, is_lent: bool = False) -> None:
         self.sock = sock
         self.path = path
+        self._is_lent = is_lent
         self._lock_fd = lock_fd
         self._identity = _find_identity(path)
 
@@ -51,6 +54,7 @@ class OwnedSocket:
         _make_folder(os.path.dirname(self.path))
         _clear_stale(self.path)
         self.sock = _bind(self.path)
+        self._is_lent = False
         self._identity = _find_identity(self.path)
         return self.sock
 
@@ -58,7 +62,7 @@ class OwnedSocket:
         """Close the socket, remove its file if that is still ours, then let go of the lock. Again: nothing."""
         if self._lock_fd < 0:
             return
-        if self.is_ours():
+        if self.is_ours() and not self._is_lent:
             with contextlib.suppress(OSError):
                 os.unlink(self.path)
         self.sock.close()
@@ -66,17 +70,20 @@ class OwnedSocket:
         self._lock_fd = -1
 
 
-def open_socket(path: str, lock_path: str) -> OwnedSocket:
-    """Lock, then bind and listen at `path`, for this user alone.
+def open_socket(path: str, lock_path: str, *, lent: socket.socket | None = None) -> OwnedSocket:
+    """Lock, then bind and listen at `path`, for this user alone; or take the socket that is `lent` and listens there already.
 
-    Raises BadConfig for a path that cannot be a socket's, Unsafe for a folder or file that others could have put there,
-    AlreadyRunning, with `pid` in its data if that is known, while another daemon lives.
+    Raises BadConfig for a path that cannot be a socket's, or is not the lent one's; Unsafe for a folder or file that others could
+    have put there or could reach; AlreadyRunning, with `pid` in its data if that is known, while another daemon lives.
     """
     check_path(path)
     for folder in {os.path.dirname(path), os.path.dirname(lock_path)}:
         _make_folder(folder)
     lock_fd = _take_lock(lock_path)
     try:
+        if lent is not None:
+            _check_lent(lent, path)
+            return OwnedSocket(lent, path, lock_fd, is_lent=True)
         _clear_stale(path)
         return OwnedSocket(_bind(path), path, lock_fd)
     except BaseException:
@@ -191,6 +198,17 @@ def _clear_stale(path: str) -> None:
         raise _already_running(None)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
+
+
+def _check_lent(sock: socket.socket, path: str) -> None:
+    """See that the socket is the one that clients find at `path`, and that nobody else can reach it."""
+    name = sock.getsockname()
+    if not isinstance(name, str) or _find_identity(path) is None or _find_identity(name) != _find_identity(path):
+        raise BadConfig(f"the socket that was handed over lies at {name!r}, clients look for it at {path}", hint=_LENT_HINT)
+    found = os.lstat(path)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        raise Unsafe(f"others may reach the socket {path} (user {found.st_uid}, mode {mode:04o})", hint=_LENT_HINT)
 
 
 def _has_answer(path: str) -> bool:

@@ -1,0 +1,154 @@
+"""What is said to a supervisor, and when: a real datagram socket in systemd's place, a real daemon at the other end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.daemon.notify import find_supervisor
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home
+
+WAIT_S = 15.0
+STOP_S = 5.0
+WATCHDOG_USEC = "1500000"
+
+
+class Ear:
+    """Hears what is said, as systemd would."""
+
+    def __init__(self, address: str) -> None:
+        self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._sock.bind(address)
+        self._sock.settimeout(WAIT_S)
+        self.heard: list[dict[str, str]] = []
+
+    def hear(self) -> dict[str, str]:
+        """The next message, as variables and values."""
+        message = self._sock.recv(4096).decode()
+        self.heard.append(dict(line.split("=", 1) for line in message.split("\n")))
+        return self.heard[-1]
+
+    def hear_until(self, is_it: Callable[[dict[str, str]], bool]) -> dict[str, str]:
+        end_s = time.monotonic() + WAIT_S
+        while not is_it(message := self.hear()):
+            assert time.monotonic() < end_s, self.heard
+        return message
+
+    def close(self) -> None:
+        self._sock.close()
+
+
+@pytest.fixture
+def ear(tmp_path: Path) -> Iterator[Ear]:
+    ear = Ear(str(tmp_path / "n"))
+    yield ear
+    ear.close()
+
+
+@pytest.fixture
+def own(make_home: Callable[[], Home]) -> Home:
+    return make_home()
+
+
+@pytest.fixture
+def supervised(own: Home, tmp_path: Path, ear: Ear) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon with one workspace, started as a supervisor would that wants beats; SIGHUP goes on being a reload."""
+    root = own.make_folder()
+    (root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
+    own.config.write_text(f'[[workspace]]\npath = "{root}"\nname = "trees"\n')
+    env = own.env | {"NOTIFY_SOCKET": str(tmp_path / "n"), "WATCHDOG_USEC": WATCHDOG_USEC}
+    with own.log.open("ab") as stream:
+        process = subprocess.Popen([sys.executable, "-m", "memsyncd", "run"], env=env, stdin=subprocess.DEVNULL, stderr=stream)
+    yield process
+    process.kill()
+    process.wait()
+
+
+def test_the_daemon_is_ready_once_a_search_is_answered(own: Home, ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
+    ear.hear_until(lambda said: "READY" in said)
+    with Client(own.socket_path, WAIT_S) as client:
+        assert client.call("search", query="larch", workspace="*", wait="disk")["hits"]
+    ear.hear_until(lambda said: said.get("STATUS") == "1 workspace, 1 note")
+
+
+def test_beats_come_in_time_for_as_long_as_all_is_well(ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
+    ear.hear_until(lambda said: "READY" in said)
+    for _ in range(4):
+        ear.hear_until(lambda said: "WATCHDOG" in said)
+
+
+def test_a_reload_is_announced_and_ends_with_being_ready(ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
+    ear.hear_until(lambda said: "READY" in said)
+    before_usec = time.monotonic_ns() // 1000
+    supervised.send_signal(signal.SIGHUP)
+    said = ear.hear_until(lambda said: "RELOADING" in said)
+    assert before_usec <= int(said["MONOTONIC_USEC"]) <= time.monotonic_ns() // 1000
+    ear.hear_until(lambda said: "READY" in said)
+
+
+def test_stopping_is_said_first_and_takes_less_than_five_seconds(
+    own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
+) -> None:
+    ear.hear_until(lambda said: "READY" in said)
+    with Client(own.socket_path, WAIT_S) as client:
+        client.call("subscribe")
+        supervised.send_signal(signal.SIGTERM)
+        assert supervised.wait(STOP_S) == 0
+    ear.hear_until(lambda said: said == {"STOPPING": "1", "STATUS": "stopping"})
+
+
+def test_a_workspace_that_is_gone_stands_in_the_status(own: Home, ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
+    ear.hear_until(lambda said: said.get("STATUS") == "1 workspace, 1 note")
+    (own.folder / "w1" / "proj").rename(own.folder / "elsewhere")
+    with Client(own.socket_path, WAIT_S) as client:
+        client.call("sync")
+    ear.hear_until(lambda said: said.get("STATUS") == "1 workspace, 1 note; missing: trees")
+
+
+def test_an_abstract_address_is_reached_too() -> None:
+    ear = Ear(f"\0memsyncd-{os.getpid()}")
+    supervisor = find_supervisor({"NOTIFY_SOCKET": f"@memsyncd-{os.getpid()}"}, 1)
+    assert supervisor is not None
+    supervisor.tell(READY=1, STATUS="two\nlines")
+    assert ear.hear() == {"READY": "1", "STATUS": "two lines"}
+    ear.close()
+
+
+@pytest.mark.parametrize(
+    ("env", "watchdog_s"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "2500000"}, 2.5),
+        ({"WATCHDOG_USEC": "2500000", "WATCHDOG_PID": "7"}, 2.5),
+        ({"WATCHDOG_USEC": "2500000", "WATCHDOG_PID": "8"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+    ],
+)
+def test_beats_are_wanted_only_of_the_process_that_was_meant(env: dict[str, str], watchdog_s: float | None) -> None:
+    supervisor = find_supervisor({"NOTIFY_SOCKET": "/n", **env}, 7)
+    assert supervisor is not None
+    assert supervisor.watchdog_s == watchdog_s
+
+
+@pytest.mark.parametrize("address", ["", "vsock:2:1", "n"])
+def test_without_an_address_that_can_be_reached_nobody_supervises(address: str) -> None:
+    assert find_supervisor({"NOTIFY_SOCKET": address}, 7) is None
+
+
+def test_a_supervisor_that_is_gone_is_no_failure(tmp_path: Path) -> None:
+    supervisor = find_supervisor({"NOTIFY_SOCKET": str(tmp_path / "none")}, 7)
+    assert supervisor is not None
+    supervisor.tell(READY=1)
