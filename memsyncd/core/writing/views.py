@@ -22,12 +22,11 @@ _UNITS = "KMGT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderEntry:
-    """Something in a folder, or with `depth` 0 the folder itself. `path` as it is shown, without a slash at the end."""
+    """Something in a folder, or the folder itself. `path` as it is shown, without a slash at the end."""
 
     path: str
     size_bytes: int
     is_folder: bool
-    depth: int
 
 
 def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialect: Dialect) -> str:
@@ -45,10 +44,12 @@ def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialec
 def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> str:
     """What is in a folder, two levels deep, each folder before what it holds.
 
-    The size of the folder itself is that of its entry of depth 0, or the sum of the files that are shown if there is none.
+    The size of the folder itself is that of its own entry, or the sum of the files that are shown if it has none.
     """
-    own = next((entry.size_bytes for entry in entries if entry.depth == 0), None)
-    shown = sorted((entry for entry in entries if 0 < entry.depth <= DEPTH_LIMIT), key=lambda entry: entry.path.split("/"))
+    own = next((entry.size_bytes for entry in entries if entry.path == path), None)
+    deepest = path.count("/") + DEPTH_LIMIT
+    shown = [entry for entry in entries if entry.path != path and entry.path.count("/") <= deepest]
+    shown.sort(key=lambda entry: entry.path.split("/"))
     if own is None:
         own = sum(entry.size_bytes for entry in shown if not entry.is_folder)
     rows = [(own, path), *((entry.size_bytes, _show_entry(entry, dialect)) for entry in shown)]
