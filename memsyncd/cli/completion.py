@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memsyncd.cli.grammar import Option
 
 NAMES = "memsyncd list --names 2>/dev/null"
-FILE_METAVARS = ("PATH", "FILE", "ANCHOR|PATH[:A[-B]]")
+FILE_METAVARS = ("PATH", "FILE", "ANCHOR|PATH", "ANCHOR|PATH|N", "ANCHOR|PATH[:A[-B]]")
 
 
 class Words(NamedTuple):
@@ -33,10 +33,13 @@ class Words(NamedTuple):
 def find_words(name: str) -> Words:
     """What may follow the command `name`."""
     command = load_command(name)
-    metavars = {argument.metavar for argument in command.arguments}
+    every = (command, *command.commands.values())
+    metavars = {argument.metavar for each in every for argument in each.arguments}
+    choices = (choice for argument in command.arguments for choice in argument.choices)
+    options = {option.flags: option for each in every for option in each.options}
     return Words(
-        options=command.options,
-        choices=tuple(choice for argument in command.arguments for choice in argument.choices),
+        options=tuple(options.values()),
+        choices=tuple(dict.fromkeys((*choices, *command.commands))),
         takes_file=not metavars.isdisjoint(FILE_METAVARS),
         takes_workspace="WS" in metavars,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from memsyncd.cli.grammar import JSON, Argument, Command, name_workspace_option
-from memsyncd.cli.places import find_note, find_roots, parse_target, show_path, show_span
+from memsyncd.cli.places import find_own_note, find_roots, parse_target, show_path, show_span
 from memsyncd.cli.terminal import clean, clean_values
 from memsyncd.errors import BadRequest
 
@@ -22,9 +22,7 @@ def _act(args: Args, console: Console) -> int:
     if (target.end_line or 0) < (target.start_line or 0) or target.start_line == 0:
         raise BadRequest(f"no such lines: {args.target}", hint="lines count from 1, and the first comes first: PATH:12-18")
     roots = find_roots(console.ask("workspace.list")["workspaces"])
-    root, path = find_note(target.path, console.cwd, list(roots.values()))
-    if root is None and (path.startswith(("/", "~"))):
-        raise BadRequest(f"{path} lies in no workspace", hint="see `memsyncd list` for the folders that are indexed")
+    root, path = find_own_note(target.path, console.cwd, list(roots.values()))
     workspace = args.workspace or root
     if target.heading is None:
         answer = console.ask_about(workspace, "get", path=path, start_line=target.start_line, end_line=target.end_line)

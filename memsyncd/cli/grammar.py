@@ -68,10 +68,11 @@ class Option:
 class Command:
     """How a command is read and done; `act` returns the exit status.
 
+    `commands` are those of which one may be named next, as in `memsyncd memory view`, and have a `summary` of what each is for.
     Where `keeps_exclusions`, a word such as `-draft` is no mistyped option but leaves a word out of a search.
     """
 
-    __slots__ = ("act", "arguments", "examples", "keeps_exclusions", "options")
+    __slots__ = ("act", "arguments", "commands", "examples", "keeps_exclusions", "options", "summary")
 
     def __init__(
         self,
@@ -81,12 +82,16 @@ class Command:
         options: tuple[Option, ...] = (),
         examples: tuple[str, ...] = (),
         keeps_exclusions: bool = False,
+        summary: str = "",
+        commands: dict[str, Command] | None = None,
     ) -> None:
         self.act: Final = act
         self.arguments: Final = arguments
         self.options: Final = (*options, HELP)
         self.examples: Final = examples
         self.keeps_exclusions: Final = keeps_exclusions
+        self.summary: Final = summary
+        self.commands: Final = commands or {}
 
 
 def read_count(text: str) -> int:

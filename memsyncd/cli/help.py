@@ -30,12 +30,17 @@ def render_help(name: str, summary: str, command: Command, paint: Paint, *, widt
     """What one command takes."""
     words = [f"memsyncd {name}", *map(_render_usage, command.arguments), "[OPTIONS]"]
     lines = [f"{paint('bold', 'Usage')}  {' '.join(words)}", "", f"{summary[0].upper()}{summary[1:]}."]
+    if command.commands:
+        rows = [(f"{name} {action}", each.summary) for action, each in command.commands.items()]
+        lines += ["", paint("bold", "Commands"), *_render_rows(rows, paint, width)]
     if command.arguments:
         rows = [(argument.metavar, argument.help) for argument in command.arguments]
         lines += ["", paint("bold", "Arguments"), *_render_rows(rows, paint, width)]
     lines += ["", paint("bold", "Options"), *_render_rows([_render_option(option) for option in command.options], paint, width)]
     if command.examples:
         lines += ["", paint("bold", "Examples"), *(f"  {example}" for example in command.examples)]
+    if command.commands:
+        lines += ["", f"`memsyncd {name} COMMAND --help` tells more about one."]
     return "\n".join(lines)
 
 

@@ -61,20 +61,23 @@ def _act(words: Sequence[str], console: Console) -> int:
         return 0
     if name not in ENTRIES:
         raise _unknown_command(name)
-    command = load_command(name)
+    command, summary = load_command(name), ENTRIES[name].summary
+    if rest and rest[0] in command.commands:
+        name, command, rest = f"{name} {rest[0]}", command.commands[rest[0]], rest[1:]
+        summary = command.summary
     args = parse_words(name, command, rest)
     if args.help:
         from memsyncd.cli.help import render_help
 
         terminal = console.terminal
-        terminal.print(render_help(name, ENTRIES[name].summary, command, terminal.paint, width=terminal.width))
+        terminal.print(render_help(name, summary, command, terminal.paint, width=terminal.width))
         return 0
     return command.act(args, console)
 
 
 def _help(words: Sequence[str], console: Console) -> int:
     if words and words[0] in ENTRIES:
-        return _act([words[0], "--help"], console)
+        return _act([*words[:2], "--help"], console)
     from memsyncd.cli.help import render_overview
 
     console.terminal.print(render_overview(console.terminal.paint))

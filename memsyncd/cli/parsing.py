@@ -65,11 +65,13 @@ class _Reading:
         flag, equals, value = word.partition("=")
         if flag in self.flags:
             return flag, value if equals else None
-        if word.startswith("--"):
-            self._refuse_unknown(flag)
         short = self.flags.get(word[:2])
         if short and short.metavar and (word[2:].isdecimal() or not self.command.keeps_exclusions):
             return word[:2], word[2:]
+        if len(flag.split()) > 1 or flag != flag.strip():
+            return None, None  # `- an item of a list` and `--- front matter` are text
+        if word.startswith("--"):
+            self._refuse_unknown(flag)
         if not self.command.keeps_exclusions:
             self._refuse_unknown(flag)
         if f"-{word}" in self.flags:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.errors import BadRequest
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +53,14 @@ def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, st
         return None, path
     root = max(owners, key=len)
     return root, real[len(root.rstrip("/")) + 1 :]
+
+
+def find_own_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
+    """As `find_note`. Raises BadRequest for a path that is no workspace's."""
+    root, found = find_note(path, cwd, roots)
+    if root is None and found.startswith(("/", "~")):
+        raise BadRequest(f"{found} lies in no workspace", hint="see `memsyncd list` for the folders that are indexed")
+    return root, found
 
 
 def find_roots(workspaces: Sequence[dict[str, Any]]) -> dict[str, str]:

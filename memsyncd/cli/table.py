@@ -27,11 +27,19 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "list": Entry("workspaces", "list workspaces, or notes with --notes"),
         "watch": Entry("watch", "print changes as they are indexed, one a line"),
     },
+    "Write": {
+        "remember": Entry("remember", "append a section to the note of its kind, or to one that is named"),
+        "memory": Entry("memory", "view and edit notes by the commands of the memory tool"),
+        "history": Entry("history", "list what changed in notes, when, and who wrote it"),
+        "diff": Entry("history", "show what a revision changed"),
+        "undo": Entry("undo", "put back what stood before a revision"),
+    },
     "Set up": {
         "init": Entry("init", "make a MEMORY.md and .memories/ to begin with"),
         "add": Entry("workspaces", "watch and index a folder"),
         "remove": Entry("workspaces", "stop watching a folder and drop its index; notes stay"),
         "config": Entry("config", "show or check the configuration, or say where it lies"),
+        "hook": Entry("hook", "print what programs tell a model of its memory"),
         "completion": Entry("completion", "print a completion script for bash, zsh or fish"),
     },
     "Run": {
