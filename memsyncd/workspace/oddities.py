@@ -19,9 +19,17 @@ ODDITIES: dict[str, tuple[str, str]] = {
         "the link leaves the workspace, so it is not followed",
         "allow the target's folder with allow_links_to in your own configuration, or copy the note",
     ),
+    "not_indexed": (
+        "files lie here that are kept and not searched, for only .md, .markdown and .txt are indexed",
+        "rename those that should be found",
+    ),
     "not_a_file": ("it is not a regular file, so it is not indexed", "remove or rename it"),
     "not_a_folder": ("it is not a folder, so there are no notes beneath it", "make it a folder"),
     "odd_name": ("the name holds control characters; it is indexed, and shown without them", "rename it"),
+    "shadowed": (
+        "/memories/MEMORY.md of the memory tool is the MEMORY.md beside .memories, so this one cannot be reached by it",
+        "rename it, or merge the two",
+    ),
     "sync_conflict": (
         "it is a copy that a sync tool made of two versions; both are indexed",
         "merge the two and delete the copy",
@@ -36,5 +44,8 @@ ODDITIES: dict[str, tuple[str, str]] = {
 def odd(path: str, code: str, *, why: str = "") -> Problem:
     """The problem `code` of a path; `why` is the system's own word for it. A name that is no UTF-8 is shown as well as can be."""
     problem, hint = ODDITIES[code]
-    shown = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return Problem(path=shown, line=0, code=code, problem=f"{problem} ({why})" if why else problem, hint=hint)
+    return Problem(path=_show(path), line=0, code=code, problem=f"{problem} ({_show(why)})" if why else problem, hint=hint)
+
+
+def _show(text: str) -> str:
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

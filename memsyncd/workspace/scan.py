@@ -12,11 +12,14 @@ import stat as modes
 from collections.abc import Collection
 
 from memsyncd.core.changes.snapshot import RootState, Snapshot
-from memsyncd.core.notepath import find_refusal
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal
+from memsyncd.workspace.oddities import odd
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.walk import Walk
 
 N_ATTEMPTS = 3
+N_EXAMPLES = 3
+SHADOWED = f"{MEMORY_FOLDER}/{MEMORY_FILE}"
 
 
 def scan(scope: Scope, only: Collection[str] | None = None) -> Snapshot:
@@ -59,6 +62,7 @@ def _scan_once(scope: Scope, identity: tuple[int, int] | None, only: frozenset[s
     if walk.links and only is not None:
         return _scan_once(scope, identity, None)
     walk.follow_links()
+    _name_what_is_missed(walk, only)
     return Snapshot(
         root_state="present",
         root_identity=identity,
@@ -69,3 +73,13 @@ def _scan_once(scope: Scope, identity: tuple[int, int] | None, only: frozenset[s
         link_folders=frozenset(walk.link_folders),
         only=only,
     )
+
+
+def _name_what_is_missed(walk: Walk, only: frozenset[str] | None) -> None:
+    """Name the files that no search finds, all in one problem, so a scan of a part cannot; and the note that no tool can name."""
+    if SHADOWED in walk.files:
+        walk.problems.append(odd(SHADOWED, "shadowed"))
+    if walk.unindexed and (only is None or not only.isdisjoint(("", MEMORY_FOLDER))):
+        examples = [path.removeprefix(f"{MEMORY_FOLDER}/") for path in sorted(walk.unindexed)[:N_EXAMPLES]]
+        more = ", ..." if len(walk.unindexed) > N_EXAMPLES else ""
+        walk.problems.append(odd(MEMORY_FOLDER, "not_indexed", why=f"{len(walk.unindexed)}: {', '.join(examples)}{more}"))

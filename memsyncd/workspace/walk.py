@@ -9,26 +9,18 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import stat as modes
-import unicodedata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.note import Problem
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
-from memsyncd.workspace.confine import Target, find_awaited, find_target
+from memsyncd.workspace.confine import LIST_FLAGS, Target, find_awaited, find_target
+from memsyncd.workspace.names import has_control, has_twin, is_conflict_copy, is_leftover, is_utf8
 from memsyncd.workspace.oddities import odd
 from memsyncd.workspace.scope import ANY_DEPTH, IncludePlace, Scope, is_memory
 from memsyncd.workspace.stats import CAN_BE_DATALESS, file_stat, is_dataless
-
-CONFLICT_COPY = re.compile(r"\.sync-conflict-\d|[( _-]conflicted copy|_conflict-\d", re.IGNORECASE)
-"""Syncthing; Dropbox and Nextcloud; ownCloud."""
-CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-"""Line ends, escape sequences, and what turns the direction of writing: a name that holds them reads as another."""
-
-LIST_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +35,17 @@ class _Folder:
 
 @dataclass(slots=True)
 class Walk:
-    """One scan under way: what it has found so far. `links` are still to be followed."""
+    """One scan under way: what it has found so far. `links` are still to be followed.
+
+    `unindexed` are files that lie among the notes and whose names are no notes' names.
+    """
 
     scope: Scope
     files: dict[str, FileStat] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
+    unindexed: set[str] = field(default_factory=set)
     links: list[str] = field(default_factory=list)
     link_folders: set[str] = field(default_factory=set)
     followed: set[str] = field(default_factory=set)
@@ -179,15 +175,18 @@ class Walk:
         return True
 
     def _take_other(self, folder: _Folder, path: str, entry: os.DirEntry[str], waiting: list[_Folder]) -> None:
-        """An entry whose name is no note's: only folders, and links to folders, matter."""
+        """An entry whose name is no note's: folders and links to folders matter, and what somebody may take for a note."""
         if entry.name[0] == ".":
             self._take_hidden(folder, entry.name)
-        elif not entry.is_file(follow_symlinks=False) and (entry.is_dir(follow_symlinks=False) or _leads_to_folder(entry)):
+        elif entry.is_file(follow_symlinks=False):
+            if is_memory(folder.path) and not (folder.is_linked or is_leftover(entry.name) or self.scope.exclude.matches(path)):
+                self.unindexed.add(path)
+        elif entry.is_dir(follow_symlinks=False) or _leads_to_folder(entry):
             self._take_strange(folder, path, entry, waiting)
 
     def _take_strange(self, folder: _Folder, path: str, entry: os.DirEntry[str], waiting: list[_Folder]) -> None:
         """A folder, a link, or what no note can be."""
-        if not _is_utf8(entry.name):
+        if not is_utf8(entry.name):
             self.problems.append(odd(path, "bad_name"))
         elif entry.is_dir(follow_symlinks=False):
             waiting.append(
@@ -215,16 +214,16 @@ class Walk:
             self._hold(path, "evicted")
         else:
             self.files[path] = file_stat(stat)
-            if "conflict" in path and CONFLICT_COPY.search(path):
+            if "conflict" in path and is_conflict_copy(path):
                 self.problems.append(odd(path, "sync_conflict"))
 
     def _is_named_well(self, path: str, stat: os.stat_result) -> bool:
-        if not _is_utf8(path):
+        if not is_utf8(path):
             self.problems.append(odd(path, "bad_name"))
             return False
-        if CONTROL.search(path):
+        if has_control(path):
             self.problems.append(odd(path, "odd_name"))
-        if _has_twin(f"{self.scope.root}/{path}", stat.st_ino):
+        if has_twin(f"{self.scope.root}/{path}", stat.st_ino):
             self.problems.append(odd(path, "twin_names"))
         return True
 
@@ -278,20 +277,3 @@ def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_symlink() and modes.S_ISDIR(entry.stat().st_mode)
     except OSError:
         return True
-
-
-def _is_utf8(name: str) -> bool:
-    return name.isascii() or not any("\udc80" <= char <= "\udcff" for char in name)
-
-
-def _has_twin(place: str, inode: int) -> bool:
-    """True if the same name, composed or decomposed, is another file of the same folder."""
-    folder, _, name = place.rpartition("/")
-    for form in ("NFC", "NFD"):
-        other = unicodedata.normalize(form, name)
-        try:
-            if other != name and os.lstat(f"{folder}/{other}").st_ino != inode:
-                return True
-        except OSError:
-            continue
-    return False

@@ -172,6 +172,43 @@ def test_the_copies_that_sync_tools_make_of_two_versions_are_seen_and_named(root
     assert find_codes(snapshot) == [(f".memories/{name}", "sync_conflict")]
 
 
+def test_files_of_other_suffixes_beside_the_notes_are_named_together_in_one_problem(root: Path) -> None:
+    for path in (".memories/b/c.json", ".memories/a.py", ".memories/notes", ".memories/z/d.xml", ".memories/a.md", "src/x.py"):
+        write(root, path)
+    snapshot = look(root)
+    (problem,) = snapshot.problems
+    assert (problem.path, problem.code) == (".memories", "not_indexed")
+    assert problem.problem.endswith("(4: a.py, b/c.json, notes, ...)")
+    assert list(snapshot.files) == [".memories/a.md"]
+
+
+def test_only_a_scan_of_all_memory_tells_what_is_not_indexed_for_a_part_would_count_a_part(root: Path) -> None:
+    write(root, ".memories/a/b.json")
+    for only in ([".memories/a"], [".memories/a/b.json"], ["MEMORY.md"]):
+        assert not look(root, only).problems
+    for only in ([".memories"], [""], [".memories", ".memories/a"]):
+        assert [problem.problem.rpartition("(")[2] for problem in look(root, only).problems] == ["1: a/b.json)"]
+
+
+def test_files_that_are_excluded_hidden_included_or_behind_a_link_are_not_missed_by_anybody(root: Path) -> None:
+    for path in (".memories/drafts/a.json", ".memories/.DS_Store", "docs/a.py", "docs/b.md"):
+        write(root, path)
+    (root / ".memories/linked").symlink_to("../docs")
+    assert not look(root, include=("docs/*.md",), exclude=("drafts",)).problems
+
+
+def test_a_name_that_is_no_utf8_can_be_told_among_those_not_indexed(root: Path) -> None:
+    Path(os.fsdecode(os.fsencode(root) + b"/.memories/\xff.bin")).write_text("x")
+    assert look(root).problems[0].problem.encode().endswith("(1: \ufffd.bin)".encode())
+
+
+def test_a_memory_md_within_memories_is_named_for_no_tool_can_reach_it(root: Path) -> None:
+    write(root, ".memories/MEMORY.md")
+    assert find_codes(look(root)) == [(".memories/MEMORY.md", "shadowed")]
+    assert find_codes(look(root, [".memories/MEMORY.md"])) == [(".memories/MEMORY.md", "shadowed")]
+    assert list(look(root).files) == [".memories/MEMORY.md"]
+
+
 def test_a_note_about_conflicts_is_no_conflict(root: Path) -> None:
     write(root, ".memories/merge-conflicts.md")
     assert not look(root).problems
