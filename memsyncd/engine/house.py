@@ -20,6 +20,7 @@ from memsyncd.engine.rounds import Rounds
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.writers import Writers
 from memsyncd.errors import MemsyncdError
 from memsyncd.logs import Event, get_log
 
@@ -62,6 +63,7 @@ class House:
             on_reconciled=self._reconciled,
         )
         self.watching = Watching(self.rounds, clock)
+        self.writers = Writers(self._lane, self.rounds, clock)
         self.workspaces: dict[str, Workspace] = {}
         self._reconcile: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
@@ -144,6 +146,7 @@ class House:
         self.workspaces.pop(workspace.id, None)
         self.rounds.forget(workspace)
         self.watching.forget(workspace)
+        self.writers.forget(workspace)
         closed = self._lane.submit(workspace.id, partial(close_workspace, workspace))
         if then is not None:
             closed.add_done_callback(lambda _: then())
@@ -155,6 +158,7 @@ class House:
         self.watching.note_reconciled(workspace, has_missed)
 
     def _synced(self, workspace: Workspace, done: SyncDone) -> None:
+        self.writers.note_synced(workspace, done)
         for listener in self._listeners:
             listener(workspace, done)
 

@@ -40,8 +40,8 @@ def fingerprint_of(policy: SyncPolicy) -> str:
 
 def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[Opened]:
     """Open both databases, unless they are. Records that cannot be are a fault, an index that cannot be a reason to rebuild."""
-    _check_wanted(workspace)
-    _open_records(workspace, clock)
+    check_wanted(workspace)
+    open_records(workspace, clock)
     yield
     if workspace.index is not None:
         return Opened()
@@ -60,7 +60,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
 
 def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[SyncDone]:
     """Index the whole disk into a new file beside the old one and swap it in. On failure the old one, if open, stays."""
-    _check_wanted(workspace)
+    check_wanted(workspace)
     aside = workspace.index_path.with_name("index.db.new")
     remove_index(aside)
     generation = max(workspace.condition.generation, workspace.index.generation if workspace.index else 0)
@@ -103,7 +103,7 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
 def update_index(workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest) -> Steps[SyncDone]:
     """Sync. While there is no open index to write, because none would do and none could be made, that is tried first."""
     if workspace.index is not None:
-        _open_records(workspace, clock)
+        open_records(workspace, clock)
         return (yield from sync_workspace(workspace, policy, clock, request))
     opened = yield from open_workspace(workspace, policy, clock)
     has_new_folders = False
@@ -142,12 +142,13 @@ def may_rebuild(workspace: Workspace, failure: MemsyncdError, now_s: float) -> b
     return True
 
 
-def _check_wanted(workspace: Workspace) -> None:
+def check_wanted(workspace: Workspace) -> None:
+    """Raise WorkspaceNotFound if it was closed for good."""
     if workspace.is_over:
         raise WorkspaceNotFound("the workspace has been removed", hint="add it again: memsyncd add PATH")
 
 
-def _open_records(workspace: Workspace, clock: Clock) -> None:
+def open_records(workspace: Workspace, clock: Clock) -> None:
     """Open them, unless they are. That they cannot be is said and stops nothing."""
     if workspace.records is not None:
         return

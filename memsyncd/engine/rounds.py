@@ -139,11 +139,18 @@ class Rounds:
         if workspace is not None:
             self._failed(workspace, failure) if isinstance(failure, StoreCorrupt) else self.look(workspace)
 
+    def take_over(self, workspace: Workspace, outcome: SyncDone | MemsyncdError) -> None:
+        """Somebody else's job has synced some paths, or could not: what follows from it follows."""
+        if self._workspaces.get(workspace.id) is not workspace:
+            return
+        if isinstance(outcome, SyncDone):
+            self._synced(SyncRequest(only=frozenset()), None, workspace, outcome)
+        else:
+            self._failed(workspace, outcome)
+
     def reconcile(self) -> None:
         """Look at every workspace in full; what an event should have told and did not is counted."""
-        for workspace in list(self._workspaces.values()):
-            if not self.policy.is_enabled:
-                continue
+        for workspace in list(self._workspaces.values()) if self.policy.is_enabled else ():
             self._on_folders(workspace)
             if workspace.index is None:
                 self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)

@@ -115,6 +115,8 @@ class Workspace:
         self.link_folders: frozenset[str] = frozenset()
         self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
         self.rebuilt_after_damage_s: float | None = None
+        self.n_unpruned = 0
+        """Revisions since was last looked whether there are too many."""
 
     @property
     def id(self) -> str:

@@ -27,6 +27,7 @@ from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for, wait_for_disk, w
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
+from memsyncd.server.writing import Writing
 from memsyncd.wire import results
 from memsyncd.wire.discovery import describe_methods
 from memsyncd.wire.params import (
@@ -90,6 +91,7 @@ class Handlers:
             "problems": self._problems,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
+            **Writing(house, clock, self._in_thread).methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:

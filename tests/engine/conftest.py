@@ -12,10 +12,16 @@ from typing import Any
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.engine.edit import edit_workspace
+from memsyncd.engine.history import list_revisions, parse_subject
 from memsyncd.engine.indexing import Opened, close_workspace, open_workspace, rebuild_index, update_index
+from memsyncd.engine.memory import Answer, Asked, find_decision, view
+from memsyncd.engine.outside import see_changes
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.undo import undo
 from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.store.history import Revision
 
 POLICY = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=0))
 
@@ -67,6 +73,35 @@ class Bench:
 
     def rebuild(self) -> SyncDone:
         return take(rebuild_index(self.workspace, self.policy, self.clock))
+
+    def edit(self, decide: Any) -> Any:
+        return take(edit_workspace(self.workspace, self.policy, self.clock, decide))
+
+    def memory(self, command: str, path: str | None = None, **parameters: Any) -> Answer:
+        """One command of the memory tool, carried out to its end."""
+        asked = Asked(command=command, path=path, **parameters)  # type: ignore[arg-type]
+        if command == "view":
+            return view(self.workspace, asked)
+        return self.edit(find_decision(self.workspace, self.policy, asked)).answer  # type: ignore[no-any-return]
+
+    def past(self, path: str | None = None, anchor: str | None = None, limit: int = 100) -> list[Revision]:
+        subject = parse_subject(anchor=anchor, path=path)
+        return take(list_revisions(self.workspace, self.policy, self.clock, subject, limit=limit))  # type: ignore[no-any-return]
+
+    def undo(
+        self, path: str | None = None, anchor: str | None = None, revision: int | None = None, act: int | None = None
+    ) -> Any:
+        subject = parse_subject(anchor=anchor, path=path)
+        return take(undo(self.workspace, self.policy, self.clock, subject, revision=revision, act=act, client="test"))
+
+    def see(self, *only: str) -> None:
+        """Have the records learn what others changed."""
+        take(see_changes(self.workspace, self.policy, self.clock, only=only or None))
+
+    def files(self) -> dict[str, bytes]:
+        """Everything that stands on the disk."""
+        found = (place for place in self.root.rglob("*") if place.is_file())
+        return {str(place.relative_to(self.root)): place.read_bytes() for place in found}
 
     def ask(self, statement: str, *bindings: object) -> list[tuple[Any, ...]]:
         assert self.workspace.readers is not None

@@ -1,7 +1,7 @@
-"""What is the difference between two texts of a note, as people and programs read it? A unified diff.
+r"""What is the difference between two texts of a note, as people and programs read it? A unified diff.
 
-Lines end at `\\n` alone, so that other line ends show and none is lost. What both texts begin and end with is set aside first: that
-is nearly all of them, and comparing lines costs their product.
+Lines end at `\n` alone, so that other line ends show and none is lost. What both texts begin and end with is set aside first:
+that is nearly all of them, and comparing lines costs their product.
 """
 
 from __future__ import annotations

@@ -1,0 +1,264 @@
+"""How does a change that somebody asked for reach disk, history and index, so that nothing is ever lost?
+
+A job for the lane, so that writers of a workspace come one after another. First what stands is read and the change decided; then
+records.db learns what was there and what will be, then the disk is changed, then the record is settled, then just these paths are
+synced. A third party that changes a note in between is noticed, and everything decided anew. Whatever ends the job half way,
+`settle` finds out from the disk what has happened. What is to be changed is left to those who decide: `memory`, `remember` and
+`undo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar, assert_never
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine.indexing import check_wanted, open_records, update_index
+from memsyncd.engine.lane import Steps
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.sync import SyncDone, SyncRequest
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import Conflict, MemsyncdError, StoreFailed
+from memsyncd.store.history import History, Intended, Revision, Seen
+from memsyncd.workspace.scope import Scope
+from memsyncd.workspace.writing import TextFile, delete_path, put_text_file, read_text_file, rename_path, sweep_temporaries
+
+N_ATTEMPTS = 5
+"""How often a change is decided anew because somebody else wrote meanwhile."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Put:
+    """Give a file these bytes; `was` is what was read of it, None if it is to be new."""
+
+    path: NotePath
+    data: bytes
+    was: TextFile | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete:
+    """Take a file or folder away; `was` holds every file of it."""
+
+    path: NotePath
+    was: Mapping[NotePath, TextFile]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rename:
+    """Give a file or folder another place; `was` holds every file of it, under its old path."""
+
+    old: NotePath
+    new: NotePath
+    was: Mapping[NotePath, TextFile]
+
+    def find_new(self, path: NotePath) -> NotePath:
+        """Where this one of the files comes to stand."""
+        return NotePath(self.new.text + path.text.removeprefix(self.old.text))
+
+
+Operation = Put | Delete | Rename
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """One change, of one or many files, all or nothing. `path` and `new_path` are what was named, for the history."""
+
+    command: str
+    client: str
+    path: str
+    new_path: str | None = None
+    operations: tuple[Operation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edited(Generic[T]):
+    """What became of it. `act` is its number in the history, None if nothing had to change or no history is kept.
+
+    `failure` says why the index does not know of it yet, though it stands on the disk.
+    """
+
+    answer: T
+    act: int | None = None
+    synced: SyncDone | None = None
+    failure: MemsyncdError | None = None
+
+
+Decide = Callable[[], tuple[Act, T]]
+"""Reads what stands now and decides, anew if somebody else writes meanwhile. An act without operations changes nothing."""
+
+
+def edit_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, decide: Decide[T]) -> Steps[Edited[T]]:
+    """Carry out one change. Raises what `decide` raises, Conflict, PathRefused, Unwritable, StoreFull: then nothing changed."""
+    check_wanted(workspace)
+    open_records(workspace, clock)
+    history = find_history(workspace, policy)
+    recover(workspace)
+    act, answer, number = _try(workspace, history, decide, clock)
+    if not act.operations:
+        return Edited(answer=answer)
+    try:
+        request = SyncRequest(only=frozenset(_find_paths(act)), grace_s=0.0)
+        synced = yield from update_index(workspace, policy, clock, request)
+    except MemsyncdError as failure:
+        return Edited(answer=answer, act=number, failure=failure)
+    return Edited(answer=answer, act=number, synced=synced)
+
+
+def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
+    """Where revisions are kept, None if none shall be. Raises StoreFailed if they cannot be: then nothing may be changed."""
+    if not policy.history.is_enabled:
+        return None
+    if workspace.records is None:
+        raise StoreFailed(
+            "records.db cannot be opened, so what a write replaces would be lost", hint="see what is wrong with: memsyncd status"
+        )
+    return workspace.records.history
+
+
+def recover(workspace: Workspace) -> None:
+    """Settle what a crash or a full disk left undecided. Raises the classes of `naming_failures`."""
+    if workspace.records is None:
+        return
+    for act, revisions in workspace.records.history.find_intended():
+        for revision in revisions:
+            sweep_temporaries(workspace.scope, find_folder(revision.path))
+        settle(workspace.scope, workspace.records.history, act, revisions)
+
+
+def settle(scope: Scope, history: History, act: int, revisions: list[Revision]) -> None:
+    """Ask the disk which changes of an act have happened: those whose old text does not stand there any more."""
+    history.settle(act, [revision.id for revision in revisions if _has_happened(scope, revision)])
+
+
+def read_digest(scope: Scope, path: str) -> str | None:
+    """The digest of what stands there now, None for nothing; of what cannot be read an empty one, which equals no other."""
+    try:
+        file = read_text_file(scope, NotePath(path))
+    except MemsyncdError:
+        return ""
+    return file.digest if file else None
+
+
+def find_folder(path: str) -> NotePath | None:
+    """The folder of a path as a path, None for the root."""
+    folder = path.rpartition("/")[0]
+    return NotePath(folder) if folder else None
+
+
+def _has_happened(scope: Scope, revision: Revision) -> bool:
+    if revision.old_path is not None:
+        return read_digest(scope, revision.old_path) is None
+    return read_digest(scope, revision.path) != revision.old_digest
+
+
+def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock) -> tuple[Act, T, int | None]:
+    """Decide and carry out, again if somebody else writes in between; also the act's number, if there is one."""
+    n_tried = 0
+    while True:
+        act, answer = decide()
+        n_tried += 1
+        try:
+            number = _carry_out(workspace, history, act, at_s=clock.wall_s()) if act.operations else None
+        except Conflict:
+            if n_tried == N_ATTEMPTS:
+                raise
+        else:
+            return act, answer, number
+
+
+def _carry_out(workspace: Workspace, history: History | None, act: Act, *, at_s: float) -> int | None:
+    """Write it down, do it, settle it. If it fails, what was done of it is undone and nothing of it stays in the history."""
+    number = None
+    if history is not None:
+        changes = [change for operation in act.operations for change in _find_changes(operation)]
+        # What others did to these files since they were last looked at comes first.
+        stood = [Seen(path=change.old_path or change.path, data=change.old) for change in changes]
+        workspace.n_unpruned += len(changes) + len(history.see(stood, at_s=at_s, is_first=not history.is_complete))
+        number = history.begin(
+            at_s=at_s, client=act.client, command=act.command, path=act.path, new_path=act.new_path, changes=changes
+        )
+    done: list[Operation] = []
+    try:
+        for operation in act.operations:
+            _apply(workspace.scope, operation)
+            done.append(operation)
+    except BaseException:
+        _go_back(workspace.scope, done)
+        recover(workspace)
+        raise
+    if history is not None and number is not None:
+        history.finish(number)
+    return number
+
+
+def _apply(scope: Scope, operation: Operation) -> None:
+    match operation:
+        case Put():
+            put_text_file(scope, operation.path, operation.data, was=operation.was)
+        case Delete():
+            delete_path(scope, operation.path, was=operation.was)
+        case Rename():
+            rename_path(scope, operation.old, operation.new)
+        case _:
+            assert_never(operation)
+
+
+def _go_back(scope: Scope, done: list[Operation]) -> None:
+    """Undo operations, the last first. One that somebody has built upon meanwhile stays; the history then says so."""
+    for operation in reversed(done):
+        try:
+            for inverse in _find_inverse(scope, operation):
+                _apply(scope, inverse)
+        except MemsyncdError:
+            continue
+
+
+def _find_inverse(scope: Scope, operation: Operation) -> Iterator[Operation]:
+    match operation:
+        case Put():
+            stands = read_text_file(scope, operation.path)
+            if stands is None or stands.digest != digest_bytes(operation.data):
+                return
+            if operation.was is None:
+                yield Delete(path=operation.path, was={operation.path: stands})
+            else:
+                yield Put(path=operation.path, data=operation.was.data, was=stands)
+        case Delete():
+            for path, file in operation.was.items():
+                yield Put(path=path, data=file.data, was=None)
+        case Rename():
+            yield Rename(old=operation.new, new=operation.old, was={})
+        case _:
+            assert_never(operation)
+
+
+def _find_changes(operation: Operation) -> Iterator[Intended]:
+    match operation:
+        case Put():
+            old = operation.was.data if operation.was else None
+            yield Intended(path=operation.path.text, old=old, new=operation.data)
+        case Delete():
+            for path, file in operation.was.items():
+                yield Intended(path=path.text, old=file.data, new=None)
+        case Rename():
+            for path, file in operation.was.items():
+                yield Intended(path=operation.find_new(path).text, old_path=path.text, old=file.data, new=file.data)
+        case _:
+            assert_never(operation)
+
+
+def _find_paths(act: Act) -> Iterator[str]:
+    for operation in act.operations:
+        match operation:
+            case Put() | Delete():
+                yield operation.path.text
+            case Rename():
+                yield operation.old.text
+                yield operation.new.text
+            case _:
+                assert_never(operation)

@@ -1,0 +1,198 @@
+"""What was changed, by whom, and what did it say before?
+
+Jobs for the lane, which owns records.db. A section's history are those revisions of its note in which its own lines differ; a
+note that was renamed is followed under its old names. What is to be forgotten for good is chosen here and taken out by the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from memsyncd.core.notepath import NotePath, parse_note_path
+from memsyncd.core.writing.memorypath import MEMORIES, parse_memory_path
+from memsyncd.core.writing.sections import find_section_bytes
+from memsyncd.engine.edit import find_history, recover
+from memsyncd.engine.indexing import check_wanted, open_records
+from memsyncd.engine.lane import Steps
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.store.history import History, Revision
+from memsyncd.workspace.writing import read_text_file
+
+PAGE = 50
+STEP_FILES = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Whose history: a note's or folder's, that of one section of a note (`heading`, what follows the `#`), or everything's."""
+
+    path: str | None = None
+    heading: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One revision with its texts, None for no file; of a section these are its own lines alone. `new_digest` is the file's."""
+
+    revision: Revision
+    old: bytes | None
+    new: bytes | None
+    new_digest: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """What a purge took out; `still_in` are notes that say today what was to be forgotten."""
+
+    n_revisions: int
+    n_texts: int
+    still_in: tuple[str, ...] = ()
+
+
+def parse_subject(*, anchor: str | None, path: str | None) -> Subject:
+    """Read what was named, as the workspace's paths or the memory tool's. Raises BadRequest and PathRefused."""
+    if anchor is not None and path is not None:
+        raise BadRequest("name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}')
+    named, mark, heading = (anchor or "").partition("#") if anchor is not None else (path, "", "")
+    if anchor is not None and not mark:
+        raise BadRequest(f"{anchor} is no anchor", hint="an anchor is a note's path, `#` and a heading: MEMORY.md#setup")
+    if named is None or named in ("", "."):
+        return Subject()
+    found = parse_memory_path(named).note if named.startswith(MEMORIES) else parse_note_path(named)
+    return Subject(path=found.text if found else ".memories", heading=heading if anchor is not None else None)
+
+
+def list_revisions(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, limit: int, before: int | None = None
+) -> Steps[list[Revision]]:
+    """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history is kept."""
+    history = open_history(workspace, policy, clock)
+    found: list[Revision] = []
+    for revision in iter_revisions(history, subject, before=before):
+        if subject.heading is None or _touches(history, revision, subject.heading):
+            found.append(revision)
+        if len(found) == limit:
+            break
+        yield
+    return found
+
+
+def read_change(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, revision: int | None, is_to_now: bool
+) -> Steps[Change]:
+    """A revision's texts: the named one, or the latest of the subject. Raises NoteNotFound if there is none or it is not kept."""
+    history = open_history(workspace, policy, clock)
+    found = yield from choose_revision(workspace, policy, clock, subject, revision)
+    old, new = read_texts(history, found)
+    new_digest = found.new_digest
+    if is_to_now:
+        file = read_text_file(workspace.scope, NotePath(found.path))
+        new, new_digest = (file.data, file.digest) if file else (None, None)
+    if subject.heading is not None:
+        old, new = (
+            find_section(old, found.old_path or found.path, subject.heading),
+            find_section(new, found.path, subject.heading),
+        )
+    return Change(revision=found, old=old, new=new, new_digest=new_digest)
+
+
+def choose_revision(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, number: int | None
+) -> Steps[Revision]:
+    """The revision of this number, or the subject's latest. Raises NoteNotFound."""
+    if number is None:
+        latest = yield from list_revisions(workspace, policy, clock, subject, limit=1)
+    else:
+        latest = open_history(workspace, policy, clock).find_revisions(revision=number, limit=1)
+    if latest:
+        return latest[0]
+    what = f"revision {number}" if number is not None else f"revision of {_name(subject)}"
+    raise NoteNotFound(f"there is no {what}", hint="list what there is with: memsyncd history")
+
+
+def purge(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, revision: int | None, containing: str | None
+) -> Steps[Forgotten]:
+    """Forget revisions for good: those of the subject, or this one, of these only those whose text held `containing`."""
+    history = open_history(workspace, policy, clock)
+    searched = containing.encode() if containing is not None else None
+    chosen: list[int] = []
+    for found in iter_revisions(history, subject, revision=revision):
+        if (subject.heading is None or _touches(history, found, subject.heading)) and _holds(history, found, searched):
+            chosen.append(found.id)
+        yield
+    done = history.purge(revisions=chosen)
+    still_in: list[str] = []
+    for at, path in enumerate(sorted(history.tips()) if searched is not None else ()):
+        file = read_text_file(workspace.scope, NotePath(path))
+        if file is not None and searched is not None and searched in file.data:
+            still_in.append(path)
+        if at % STEP_FILES == 0:
+            yield
+    return Forgotten(n_revisions=done.n_revisions, n_texts=done.n_texts, still_in=tuple(still_in))
+
+
+def open_history(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> History:
+    """The open history, settled. Raises BadRequest if none is kept, StoreFailed if it cannot be opened."""
+    check_wanted(workspace)
+    open_records(workspace, clock)
+    history = find_history(workspace, policy)
+    if history is None:
+        raise BadRequest("no history is kept", hint="set history.enabled = true in the configuration")
+    recover(workspace)
+    return history
+
+
+def iter_revisions(
+    history: History, subject: Subject, *, before: int | None = None, revision: int | None = None
+) -> Iterator[Revision]:
+    """Newest first, a page at a time."""
+    while True:
+        page = history.find_revisions(path=subject.path, revision=revision, before=before, limit=PAGE)
+        yield from page
+        if len(page) < PAGE:
+            return
+        before = page[-1].id
+
+
+def read_texts(history: History, revision: Revision) -> tuple[bytes | None, bytes | None]:
+    """What stood before and after. Raises NoteNotFound if a text is not kept any more."""
+    old = history.read_text(revision.old_digest) if revision.old_digest is not None else None
+    new = history.read_text(revision.new_digest) if revision.new_digest is not None else None
+    if (old is None and revision.old_digest is not None) or (new is None and revision.new_digest is not None):
+        raise NoteNotFound(
+            f"the texts of revision {revision.id} are not kept any more", hint="list what is kept with: memsyncd history"
+        )
+    return old, new
+
+
+def find_section(data: bytes | None, path: str, heading: str) -> bytes | None:
+    """A section's own lines; None if there is no such section, or no note."""
+    if data is None:
+        return None
+    place = find_section_bytes(path, data, f"{path}#{heading}")
+    return data[place[0] : place[1]] if place else None
+
+
+def _touches(history: History, revision: Revision, heading: str) -> bool:
+    try:
+        old, new = read_texts(history, revision)
+    except NoteNotFound:
+        return False
+    return find_section(old, revision.old_path or revision.path, heading) != find_section(new, revision.path, heading)
+
+
+def _holds(history: History, revision: Revision, searched: bytes | None) -> bool:
+    if searched is None:
+        return True
+    texts = (history.read_text(digest) for digest in (revision.old_digest, revision.new_digest) if digest is not None)
+    return any(text is not None and searched in text for text in texts)
+
+
+def _name(subject: Subject) -> str:
+    if subject.path is None:
+        return "this workspace"
+    return subject.path if subject.heading is None else f"{subject.path}#{subject.heading}"

@@ -1,0 +1,247 @@
+"""How are the methods carried out that write, and those that tell what was written? From wire to acts and back.
+
+Whatever touches records.db runs on the lane, where writers of a workspace take turns; `view` reads in a thread. A write whose
+turn does not come in time is taken back and says that nothing was written; one that has begun is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from memsyncd.core.writing.additions import Addition
+from memsyncd.core.writing.diffs import render_diff
+from memsyncd.engine import history, memory, remember, undo
+from memsyncd.engine.edit import Decide, Edited, edit_workspace
+from memsyncd.engine.house import House
+from memsyncd.engine.policies import Clock
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.writers import Job
+from memsyncd.errors import BadRequest, Busy
+from memsyncd.server.session import Outcome, Session
+from memsyncd.store.history import Revision
+from memsyncd.wire import writing as wire
+
+WRITE_S = 30.0
+"""How long a write waits for its turn unless it says."""
+LOOK_S = 10.0
+
+InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+T = TypeVar("T")
+
+
+class Writing:
+    """Carries out writes for sessions. `in_thread` runs what only reads away from the loop."""
+
+    def __init__(self, house: House, clock: Clock, in_thread: InThread) -> None:
+        self._house = house
+        self._clock = clock
+        self._in_thread = in_thread
+        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
+            "memory": self._memory,
+            "note.add": self._add,
+            "note.add_many": self._add_many,
+            "history": self._list,
+            "diff": self._diff,
+            "undo": self._undo,
+            "history.purge": self._purge,
+            "memory.clear": self._clear,
+        }
+
+    async def _memory(self, session: Session, params: wire.MemoryParams) -> wire.MemoryResult:
+        workspace = self._house.find(params.workspace)
+        asked = memory.Asked(
+            command=params.command,
+            path=params.path,
+            view_range=params.view_range,
+            file_text=params.file_text,
+            old_str=params.old_str,
+            new_str=params.new_str,
+            insert_line=params.insert_line,
+            insert_text=params.insert_text,
+            old_path=params.old_path,
+            new_path=params.new_path,
+            if_digest=params.if_digest,
+            dialect=params.dialect,
+            client=_name_client(session, params.client),
+        )
+        if params.command == "view":
+            answer = await self._in_thread(partial(memory.view, workspace, asked))
+        else:
+            decide = memory.find_decision(workspace, self._house.policy, asked)
+            answer = (await self._edit(workspace, decide, params.timeout_ms)).answer
+        return wire.MemoryResult(
+            workspace=workspace.id, text=answer.text, digest=answer.digest, generation=workspace.condition.generation
+        )
+
+    async def _add(self, session: Session, params: wire.NoteAddParams) -> wire.Added:
+        workspace = self._house.find(params.workspace)
+        (added,) = await self._append(session, workspace, "note.add", [params], params)
+        return wire.Added(**_to_added(added), workspace=workspace.id, generation=workspace.condition.generation)
+
+    async def _add_many(self, session: Session, params: wire.NoteAddManyParams) -> wire.AddedMany:
+        workspace = self._house.find(params.workspace)
+        added = await self._append(session, workspace, "note.add_many", params.items, params)
+        return wire.AddedMany(
+            workspace=workspace.id,
+            added=[wire.AddedSection(**_to_added(one)) for one in added],
+            generation=workspace.condition.generation,
+        )
+
+    async def _append(
+        self,
+        session: Session,
+        workspace: Workspace,
+        command: str,
+        sections: list[Any],
+        params: wire.NoteAddParams | wire.NoteAddManyParams,
+    ) -> list[remember.AddedSection]:
+        decide = remember.find_decision(
+            workspace,
+            self._house.policy,
+            [_to_item(section) for section in sections],
+            command=command,
+            client=_name_client(session, params.client),
+            at=_render_time(self._clock.wall_s()),
+        )
+        return (await self._edit(workspace, decide, params.timeout_ms)).answer
+
+    async def _list(self, _session: Session, params: wire.HistoryParams) -> wire.History:
+        workspace = self._house.find(params.workspace)
+        subject = history.parse_subject(anchor=params.anchor, path=params.path)
+        job = partial(history.list_revisions, subject=subject, limit=params.limit, before=params.before)
+        found = await self._ask(workspace, job)
+        return wire.History(workspace=workspace.id, revisions=[_to_revision(revision) for revision in found])
+
+    async def _diff(self, _session: Session, params: wire.DiffParams) -> wire.Diff:
+        workspace = self._house.find(params.workspace)
+        subject = history.parse_subject(anchor=params.anchor, path=params.path)
+        job = partial(history.read_change, subject=subject, revision=params.revision, is_to_now=params.to_now)
+        change = await self._ask(workspace, job)
+        revision = change.revision
+        render = partial(render_diff, change.old, change.new, old_name=revision.old_path or revision.path, new_name=revision.path)
+        return wire.Diff(
+            workspace=workspace.id,
+            path=revision.path,
+            revision=revision.id,
+            old_digest=revision.old_digest,
+            new_digest=change.new_digest,
+            diff=await self._in_thread(render),
+        )
+
+    async def _undo(self, session: Session, params: wire.UndoParams) -> wire.Undone:
+        workspace = self._house.find(params.workspace)
+        if params.revision is None and params.act is None and params.path is None and params.anchor is None:
+            raise BadRequest("what shall be undone is not said", hint="name a path, an anchor, a revision or an act")
+        job = partial(
+            undo.undo,
+            subject=history.parse_subject(anchor=params.anchor, path=params.path),
+            revision=params.revision,
+            act=params.act,
+            client=_name_client(session, params.client),
+        )
+        edited = await self._finish(self._house.writers.edit(workspace, job), params.timeout_ms)
+        return wire.Undone(
+            workspace=workspace.id,
+            act=edited.act,
+            undone=[_to_revision(revision) for revision in edited.answer.revisions],
+            paths=[wire.PathState(path=path, digest=digest) for path, digest in edited.answer.digests],
+            generation=workspace.condition.generation,
+        )
+
+    async def _purge(self, _session: Session, params: wire.PurgeParams) -> wire.Purged:
+        workspace = self._house.find(params.workspace)
+        if not (params.all or params.anchor or params.path or params.revision or params.containing):
+            raise BadRequest(
+                "what shall be forgotten is not said", hint="name a path, an anchor, a revision, a text (containing), or all"
+            )
+        job = partial(
+            history.purge,
+            subject=history.parse_subject(anchor=params.anchor, path=params.path),
+            revision=params.revision,
+            containing=params.containing,
+        )
+        done = await self._ask(workspace, job)
+        return wire.Purged(workspace=workspace.id, revisions=done.n_revisions, texts=done.n_texts, still_in=list(done.still_in))
+
+    async def _clear(self, session: Session, params: wire.ClearParams) -> wire.Cleared:
+        workspace = self._house.find(params.workspace)
+        if not params.confirm:
+            raise BadRequest("every note of memory would be removed", hint="send confirm: true; undo brings them back")
+        edited = await self._edit(workspace, undo.clear(workspace, client=_name_client(session, params.client)), None)
+        return wire.Cleared(
+            workspace=workspace.id, act=edited.act, removed=edited.answer, generation=workspace.condition.generation
+        )
+
+    async def _edit(self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None) -> Edited[T]:
+        return await self._finish(self._house.writers.edit(workspace, partial(edit_workspace, decide=decide)), timeout_ms)
+
+    async def _ask(self, workspace: Workspace, job: Job[T]) -> T:
+        return await self._finish(self._house.writers.ask(workspace, job), int(LOOK_S * 1000))
+
+    async def _finish(self, future: Future[T], timeout_ms: int | None) -> T:
+        timeout_s = timeout_ms / 1000 if timeout_ms else WRITE_S
+        waiting = asyncio.wrap_future(future)
+        await asyncio.wait([waiting], timeout=timeout_s)
+        if not waiting.done() and future.cancel():
+            raise Busy(
+                f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
+                hint="try again in a moment; see what goes on with: memsyncd status",
+            )
+        return await waiting
+
+
+def _name_client(session: Session, said: str | None) -> str:
+    return said or session.client or f"pid {session.peer_pid}"
+
+
+def _render_time(wall_s: float) -> str:
+    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _to_item(section: wire.NewSection) -> remember.Item:
+    addition = Addition(
+        content=section.content,
+        summary=section.summary,
+        kind=section.kind,
+        tags=tuple(section.tags),
+        importance=section.importance,
+        priority=section.priority,
+        lifecycle=section.lifecycle,
+        source=section.source,
+        task=section.task,
+        session=section.session,
+        created=section.created,
+    )
+    return remember.Item(addition=addition, note=section.note)
+
+
+def _to_added(added: remember.AddedSection) -> dict[str, Any]:
+    return {
+        "anchor": added.anchor,
+        "path": added.path,
+        "start_line": added.span.start,
+        "end_line": added.span.end,
+        "digest": added.digest,
+    }
+
+
+def _to_revision(revision: Revision) -> wire.RevisionInfo:
+    return wire.RevisionInfo(
+        revision=revision.id,
+        act=revision.act,
+        at=revision.at_s,
+        client=revision.client,
+        command=revision.command,
+        path=revision.path,
+        old_path=revision.old_path,
+        old_digest=revision.old_digest,
+        new_digest=revision.new_digest,
+        old_bytes=revision.old_bytes,
+        new_bytes=revision.new_bytes,
+        is_kept=revision.is_kept,
+    )

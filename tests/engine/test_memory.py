@@ -1,0 +1,185 @@
+"""What the six commands do to files, index and history; their words are tested beside `core.writing`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.engine.memory import Asked, check
+from memsyncd.errors import AlreadyExists, BadRequest, Conflict, EditRefused, NoteNotFound, PathRefused, TooLarge
+
+
+def test_what_was_created_stands_on_the_disk_and_is_found(bench: Any) -> None:
+    answer = bench.memory("create", "/memories/a/redis.md", file_text="# Redis\ntimeout is 5 s\n")
+    assert bench.files() == {".memories/a/redis.md": b"# Redis\ntimeout is 5 s\n"}
+    assert answer.digest == digest_bytes(b"# Redis\ntimeout is 5 s\n")
+    assert bench.texts() == {".memories/a/redis.md": "# Redis\ntimeout is 5 s"}
+
+
+def test_the_root_s_memory_is_a_file_of_memories(bench: Any) -> None:
+    bench.memory("create", "/memories/MEMORY.md", file_text="one\n")
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    assert bench.files() == {"MEMORY.md": b"two\n"}
+    assert "two" in bench.memory("view", "/memories/MEMORY.md").text
+    assert "/memories/MEMORY.md" in bench.memory("view", "/memories").text
+
+
+def test_memories_can_be_viewed_before_there_are_any(make_bench: Any) -> None:
+    bench = make_bench()
+    (bench.root / ".memories").rmdir()
+    bench.open()
+    assert bench.memory("view", "/memories").text.startswith("Here're the files and directories up to 2 levels deep in /memories")
+    bench.memory("create", "/memories/a.md", file_text="a\n")
+    assert bench.files() == {".memories/a.md": b"a\n"}
+
+
+def test_edits_leave_every_other_byte_alone(bench: Any) -> None:
+    bench.write(".memories/odd.md", b"\xef\xbb\xbf# One\r\n\xff\xfe bytes\r\nlast")
+    bench.memory("str_replace", "/memories/odd.md", old_str="# One\n", new_str="# Two\nmore\n")
+    bench.memory("insert", "/memories/odd.md", insert_line=0, insert_text="first")
+    assert bench.files() == {".memories/odd.md": b"\xef\xbb\xbffirst\r\n# Two\r\nmore\r\n\xff\xfe bytes\r\nlast"}
+
+
+def test_what_is_deleted_is_gone_from_disk_and_index_at_once(bench: Any) -> None:
+    bench.memory("create", "/memories/d/a.md", file_text="a\n")
+    bench.memory("create", "/memories/d/e/b.md", file_text="b\n")
+    bench.memory("delete", "/memories/d/a.md")
+    assert bench.paths() == [".memories/d/e/b.md"]
+    bench.memory("delete", "/memories/d")
+    assert bench.paths() == []
+    assert not (bench.root / ".memories/d").exists()
+
+
+def test_a_note_and_a_folder_can_be_renamed(bench: Any) -> None:
+    bench.memory("create", "/memories/d/a.md", file_text="a\n")
+    bench.memory("rename", old_path="/memories/d/a.md", new_path="/memories/new/b.md")
+    assert bench.paths() == [".memories/new/b.md"]
+    bench.memory("rename", old_path="/memories/new", new_path="/memories/newer")
+    assert bench.paths() == [".memories/newer/b.md"]
+    with pytest.raises(PathRefused):
+        bench.memory("rename", old_path="/memories/newer", new_path="/memories/newer/inside")
+
+
+@pytest.mark.parametrize(
+    ("command", "parameters"),
+    [
+        ("view", {"path": "/memories/none.md"}),
+        ("str_replace", {"path": "/memories/none.md", "old_str": "a", "new_str": "b"}),
+        ("insert", {"path": "/memories/none.md", "insert_line": 0, "insert_text": "a"}),
+        ("delete", {"path": "/memories/none.md"}),
+        ("rename", {"old_path": "/memories/none.md", "new_path": "/memories/b.md"}),
+    ],
+)
+def test_what_is_not_there_is_said(bench: Any, command: str, parameters: dict[str, Any]) -> None:
+    with pytest.raises(NoteNotFound, match=r"/memories/none\.md does not exist"):
+        bench.memory(command, **parameters)
+    assert bench.files() == {}
+    assert bench.past() == []
+
+
+def test_what_would_overwrite_is_refused(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="a\n")
+    bench.memory("create", "/memories/b.md", file_text="b\n")
+    with pytest.raises(AlreadyExists):
+        bench.memory("create", "/memories/a.md", file_text="other\n")
+    with pytest.raises(AlreadyExists):
+        bench.memory("rename", old_path="/memories/a.md", new_path="/memories/b.md")
+    with pytest.raises(EditRefused):
+        bench.memory("str_replace", "/memories/a.md", old_str="nowhere", new_str="b")
+    assert bench.files() == {".memories/a.md": b"a\n", ".memories/b.md": b"b\n"}
+    assert len(bench.past()) == 2
+
+
+@pytest.mark.parametrize("command", ["delete", "rename"])
+def test_the_root_itself_stays(bench: Any, command: str) -> None:
+    parameters = {"path": "/memories"} if command == "delete" else {"old_path": "/memories", "new_path": "/memories/a"}
+    with pytest.raises(BadRequest, match="/memories directory itself"):
+        bench.memory(command, **parameters)
+
+
+def test_a_writer_that_read_something_else_is_refused(bench: Any) -> None:
+    bench.write(".memories/a.md", "theirs\n")
+    seen = digest_bytes(b"mine\n")
+    for command, parameters in (
+        ("str_replace", {"path": "/memories/a.md", "old_str": "theirs", "new_str": "x"}),
+        ("insert", {"path": "/memories/a.md", "insert_line": 0, "insert_text": "x"}),
+        ("delete", {"path": "/memories/a.md"}),
+        ("rename", {"old_path": "/memories/a.md", "new_path": "/memories/b.md"}),
+    ):
+        with pytest.raises(Conflict) as refused:
+            bench.memory(command, if_digest=seen, **parameters)
+        assert refused.value.data == {"if_digest": seen, "digest": digest_bytes(b"theirs\n")}
+    assert bench.files() == {".memories/a.md": b"theirs\n"}
+
+
+def test_a_write_whose_result_stands_succeeds_again(bench: Any) -> None:
+    first = bench.memory("create", "/memories/a.md", file_text="one\n", if_digest="")
+    again = bench.memory("create", "/memories/a.md", file_text="one\n", if_digest="")
+    assert again == first
+    edit = {"path": "/memories/a.md", "old_str": "one", "new_str": "two", "if_digest": first.digest}
+    assert bench.memory("str_replace", **edit).digest == bench.memory("str_replace", **edit).digest == digest_bytes(b"two\n")
+    bench.memory("delete", "/memories/a.md", if_digest=digest_bytes(b"two\n"))
+    bench.memory("delete", "/memories/a.md", if_digest=digest_bytes(b"two\n"))
+    assert [revision.command for revision in bench.past()] == ["delete", "str_replace", "create"]
+
+
+def test_a_note_over_the_limit_is_refused_and_one_at_it_is_not(bench: Any) -> None:
+    limit = bench.workspace.scope.max_file_bytes
+    bench.memory("create", "/memories/a.md", file_text="x" * limit)
+    with pytest.raises(TooLarge):
+        bench.memory("insert", "/memories/a.md", insert_line=1, insert_text="y")
+    with pytest.raises(TooLarge):
+        bench.memory("create", "/memories/b.md", file_text="x" * (limit + 1))
+    assert list(bench.files()) == [".memories/a.md"]
+
+
+def test_other_files_may_be_written_and_are_not_indexed(bench: Any) -> None:
+    bench.memory("create", "/memories/state.json", file_text="{}\n")
+    assert bench.paths() == []
+    bench.memory("str_replace", "/memories/state.json", old_str="{}", new_str="[]")
+    bench.undo(".memories/state.json")
+    assert bench.files() == {".memories/state.json": b"{}\n"}
+
+
+def test_excluded_places_are_out_of_reach(make_bench: Any) -> None:
+    bench = make_bench(exclude=(".memories/private/**",))
+    bench.open()
+    bench.write(".memories/private/a.md", "secret\n")
+    for command, parameters in (("view", {}), ("create", {"file_text": "a"}), ("delete", {})):
+        with pytest.raises(PathRefused):
+            bench.memory(command, "/memories/private/a.md", **parameters)
+
+
+def test_a_link_out_of_the_workspace_is_neither_read_nor_written(bench: Any, tmp_path: Any) -> None:
+    (tmp_path / "outside.md").write_text("outside\n")
+    os.symlink(tmp_path / "outside.md", bench.root / ".memories/link.md")
+    for command, parameters in (("view", {}), ("str_replace", {"old_str": "outside", "new_str": "in"}), ("delete", {})):
+        with pytest.raises((PathRefused, NoteNotFound)):
+            bench.memory(command, "/memories/link.md", **parameters)
+    assert (tmp_path / "outside.md").read_text() == "outside\n"
+
+
+def test_a_link_within_the_workspace_leads_to_the_note(bench: Any) -> None:
+    bench.write(".memories/real.md", "one\n")
+    os.symlink(".memories/real.md", bench.root / "MEMORY.md")
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    assert (bench.root / "MEMORY.md").is_symlink()
+    assert (bench.root / ".memories/real.md").read_text() == "two\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "parameters", "word"),
+    [
+        ("view", {}, "path"),
+        ("create", {"path": "/memories/a.md"}, "file_text"),
+        ("view", {"path": "/memories", "old_str": "a"}, "old_str"),
+        ("rename", {"old_path": "/memories/a.md"}, "new_path"),
+        ("insert", {"path": "/memories/a.md", "insert_text": "a"}, "insert_line"),
+    ],
+)
+def test_parameters_that_do_not_fit_the_command_are_refused(command: Any, parameters: dict[str, Any], word: str) -> None:
+    with pytest.raises(BadRequest, match=word):
+        check(Asked(command=command, **parameters))

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.engine.undo import clear
+from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
+
+NOTE = "# A\none\n\n# B\ntwo\n"
+
+
+def test_undoing_an_edit_gives_back_the_same_bytes(bench: Any) -> None:
+    bench.write("MEMORY.md", b"\xff# A\r\none\r\nno end")
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    undone = bench.undo("MEMORY.md").answer
+    assert bench.files() == {"MEMORY.md": b"\xff# A\r\none\r\nno end"}
+    assert undone.digests == (("MEMORY.md", digest_bytes(b"\xff# A\r\none\r\nno end")),)
+    assert bench.texts() != {}
+
+
+def test_undoing_an_undo_does_it_again(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="one\n")
+    bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
+    bench.undo(".memories/a.md")
+    bench.undo(".memories/a.md")
+    assert bench.files() == {".memories/a.md": b"two\n"}
+
+
+def test_a_creation_a_deletion_and_a_rename_can_be_undone(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="a\n")
+    bench.undo(".memories/a.md")
+    assert bench.files() == {}
+    bench.memory("create", "/memories/a.md", file_text="a\n")
+    bench.memory("delete", "/memories/a.md")
+    bench.undo(".memories/a.md")
+    assert bench.files() == {".memories/a.md": b"a\n"}
+    bench.memory("rename", old_path="/memories/a.md", new_path="/memories/d/b.md")
+    bench.undo(".memories/d/b.md")
+    assert bench.files() == {".memories/a.md": b"a\n"}
+    assert bench.paths() == [".memories/a.md"]
+
+
+def test_a_folder_that_was_deleted_comes_back_whole(bench: Any) -> None:
+    for name in ("a", "b", "deep/c"):
+        bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
+    before = bench.files()
+    bench.memory("delete", "/memories/d")
+    bench.undo(".memories/d")
+    assert bench.files() == before
+
+
+def test_a_folder_that_was_renamed_goes_back(bench: Any) -> None:
+    for name in ("a", "deep/b"):
+        bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
+    before = bench.files()
+    bench.memory("rename", old_path="/memories/d", new_path="/memories/e")
+    bench.undo(".memories/e")
+    assert bench.files() == before
+    assert not (bench.root / ".memories/e").exists()
+
+
+def test_one_note_of_a_deleted_folder_can_come_back_alone(bench: Any) -> None:
+    for name in ("a", "b"):
+        bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
+    bench.memory("delete", "/memories/d")
+    bench.undo(".memories/d/a.md")
+    assert bench.files() == {".memories/d/a.md": b"a\n"}
+
+
+def test_what_has_changed_since_is_a_conflict_and_stays(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="one\n")
+    bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
+    bench.write(".memories/a.md", "three\n")
+    with pytest.raises(Conflict) as refused:
+        bench.undo(revision=bench.past(".memories/a.md")[0].id)
+    assert refused.value.data == {"wanted": digest_bytes(b"two\n"), "digest": digest_bytes(b"three\n")}
+    assert bench.files() == {".memories/a.md": b"three\n"}
+
+
+def test_an_act_of_many_is_undone_whole_or_not_at_all(bench: Any) -> None:
+    for name in ("a", "b"):
+        bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
+    bench.memory("delete", "/memories/d")
+    act = bench.past(limit=1)[0].act
+    bench.write(".memories/d/b.md", "another\n")
+    with pytest.raises(Conflict):
+        bench.undo(act=act)
+    assert bench.files() == {".memories/d/b.md": b"another\n"}
+    (bench.root / ".memories/d/b.md").unlink()
+    bench.undo(act=act)
+    assert bench.files() == {".memories/d/a.md": b"a\n", ".memories/d/b.md": b"b\n"}
+
+
+def test_what_already_stands_is_undone_without_a_write(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="one\n")
+    bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
+    revision = bench.past(".memories/a.md")[0].id
+    bench.write(".memories/a.md", "one\n")
+    assert bench.undo(revision=revision).act is None
+
+
+# --- one section ------------------------------------------------------------------------------------------------------
+
+
+def test_a_section_goes_back_and_others_stay_as_they_are(bench: Any) -> None:
+    bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="TWO")
+    bench.undo(anchor="MEMORY.md#a")
+    assert bench.files() == {"MEMORY.md": b"# A\none\n\n# B\nTWO\n"}
+
+
+def test_a_section_s_history_are_the_revisions_that_changed_it(bench: Any) -> None:
+    bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="TWO")
+    assert [revision.command for revision in bench.past(anchor="MEMORY.md#a")] == ["str_replace", "create"]
+    assert len(bench.past("MEMORY.md")) == 3
+
+
+def test_a_section_that_changed_again_is_a_conflict(bench: Any) -> None:
+    bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
+    revision = bench.past(anchor="MEMORY.md#a")[0].id
+    bench.write("MEMORY.md", NOTE.replace("one", "1"))
+    with pytest.raises(Conflict):
+        bench.undo(anchor="MEMORY.md#a", revision=revision)
+    assert bench.files() == {"MEMORY.md": NOTE.replace("one", "1").encode()}
+
+
+def test_a_section_whose_place_is_lost_is_a_conflict(bench: Any) -> None:
+    bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="# A\none\n\n", new_str="")
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="TWO")
+    with pytest.raises(Conflict):
+        bench.undo(anchor="MEMORY.md#a")
+
+
+def test_a_section_taken_out_alone_comes_back_where_it_was(bench: Any) -> None:
+    bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="# A\none\n\n", new_str="")
+    bench.undo(anchor="MEMORY.md#a")
+    assert bench.files() == {"MEMORY.md": NOTE.encode()}
+
+
+# --- everything -------------------------------------------------------------------------------------------------------
+
+
+def test_clearing_takes_every_note_and_can_be_undone(bench: Any) -> None:
+    bench.write("MEMORY.md", NOTE)
+    bench.write(".memories/deep/a.md", "a\n")
+    bench.write(".memories/other.json", "{}\n")
+    before = bench.files()
+    done = bench.edit(clear(bench.workspace, client="test"))
+    assert done.answer == 2
+    assert bench.files() == {".memories/other.json": b"{}\n"}
+    bench.undo(act=done.act)
+    assert bench.files() == before
+
+
+def test_without_history_nothing_can_be_undone_and_that_is_said(make_bench: Any) -> None:
+    from dataclasses import replace
+
+    from memsyncd.engine.policies import HistoryPolicy
+
+    bench = make_bench()
+    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.open()
+    bench.memory("create", "/memories/a.md", file_text="a\n")
+    with pytest.raises(BadRequest, match=r"no history is kept"):
+        bench.undo(".memories/a.md")
+
+
+def test_what_never_was_cannot_be_undone(bench: Any) -> None:
+    for asked in ({"path": "MEMORY.md"}, {"revision": 7}, {"act": 7}):
+        with pytest.raises(NoteNotFound):
+            bench.undo(**asked)
+
+
+# --- any story --------------------------------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["/memories/a.md", "/memories/d/b.md", "/memories/MEMORY.md", "/memories/d"])
+WORDS = st.sampled_from(["one", "two\n", "# H\n", "\r\n", "", "ü"])
+COMMANDS = st.one_of(
+    st.fixed_dictionaries({"command": st.just("create"), "path": NAMES, "file_text": WORDS}),
+    st.fixed_dictionaries({"command": st.just("str_replace"), "path": NAMES, "old_str": WORDS, "new_str": WORDS}),
+    st.fixed_dictionaries({"command": st.just("insert"), "path": NAMES, "insert_line": st.integers(-1, 3), "insert_text": WORDS}),
+    st.fixed_dictionaries({"command": st.just("delete"), "path": NAMES}),
+    st.fixed_dictionaries({"command": st.just("rename"), "old_path": NAMES, "new_path": NAMES}),
+)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(story=st.lists(COMMANDS, min_size=1, max_size=8))
+def test_undoing_every_act_from_the_last_on_leads_back_through_every_state(make_bench: Any, story: list[Any]) -> None:
+    bench = make_bench(f"project-{next(NUMBERS)}")
+    bench.open()
+    states = []
+    for command in story:
+        before, n_acts = bench.files(), len({revision.act for revision in bench.past()})
+        try:
+            bench.memory(**command)
+        except MemsyncdError:
+            assert bench.files() == before
+            continue
+        if len({revision.act for revision in bench.past()}) > n_acts:
+            states.append((bench.past(limit=1)[0].act, before))
+        else:
+            assert bench.files() == before
+    for act, before in reversed(states):
+        bench.undo(act=act)
+        assert bench.files() == before
+        assert set(bench.paths()) == {path for path in before if path.endswith(".md")}
+    bench.workspace.close()
+
+
+NUMBERS = iter(range(10**9))
