@@ -214,8 +214,8 @@ class PathState(Result, frozen=True, kw_only=True):
 
 class Undone(Result, frozen=True, kw_only=True):
     workspace: str
-    act: int
-    """The new one, which can be undone in its turn."""
+    act: int | None
+    """The new one, which can be undone in its turn; None if everything stood as it should already."""
     undone: list[RevisionInfo]
     paths: list[PathState]
     """How the notes stand now."""
@@ -232,7 +232,8 @@ class Purged(Result, frozen=True, kw_only=True):
 
 class Cleared(Result, frozen=True, kw_only=True):
     workspace: str
-    act: int
+    act: int | None
+    """What `undo` takes to bring them back; None if there was nothing to remove, or no history is kept."""
     removed: int
     """Notes."""
     generation: int
