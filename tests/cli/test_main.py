@@ -54,10 +54,73 @@ def test_a_usage_error_leaves_with_two(env: dict[str, str]) -> None:
     assert (found.returncode, found.stderr) == (2, "memsyncd: search: QUERY is missing\n  → see `memsyncd search --help`\n")
 
 
+def test_help_of_a_command_within_another_comes_both_ways(env: dict[str, str]) -> None:
+    found = call(env, "memory", "create", "--help")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.startswith("Usage  memsyncd memory create NOTE [TEXT] [OPTIONS]\n\nMake a new note.\n")
+    assert call(env, "help", "memory", "create").stdout == found.stdout
+    assert "memory str_replace" in call(env, "help", "memory").stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["memory"], ["memory", "veiw"], ["memory", "--", "view"], ["hook"], ["hook", "--", "instructions"]]
+)
+def test_a_command_that_wants_another_says_which(env: dict[str, str], words: list[str]) -> None:
+    found = call(env, *words)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert "  → see `memsyncd" in found.stderr or "choose from" in found.stderr
+
+
+def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> None:
+    from memsyncd.integrations.instructions import INSTRUCTIONS
+
+    found = call(env, "hook", "instructions")
+    assert (found.returncode, found.stdout, found.stderr) == (0, INSTRUCTIONS, "")
+
+
 @pytest.mark.parametrize(
     "words",
-    [["search", "x"], ["status"], ["list"], ["sync"], ["get", "a.md"], ["watch"], ["problems"], ["add", "/"], ["remove", "x"]],
+    [
+        ["remember"],
+        ["memory", "create", "/memories/a.md"],
+        ["memory", "insert", "/memories/a.md", "x", "text"],
+        ["memory", "insert", "/memories/a.md", "-1", "text"],
+        ["memory", "str_replace", "/memories/a.md", "old"],
+        ["memory", "str_replace", "/memories/a.md", "-", "-"],
+        ["memory", "view", "/memories/a.md", "--range", "x"],
+        ["memory", "view", "--dialect", "latin"],
+        ["remember", "text", "--stdin"],
+        ["undo"],
+        ["diff"],
+        ["history", "purge"],
+    ],
 )
+def test_what_cannot_be_done_is_refused_before_a_daemon_is_asked(env: dict[str, str], words: list[str]) -> None:
+    found = call(env, *words, stdin=subprocess.DEVNULL)
+    assert (found.returncode, found.stdout) == (2, ""), found.stderr
+    assert "  → " in found.stderr
+
+
+def test_a_pipe_that_is_no_utf8_is_refused(env: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "memsyncd", "remember"]
+    found = subprocess.run(command, env=env, input=b"\xff", capture_output=True, check=False)
+    assert found.returncode == 2
+    assert b"not valid UTF-8" in found.stderr
+
+
+def test_a_closed_stdin_gives_no_text(env: dict[str, str]) -> None:
+    line = f"{sys.executable} -m memsyncd remember - <&-"
+    found = subprocess.run(["/bin/sh", "-c", line], env=env, capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stderr.splitlines()[0]) == (2, "memsyncd: stdin is closed")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["search", "x"], ["status"], ["list"], ["sync"], ["get", "a.md"], ["watch"], ["problems"], ["add", "/"], ["remove", "x"],
+        ["remember", "x"], ["memory", "view"], ["history"], ["history", "purge", "--all"], ["diff", "1"], ["undo", "1"],
+    ],
+)  # fmt: skip
 def test_without_a_daemon_every_question_leaves_with_three_and_says_how_to_start_one(
     env: dict[str, str], words: list[str], tmp_path: Path
 ) -> None:

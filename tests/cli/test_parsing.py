@@ -111,6 +111,15 @@ def test_a_search_still_refuses_unknown_long_options() -> None:
     assert refuse(SEARCH, "redis", "--tga", "x").hint == "did you mean --tag?"
 
 
+@pytest.mark.parametrize("text", ["- an item", "--- \nkind: x", "-a b=c", "--two words"])
+def test_a_word_with_blanks_is_text_even_if_it_begins_with_a_dash(text: str) -> None:
+    assert read(text)["first"] == text
+
+
+def test_a_value_with_blanks_may_still_be_glued_to_its_flag() -> None:
+    assert read("a", "--tag=two words", "--tag", "- three")["tag"] == ["two words", "- three"]
+
+
 @settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.text(max_size=8) | st.sampled_from(["--", "-", "-n", "--tag", "--tag=", "--json", "-h", "-n=", "-w"]), max_size=8)
