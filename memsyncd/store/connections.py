@@ -116,6 +116,15 @@ def is_moved(connection: apsw.Connection) -> bool:
     return any(moved)
 
 
+def empty_log(connection: apsw.Connection) -> bool:
+    """Put all of the WAL into the file and cut it to nothing. False if somebody who reads keeps it: nobody waits for that."""
+    connection.set_busy_timeout(0)
+    try:
+        return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+    finally:
+        connection.set_busy_timeout(BUSY_MS)
+
+
 @contextlib.contextmanager
 def deadline(connection: apsw.Connection, seconds: float) -> Iterator[None]:
     """Stop whatever the connection runs inside after `seconds`; what was stopped raises NotFresh."""

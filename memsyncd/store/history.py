@@ -8,17 +8,19 @@ next change from outside has something that was before. Every method is one comm
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import contextlib
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
 import apsw
 
-from memsyncd.core.digest import digest_bytes
-from memsyncd.store.connections import naming_failures, transaction
+from memsyncd.errors import StoreFull
+from memsyncd.store.connections import empty_log, naming_failures, transaction
 from memsyncd.store.revisions import Revision, Wanted, select_intended, select_revisions
 from memsyncd.store.texts import Texts
+from memsyncd.store.tips import Change, Seen, Tips
 
 __all__ = ["History", "Intended", "Purged", "Revision", "Seen"]
 
@@ -26,6 +28,8 @@ OUTSIDE = "outside"
 """The command of an act that was only seen."""
 PRUNE_STEP = 500
 """Revisions that one call of `prune` drops at most, so that writers need not wait long."""
+_COMPLETE, _UNWIPED = "is_complete", "is_unwiped"
+"""Keys in `meta`: every note has been seen; what was purged may still lie about in the file."""
 
 _ADD_ACT = "INSERT INTO acts(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
 _ADD_REVISION = "INSERT INTO revisions(act, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"
@@ -53,15 +57,6 @@ class Intended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a note says, None if it is gone, and where it has been moved from, as far as that is known."""
-
-    path: str
-    data: bytes | None
-    moved_from: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
     """What is forgotten. `is_clean`: the files hold no trace of it; else another program reads them, and will have to stop."""
 
@@ -70,20 +65,15 @@ class Purged:
     is_clean: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Change:
-    path: str
-    old_path: str | None
-    old_digest: str | None
-    new_digest: str | None
-
-
 class History:
     """The history within a records.db, for the writer's thread. Methods raise the classes of `naming_failures`."""
 
     def __init__(self, writer: apsw.Connection) -> None:
         self._writer = writer
         self._texts = Texts(writer)
+        self._tips = Tips(writer)
+        with naming_failures():
+            self._is_clean = not self._has(_UNWIPED)
 
     def begin(
         self, *, at_s: float, client: str, command: str, path: str, new_path: str | None = None, changes: Sequence[Intended]
@@ -109,7 +99,7 @@ class History:
             self._forget([revision.id for revision in intended if revision.id not in happened])
             self._writer.execute("UPDATE revisions SET state = 'done' WHERE act = ?", (act,))
             changes = [_change_of(revision) for revision in intended if revision.id in happened]
-            self._set_tips(changes)
+            self._tips.apply(changes)
             self._lean(changes)
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
@@ -125,7 +115,7 @@ class History:
         """
         texts = {one.path: one.data for one in seen}
         with naming_failures():
-            changes = list(self._find_changes({one.path: one for one in seen}))
+            changes = list(self._tips.find_changes({one.path: one for one in seen}))
         if not changes:
             return []
         with transaction(self._writer):
@@ -136,7 +126,7 @@ class History:
                 paths = {change.path for change in changes}
                 act = self._add_act((at_s, "", OUTSIDE, paths.pop() if len(paths) == 1 else "", None))
                 self._add_revisions(act, changes, "done")
-            self._set_tips(changes)
+            self._tips.apply(changes)
             self._lean(changes)
             self._texts.drop_unused(change.old_digest for change in changes if change.old_digest is not None)
         return list(dict.fromkeys(change.path for change in changes))
@@ -144,18 +134,17 @@ class History:
     def tips(self) -> dict[str, str]:
         """Of each note the digest of what it said when last heard of, by path."""
         with naming_failures():
-            rows: list[Any] = self._writer.execute("SELECT path, digest FROM tips").fetchall()
-        return dict(rows)
+            return self._tips.read()
 
     @property
     def is_complete(self) -> bool:
         """True once every note of the workspace has been seen: what is new from then on is a change."""
         with naming_failures():
-            return self._writer.execute("SELECT 1 FROM meta WHERE key = 'is_complete'").get is not None
+            return self._has(_COMPLETE)
 
     def set_complete(self) -> None:
         with transaction(self._writer):
-            self._writer.execute("INSERT OR IGNORE INTO meta VALUES('is_complete', 'yes')")
+            self._mark(_COMPLETE)
 
     @property
     def damaged(self) -> frozenset[str]:
@@ -189,6 +178,8 @@ class History:
         if doomed:
             with transaction(self._writer):
                 self._forget([row[0] for row in doomed])
+        if not self._is_clean:
+            self._wipe()
         return len(doomed)
 
     def purge(self, *, revisions: Collection[int], texts: Collection[str] | None = None) -> Purged:
@@ -199,18 +190,30 @@ class History:
         with transaction(self._writer):
             rows = [row for id_ in revisions for row in select_revisions(self._writer, Wanted(revision=id_), set())]
             held = {digest for row in rows for digest in (row.old_digest, row.new_digest) if digest is not None}
-            doomed = {digest for digest in (held if texts is None else texts) if not self._is_tip(digest)}
+            doomed = {digest for digest in (held if texts is None else texts) if not self._tips.is_tip(digest)}
             n_texts = self._texts.drop(doomed) + self._forget([row.id for row in rows])
-        return Purged(n_revisions=len(rows), n_texts=n_texts, is_clean=self._wipe())
+            self._mark(_UNWIPED)
+        self._wipe()
+        return Purged(n_revisions=len(rows), n_texts=n_texts, is_clean=self._is_clean)
 
-    def _wipe(self) -> bool:
-        """Rewrite the file without what was deleted from it, and empty the log of writes."""
-        with naming_failures():
-            self._writer.execute("VACUUM")
-            return not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+    def _wipe(self) -> None:
+        """Rewrite the file without what was deleted from it, and empty the log of writes. What cannot be done now comes later."""
+        self._is_clean = False
+        with contextlib.suppress(StoreFull), naming_failures():
+            if self._has(_UNWIPED):
+                # What is deleted is zeroed, but not the copies that SQLite leaves when it shifts rows within a page.
+                self._writer.execute("VACUUM")
+                self._writer.execute("DELETE FROM meta WHERE key = ?", (_UNWIPED,))
+            self._is_clean = empty_log(self._writer)
 
-    def _keep(self, change: Intended) -> _Change:
-        return _Change(
+    def _has(self, key: str) -> bool:
+        return self._writer.execute("SELECT 1 FROM meta WHERE key = ?", (key,)).get is not None
+
+    def _mark(self, key: str) -> None:
+        self._writer.execute("INSERT OR IGNORE INTO meta VALUES(?, 'yes')", (key,))
+
+    def _keep(self, change: Intended) -> Change:
+        return Change(
             path=change.path,
             old_path=change.old_path,
             old_digest=None if change.old is None else self._texts.keep(change.old),
@@ -220,7 +223,7 @@ class History:
     def _add_act(self, row: tuple[float, str, str, str, str | None]) -> int:
         return int(self._writer.execute(_ADD_ACT, row).get)
 
-    def _add_revisions(self, act: int, changes: Iterable[_Change], state: str) -> None:
+    def _add_revisions(self, act: int, changes: Iterable[Change], state: str) -> None:
         rows = ((act, one.path, one.old_path, one.old_digest, one.new_digest, state) for one in changes)
         self._writer.executemany(_ADD_REVISION, rows)
 
@@ -228,37 +231,7 @@ class History:
         with naming_failures():
             return [one for one in select_intended(self._writer, set()) if one.act == act]
 
-    def _find_changes(self, seen: dict[str, Seen]) -> Iterator[_Change]:
-        """What differs from the tips, all of it taken to have happened at once: two notes may have changed places."""
-        moved = {
-            one.moved_from: path
-            for path, one in seen.items()
-            if one.data is not None and one.moved_from not in {None, path} and self._find_tip(one.moved_from) is not None
-        }
-        for path, one in seen.items():
-            digest = None if one.data is None else digest_bytes(one.data)
-            stood = None if path in moved else self._find_tip(path)
-            if one.moved_from is not None and moved.get(one.moved_from) == path:
-                if stood is not None:
-                    yield _Change(path=path, old_path=None, old_digest=stood, new_digest=None)
-                yield _Change(path=path, old_path=one.moved_from, old_digest=self._find_tip(one.moved_from), new_digest=digest)
-            elif stood != digest:
-                yield _Change(path=path, old_path=None, old_digest=stood, new_digest=digest)
-
-    def _find_tip(self, path: str | None) -> str | None:
-        found = self._writer.execute("SELECT digest FROM tips WHERE path = ?", (path,)).get
-        return None if found is None else str(found)
-
-    def _is_tip(self, digest: str) -> bool:
-        return self._writer.execute("SELECT 1 FROM tips WHERE digest = ?", (digest,)).get is not None
-
-    def _set_tips(self, changes: Sequence[_Change]) -> None:
-        gone = [(one.old_path or one.path,) for one in changes if one.old_path is not None or one.new_digest is None]
-        stands = [(one.path, one.new_digest) for one in changes if one.new_digest is not None]
-        self._writer.executemany("DELETE FROM tips WHERE path = ?", gone)
-        self._writer.executemany("INSERT OR REPLACE INTO tips VALUES(?,?)", stands)
-
-    def _lean(self, changes: Iterable[_Change]) -> None:
+    def _lean(self, changes: Iterable[Change]) -> None:
         for one in changes:
             if one.old_digest is not None and one.new_digest is not None:
                 self._texts.lean(one.old_digest, one.new_digest)
@@ -276,5 +249,5 @@ class History:
         return self._texts.drop_unused(digests)
 
 
-def _change_of(revision: Revision) -> _Change:
-    return _Change(path=revision.path, old_path=revision.old_path, old_digest=revision.old_digest, new_digest=revision.new_digest)
+def _change_of(revision: Revision) -> Change:
+    return Change(path=revision.path, old_path=revision.old_path, old_digest=revision.old_digest, new_digest=revision.new_digest)

@@ -16,7 +16,7 @@ import apsw
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.errors import IndexUnfit, StoreCorrupt
-from memsyncd.store.connections import BUSY_MS, Durability, is_moved, naming_failures, open_writer, transaction
+from memsyncd.store.connections import Durability, empty_log, is_moved, naming_failures, open_writer, transaction
 from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note, read_stat_row, stat_row
 from memsyncd.store.readers import Readers
 from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
@@ -172,11 +172,7 @@ class Index:
             if not self._is_filled:
                 self._set_merging(_KEEPING)
                 self._is_filled = True
-            self._writer.set_busy_timeout(0)
-            try:
-                self.is_tidy = not self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
-            finally:
-                self._writer.set_busy_timeout(BUSY_MS)
+            self.is_tidy = empty_log(self._writer)
             return False
 
     def _merge(self, table: str) -> bool:
