@@ -16,7 +16,8 @@ import pytest
 import memsyncd
 from memsyncd.cli.filters import FILTERS
 from memsyncd.cli.table import ENTRIES
-from memsyncd.config import Config, WorkspaceConfig, find_keys
+from memsyncd.config import Config, find_keys
+from memsyncd.config.keys import ARRAYS
 from memsyncd.logs import Event
 from memsyncd.wire.methods import METHODS
 from memsyncd.wire.params import Filters
@@ -53,7 +54,7 @@ def test_no_command_is_documented_that_is_not_there() -> None:
 
 
 def test_every_key_of_the_configuration_is_documented_and_no_other() -> None:
-    keys = {key for key, _ in find_keys()} | {f"workspace.{name}" for name in WorkspaceConfig.__struct_fields__}
+    keys = {key for key, _ in find_keys()} | {f"{name}.{key}" for name, kind in ARRAYS.items() for key in kind.__struct_fields__}
     assert set(find_documented_keys()) == keys
 
 

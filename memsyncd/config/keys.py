@@ -51,6 +51,14 @@ class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     half_life_days: Annotated[float, Meta(ge=0.1, le=36_500)] = 30.0
 
 
+class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is kept of what notes said before. `max_revisions` is per note."""
+
+    enabled: bool = True
+    max_revisions: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    max_age_days: Annotated[float, Meta(ge=0.01, le=36_500)] = 90.0
+
+
 class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where clients connect, and how much one of them may take. `path` is empty for the usual place."""
 
@@ -69,6 +77,14 @@ class LogConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     format: Literal["auto", "json", "console"] = "auto"
 
 
+class KindConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One kind of memory: the note it goes to, beneath a workspace's root, and how important it is unless the writer says."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    note: Annotated[str, Meta(min_length=1)]
+    importance: Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
 class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One folder with memory. `path` is absolute, `~` expanded; it need not exist. `name` is empty for the folder's own."""
 
@@ -85,8 +101,10 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sync: SyncConfig = SyncConfig()
     chunking: ChunkingConfig = ChunkingConfig()
     search: SearchConfig = SearchConfig()
+    history: HistoryConfig = HistoryConfig()
     socket: SocketConfig = SocketConfig()
     log: LogConfig = LogConfig()
+    kind: tuple[KindConfig, ...] = ()
     workspace: tuple[WorkspaceConfig, ...] = ()
 
 
@@ -94,22 +112,25 @@ SECTIONS: dict[str, type[Struct]] = {
     "sync": SyncConfig,
     "chunking": ChunkingConfig,
     "search": SearchConfig,
+    "history": HistoryConfig,
     "socket": SocketConfig,
     "log": LogConfig,
 }
+ARRAYS: dict[str, type[Struct]] = {"kind": KindConfig, "workspace": WorkspaceConfig}
+"""Tables that may stand more than once, in double brackets; no variable wins over these."""
 RESTART_KEYS = frozenset(f"socket.{field.name}" for field in msgspec.structs.fields(SocketConfig))
 """What a running daemon cannot change by reading its configuration again."""
 
 
 def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
-    """The keys whose values differ, `workspace` for any difference in those; to be said when a changed file is reloaded."""
+    """Keys whose values differ, `kind` or `workspace` for any difference in those; to be said when a changed file is read."""
     changed = [
         f"{section}.{field.name}"
         for section, kind in SECTIONS.items()
         for field in msgspec.structs.fields(kind)
         if getattr(getattr(old, section), field.name) != getattr(getattr(new, section), field.name)
     ]
-    return tuple(changed) if old.workspace == new.workspace else (*changed, "workspace")
+    return (*changed, *(name for name in ARRAYS if getattr(old, name) != getattr(new, name)))
 
 
 def find_keys() -> Iterator[tuple[str, object]]:

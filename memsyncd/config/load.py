@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from memsyncd.config.keys import ENV_PREFIX, SECTIONS, Config, WorkspaceConfig, env_twin, find_keys
+from memsyncd.config.keys import ARRAYS, ENV_PREFIX, SECTIONS, Config, KindConfig, WorkspaceConfig, env_twin, find_keys
 from memsyncd.config.text import read_config_text
 from memsyncd.core.changes.globs import find_glob_refusal
 from memsyncd.core.changes.watchplan import find_include_refusal
+from memsyncd.core.notepath import find_refusal as find_path_refusal
 from memsyncd.dirs import CONFIG_VARIABLE, SOCKET_VARIABLES, expand_home
 from memsyncd.errors import BadConfig
 
@@ -82,15 +83,16 @@ class _Reading:
 
     def read(self) -> Config:
         for name in self._text.tables:
-            if name not in SECTIONS and name != "workspace":
-                self._refuse(name, f"no such section{_nearest(name, (*SECTIONS, 'workspace'))}")
+            if name not in SECTIONS and name not in ARRAYS:
+                self._refuse(name, f"no such section{_nearest(name, (*SECTIONS, *ARRAYS))}")
         sections = {name: self._read_section(name, kind) for name, kind in SECTIONS.items()}
         if isinstance(path := sections["socket"].get("path"), str) and path:
             sections["socket"]["path"] = self._read_absolute("socket.path", path)
-        workspaces = self._read_workspaces()
+        kinds = [self._read_kind(prefix, table) for prefix, table in self._find_tables("kind", "kind of memory")]
+        workspaces = [self._read_workspace(prefix, table) for prefix, table in self._find_tables("workspace", "folder")]
         if self.wrongs:
             return Config()
-        config = msgspec.convert({**sections, "workspace": workspaces}, Config)
+        config = msgspec.convert({**sections, "kind": kinds, "workspace": workspaces}, Config)
         self._check_together(config)
         return config
 
@@ -130,12 +132,23 @@ class _Reading:
             self.origins[key] = f"{self._text.path}:{self._text.find_line(key)}"
         return values
 
-    def _read_workspaces(self) -> list[dict[str, object]]:
-        tables = self._text.tables.get("workspace", [])
+    def _find_tables(self, name: str, what: str) -> list[tuple[str, dict[str, object]]]:
+        """The tables `[[name]]`, each with what its keys begin with."""
+        tables = self._text.tables.get(name, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            self._refuse("workspace", "write `[[workspace]]`, in double brackets, once for each folder")
+            self._refuse(name, f"write `[[{name}]]`, in double brackets, once for each {what}")
             return []
-        return [self._read_workspace(f"workspace.{index}", table) for index, table in enumerate(tables)]
+        return [(f"{name}.{index}", table) for index, table in enumerate(tables)]
+
+    def _read_kind(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
+        values = self._read_table(prefix, table, KindConfig)
+        if missing := [field for field in KindConfig.__struct_fields__ if field not in table]:
+            self._refuse(prefix, f"a kind needs `name`, `note` and `importance`; there is no `{missing[0]}`")
+        if isinstance(note := values.get("note"), str) and (refusal := _find_note_refusal(note)):
+            self._refuse(f"{prefix}.note", f"{note!r}: {refusal}")
+        if isinstance(name := values.get("name"), str):
+            values["name"] = name.lower()
+        return values
 
     def _read_workspace(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
         values = self._read_table(prefix, table, WorkspaceConfig)
@@ -171,13 +184,14 @@ class _Reading:
         if chunking.overlap >= chunking.max_tokens:
             wrong = f"overlap ({chunking.overlap}) is not less than max_tokens ({chunking.max_tokens})"
             self._refuse(self._find_given("chunking.overlap", "chunking.max_tokens"), wrong)
-        self._check_twins("path", [workspace.path for workspace in config.workspace])
-        self._check_twins("name", [workspace.name for workspace in config.workspace])
+        self._check_twins("kind", "name", [kind.name for kind in config.kind])
+        self._check_twins("workspace", "path", [workspace.path for workspace in config.workspace])
+        self._check_twins("workspace", "name", [workspace.name for workspace in config.workspace])
 
-    def _check_twins(self, name: str, values: list[str]) -> None:
+    def _check_twins(self, table: str, name: str, values: list[str]) -> None:
         for index, value in enumerate(values):
             if value and value in values[:index]:
-                self._refuse(f"workspace.{index}.{name}", f"{value!r} is the {name} of another workspace above")
+                self._refuse(f"{table}.{index}.{name}", f"{value!r} is the {name} of another {table} above")
 
     def _find_given(self, *keys: str) -> str:
         """Of keys that do not go together, the first that somebody wrote: defaults do."""
@@ -187,6 +201,11 @@ class _Reading:
         origin = self.origins.get(key, "default")
         place = f"{self._text.path}:{self._text.find_line(key)}" if origin == "default" else origin.removeprefix("env:")
         self.wrongs.append(f"{place}: {key}: {wrong}")
+
+
+def _find_note_refusal(note: str) -> str:
+    """Why memories cannot go there: it is no path beneath a root, or plain text, which has no sections."""
+    return find_path_refusal(note) or ("" if note.endswith((".md", ".markdown")) else "it does not end in .md")
 
 
 def _nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from memsyncd.config.keys import SECTIONS
+from memsyncd.config.keys import ARRAYS, SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,8 +20,9 @@ def render_config(loaded: Loaded) -> str:
     lines = [f"# {loaded.path}" + ("" if loaded.is_file_found else " (no such file: defaults and environment)")]
     for section in SECTIONS:
         lines += ["", f"[{section}]", *_render_keys(getattr(loaded.config, section), section, loaded.origins)]
-    for index, workspace in enumerate(loaded.config.workspace):
-        lines += ["", "[[workspace]]", *_render_keys(workspace, f"workspace.{index}", loaded.origins)]
+    for name in ARRAYS:
+        for index, table in enumerate(getattr(loaded.config, name)):
+            lines += ["", f"[[{name}]]", *_render_keys(table, f"{name}.{index}", loaded.origins)]
     return "\n".join(lines) + "\n"
 
 

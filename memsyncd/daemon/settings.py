@@ -8,11 +8,14 @@ import os
 from memsyncd.config import Config
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.recall.leanings import Leanings
-from memsyncd.engine.policies import SearchPolicy, SyncPolicy
+from memsyncd.core.writing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Entry
 from memsyncd.errors import BadConfig, BadRequest
 from memsyncd.server.limits import Limits
+
+SECONDS_A_DAY = 86_400.0
 
 
 def to_sync_policy(config: Config) -> SyncPolicy:
@@ -26,7 +29,22 @@ def to_sync_policy(config: Config) -> SyncPolicy:
         reconcile_s=sync.reconcile_s,
         max_file_bytes=sync.max_file_bytes,
         chunking=ChunkPolicy(max_tokens=chunking.max_tokens, overlap_tokens=chunking.overlap),
+        history=to_history_policy(config),
+        kinds=to_remember_policy(config),
     )
+
+
+def to_history_policy(config: Config) -> HistoryPolicy:
+    history = config.history
+    return HistoryPolicy(
+        is_enabled=history.enabled, max_revisions=history.max_revisions, max_age_s=history.max_age_days * SECONDS_A_DAY
+    )
+
+
+def to_remember_policy(config: Config) -> RememberPolicy:
+    """The kinds that come with memsyncd; a configured one takes the place of its namesake or is added."""
+    configured = {kind.name: KindDefaults(kind.note, kind.importance) for kind in config.kind}
+    return RememberPolicy(kinds={**DEFAULT_KINDS, **configured})
 
 
 def to_search_policy(config: Config) -> SearchPolicy:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.recall.leanings import OFF, Leanings
 from memsyncd.core.recall.ranking import RankingPolicy
+from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,37 +35,22 @@ class HistoryPolicy:
     max_age_s: float = 90 * 86_400.0
 
 
-@dataclass(frozen=True, slots=True)
-class KindPolicy:
-    """Where memories of one kind go, a note's path, and how important they are, from 0 to 1, unless the writer says."""
-
-    note: str
-    importance: float
-
-
-KINDS: Mapping[str, KindPolicy] = {
-    "preference": KindPolicy(".memories/preferences.md", 0.95),
-    "error": KindPolicy(".memories/errors.md", 0.9),
-    "decision": KindPolicy(".memories/decisions.md", 0.7),
-}
-OTHER_KINDS = KindPolicy(".memories/notes.md", 0.5)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberPolicy:
-    """What becomes of a memory by its kind; `others` holds for kinds that are not named, and for none."""
+    """Where a memory goes, and how important it is, by its kind unless the writer says. Kinds are in lower case."""
 
-    kinds: Mapping[str, KindPolicy] = field(default_factory=lambda: KINDS)
-    others: KindPolicy = OTHER_KINDS
+    kinds: Mapping[str, KindDefaults] = field(default_factory=lambda: DEFAULT_KINDS)
 
     def find_note(self, kind: str | None) -> str:
+        """The path of the note that takes this kind, or none."""
         return self._find(kind).note
 
     def find_importance(self, kind: str | None) -> float:
+        """From 0 to 1."""
         return self._find(kind).importance
 
-    def _find(self, kind: str | None) -> KindPolicy:
-        return self.others if kind is None else self.kinds.get(kind, self.others)
+    def _find(self, kind: str | None) -> KindDefaults:
+        return OTHER_KINDS if kind is None else self.kinds.get(kind.lower(), OTHER_KINDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

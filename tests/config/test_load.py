@@ -1,14 +1,18 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from memsyncd.config import Config, SyncConfig, WorkspaceConfig, env_twin, find_changed_keys, find_keys, load_config
+from memsyncd.config import Config, KindConfig, SyncConfig, WorkspaceConfig, env_twin, find_changed_keys, find_keys, load_config
+from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS
 from memsyncd.errors import BadConfig
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
+
+KIND = '[[kind]]\nname = "a"\nnote = "{note}"\nimportance = {importance}\n'
 
 
 @pytest.fixture
@@ -51,6 +55,29 @@ def test_the_example_explains_every_key_of_a_workspace_with_its_default(config_p
         WorkspaceConfig.__struct_fields__
     )
     assert "default" not in {origin for key, origin in loaded.origins.items() if key.startswith("workspace")}
+
+
+def test_the_example_explains_every_key_of_a_kind(config_path: Path) -> None:
+    commented = EXAMPLE.read_text().partition("#\n# [[kind]]")[2].partition("\n\n")[0]
+    config_path.write_text("[[kind]]\n" + "\n".join(line.removeprefix("# ") for line in commented.splitlines()))
+    loaded = load_config(str(config_path), {})
+    defaults = DEFAULT_KINDS["decision"]
+    assert loaded.config.kind == (KindConfig(name="decision", note=defaults.note, importance=defaults.importance),)
+
+
+def test_the_example_lists_the_kinds_that_there_are() -> None:
+    listed = re.findall(r"^# (\w+) +(\S+\.md) +(0\.\d+)$", EXAMPLE.read_text(), flags=re.MULTILINE)
+    assert [(name, note, float(importance)) for name, note, importance in listed] == [
+        (name, kind.note, kind.importance) for name, kind in DEFAULT_KINDS.items()
+    ]
+    assert f"goes to {OTHER_KINDS.note}\n# with an importance of {OTHER_KINDS.importance}:" in EXAMPLE.read_text()
+
+
+def test_a_kind_is_read_in_lower_case(config_path: Path) -> None:
+    config_path.write_text('[[kind]]\nname = "Recipe"\nnote = "docs/recipes.markdown"\nimportance = 1\n')
+    loaded = load_config(str(config_path), {})
+    assert loaded.config.kind == (KindConfig(name="recipe", note="docs/recipes.markdown", importance=1.0),)
+    assert loaded.origins["kind.0.note"] == f"{config_path}:3"
 
 
 def test_environment_wins_over_file_and_file_over_default(config_path: Path) -> None:
@@ -117,6 +144,16 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
             '[[workspace]]\npath = "/a"\n[[workspace]]\npath = "/a/"',
             "4: workspace.1.path: '/a' is the path of another workspace above",
         ),
+        ("[kind]\n", "1: kind: write `[[kind]]`, in double brackets, once for each kind of memory"),
+        (
+            '[[kind]]\nname = "a"\nimportance = 0.5',
+            "1: kind.0: a kind needs `name`, `note` and `importance`; there is no `note`",
+        ),
+        (KIND.format(note="../a.md", importance=0.5), "3: kind.0.note: '../a.md': it holds an empty part, `.` or `..`"),
+        (KIND.format(note="a.txt", importance=0.5), "3: kind.0.note: 'a.txt': it does not end in .md"),
+        (KIND.format(note="a.md", importance=1.5), "4: kind.0.importance: expected a number <= 1.0"),
+        (2 * KIND.format(note="a.md", importance=0.5), "6: kind.1.name: 'a' is the name of another kind above"),
+        ("[history]\nmax_revisions = 0", "2: history.max_revisions: expected a whole number >= 1"),
         ("[sync]\ndebounce_ms = 1\ndebounce_ms = 2\n", "3: not TOML: Cannot overwrite a value (at line 3, column 16)"),
         ("[sync", "1: not TOML: Expected ']' at the end of a table declaration (at end of document)"),
     ],
@@ -183,6 +220,7 @@ def test_dev_null_is_a_way_to_say_no_file() -> None:
 
 def test_changed_keys_are_named() -> None:
     old = Config()
-    new = Config(sync=SyncConfig(debounce_ms=1), workspace=(WorkspaceConfig(path="/a"),))
+    kind = KindConfig(name="a", note="a.md", importance=0.5)
+    new = Config(sync=SyncConfig(debounce_ms=1), kind=(kind,), workspace=(WorkspaceConfig(path="/a"),))
     assert find_changed_keys(old, old) == ()
-    assert find_changed_keys(old, new) == ("sync.debounce_ms", "workspace")
+    assert find_changed_keys(old, new) == ("sync.debounce_ms", "kind", "workspace")

@@ -7,7 +7,18 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.config import Config, Loaded, SearchConfig, SocketConfig, SyncConfig, WorkspaceConfig, load_config, render_config
+from memsyncd.config import (
+    Config,
+    HistoryConfig,
+    KindConfig,
+    Loaded,
+    SearchConfig,
+    SocketConfig,
+    SyncConfig,
+    WorkspaceConfig,
+    load_config,
+    render_config,
+)
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
 folders = words.map(lambda text: "/" + text.strip("/") + "x")
@@ -20,11 +31,14 @@ workspaces = st.builds(
     exclude=st.lists(globs).map(tuple),
     allow_links_to=st.lists(folders).map(tuple),
 )
+kinds = st.builds(KindConfig, name=words.map(str.lower), note=globs, importance=st.floats(0, 1))
 configs = st.builds(
     Config,
     sync=st.builds(SyncConfig, enabled=st.booleans(), debounce_ms=st.integers(0, 1000), reconcile_s=st.floats(0.05, 86_400)),
     search=st.builds(SearchConfig, min_score=st.floats(0, 1)),
+    history=st.builds(HistoryConfig, enabled=st.booleans(), max_age_days=st.floats(1, 1000)),
     socket=st.builds(SocketConfig, path=folders),
+    kind=st.lists(kinds, max_size=3, unique_by=lambda kind: kind.name).map(tuple),
     workspace=st.lists(workspaces, max_size=3, unique_by=lambda workspace: workspace.path).map(tuple),
 )
 
@@ -51,6 +65,7 @@ def test_each_line_says_where_its_value_comes_from(tmp_path: Path) -> None:
 
 
 def test_every_key_is_shown() -> None:
-    shown = render_config(wrap(Config(workspace=(WorkspaceConfig(path="/a"),))))
+    kind = KindConfig(name="decision", note="a.md", importance=0.5)
+    shown = render_config(wrap(Config(kind=(kind,), workspace=(WorkspaceConfig(path="/a"),))))
     for section in msgspec.structs.fields(Config):
         assert f"[{section.name}]" in shown

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from memsyncd.config import Config, HistoryConfig, KindConfig
+from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
+from memsyncd.daemon.settings import to_sync_policy
+from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SyncPolicy
+
+
+def test_without_configuration_every_policy_has_its_default() -> None:
+    assert to_sync_policy(Config()) == SyncPolicy()
+
+
+def test_history_is_kept_as_configured() -> None:
+    config = Config(history=HistoryConfig(enabled=False, max_revisions=7, max_age_days=0.5))
+    assert to_sync_policy(config).history == HistoryPolicy(is_enabled=False, max_revisions=7, max_age_s=43_200.0)
+
+
+def test_a_configured_kind_takes_the_place_of_its_namesake_or_is_added() -> None:
+    kinds = (
+        KindConfig(name="decision", note="docs/adr.md", importance=0.8),
+        KindConfig(name="recipe", note=".memories/recipes.md", importance=0.2),
+    )
+    remember = to_sync_policy(Config(kind=kinds)).kinds
+    assert remember.kinds == {
+        **DEFAULT_KINDS,
+        "decision": KindDefaults("docs/adr.md", 0.8),
+        "recipe": KindDefaults(".memories/recipes.md", 0.2),
+    }
+    assert (remember.find_note("Recipe"), remember.find_importance("Recipe")) == (".memories/recipes.md", 0.2)
+
+
+def test_a_kind_that_nobody_named_goes_where_those_without_one_go() -> None:
+    policy = RememberPolicy()
+    for kind in ("rumour", None):
+        assert policy.find_note(kind) == OTHER_KINDS.note
+        assert policy.find_importance(kind) == OTHER_KINDS.importance
