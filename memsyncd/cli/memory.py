@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
 
 CLIENT: Final = "cli"
+WRITE_MS: Final = 30_000
+"""How long the daemon lets a write wait for its turn, unless somebody says how long: its own word on that is waited for."""
 CLIENT_OPTION: Final = Option("--client", f"the writer's name in the history (default {CLIENT})", metavar="NAME")
 
 
@@ -60,7 +62,7 @@ def _rename(args: Args, console: Console) -> int:
 
 
 def _ask(args: Args, console: Console, command: str, **params: object) -> int:
-    console.wait_for(args.timeout_ms)
+    console.wait_for(args.timeout_ms or WRITE_MS)
     own = {"client": args.client or CLIENT, "dialect": args.dialect, "if_digest": getattr(args, "if_digest", None)}
     answer = console.ask_about(args.workspace, "memory", command=command, **params, **own, timeout_ms=args.timeout_ms)
     if args.json:

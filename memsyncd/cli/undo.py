@@ -6,7 +6,7 @@ import time
 
 from memsyncd.cli.figures import render_age
 from memsyncd.cli.grammar import JSON, TIMEOUT, Command, Option, name_workspace_option, read_count
-from memsyncd.cli.memory import CLIENT, CLIENT_OPTION
+from memsyncd.cli.memory import CLIENT, CLIENT_OPTION, WRITE_MS
 from memsyncd.cli.revisions import OUTSIDE, find_deed
 from memsyncd.cli.subject import REVISION, TARGET, ask_about_change
 from memsyncd.cli.terminal import clean_values
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _act(args: Args, console: Console) -> int:
     if (args.target, args.revision, args.act) == (None, None, None):
         raise BadRequest("undo: name a section, a note, a revision or an act", hint="list what there is with `memsyncd history`")
-    console.wait_for(args.timeout_ms)
+    console.wait_for(args.timeout_ms or WRITE_MS)
     asked = {"act": args.act, "client": args.client or CLIENT, "timeout_ms": args.timeout_ms}
     answer = ask_about_change(args, console, "undo", **asked)
     if args.json:
@@ -39,7 +39,10 @@ def _print_undone(answer: dict[str, Any], console: Console) -> None:
         terminal.print(render_undone(revision, now_s=time.time()))
     for gone in (state["path"] for state in answer["paths"] if state["digest"] is None):
         terminal.say(terminal.err_paint("dim", f"{gone} is not there any more, as before"))
-    terminal.say(terminal.err_paint("dim", f"to go back: memsyncd undo --act {answer['act']}"))
+    told = (
+        f"to go back: memsyncd undo --act {answer['act']}" if answer["act"] else "it stood like that already; nothing was changed"
+    )
+    terminal.say(terminal.err_paint("dim", told))
 
 
 def render_undone(revision: dict[str, Any], *, now_s: float) -> str:

@@ -170,8 +170,10 @@ class PathState(TypedDict):
 
 
 class Undone(TypedDict):
+    """`act` is the new one; None if everything stood as it should already."""
+
     workspace: str
-    act: int
+    act: int | None
     undone: list[RevisionInfo]
     paths: list[PathState]
     generation: int
@@ -185,8 +187,10 @@ class Purged(TypedDict):
 
 
 class Cleared(TypedDict):
+    """`act` is what `undo` takes to bring the notes back; None if there were none, or no history is kept."""
+
     workspace: str
-    act: int
+    act: int | None
     removed: int
     generation: int
 

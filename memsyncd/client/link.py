@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 GRACE_S = 2.0
 """What is added to the time that the daemon has for an answer, so that its own refusal arrives."""
+LONGEST_MS = 600_000
+"""The daemon takes no longer time for an answer."""
 
 
 class Link:
@@ -51,12 +53,12 @@ class Link:
         """The answer about the workspace. Parameters that are None are left out; `time_s` is what the daemon may take."""
         if time_s is None:
             return self._call(method, self.timeout_s, workspace=self.workspace, **params)
-        timeout_ms = max(1, round(time_s * 1000))
+        timeout_ms = min(max(1, round(time_s * 1000)), LONGEST_MS)
         return self._call(method, time_s + GRACE_S, workspace=self.workspace, timeout_ms=timeout_ms, **params)
 
     def write(self, method: str, params: Mapping[str, object]) -> Any:
-        """The answer to what changes notes, which bears the writer's name."""
-        return self.ask(method, {**params, "client": self.client_name})
+        """The answer to a write, which bears the writer's name; the daemon gives it up when the time is up, and says so."""
+        return self.ask(method, {**params, "client": self.client_name}, time_s=self.timeout_s)
 
     def _call(self, method: str, timeout_s: float, **params: object) -> dict[str, Any]:
         if self._connection is None:

@@ -49,8 +49,8 @@ class Memsyncd:
     """The memory of one workspace. For one thread at a time.
 
     `workspace` is a name, an id or any path inside it; left out, the one that the current folder lies in, else the only one.
-    `client` is the name that `history` shows for what is written. `timeout_s` bounds the wait for each answer. `env` is the
-    environment in which the daemon's socket is looked for.
+    `client` is the name that `history` shows for what is written. `timeout_s` bounds the wait for each answer; a write that
+    cannot be done in that time is not done at all. `env` is the environment in which the daemon's socket is looked for.
 
     Raises NoDaemon if none answers, WorkspaceNotFound if there is no such workspace. If the daemon goes away later, the call that
     meets it raises NoDaemon, and the next one connects anew.
@@ -142,7 +142,7 @@ class Memsyncd:
 
     def clear(self, *, confirm: bool) -> Cleared:
         """Remove every note of memory, if `confirm` is true. `undo(act=…)` with the answer's `act` brings them back."""
-        cleared: Cleared = self._link.write("memory.clear", {"confirm": confirm})
+        cleared: Cleared = self._link.ask("memory.clear", {"confirm": confirm, "client": self._link.client_name})
         return cleared
 
     # --- recall ---
