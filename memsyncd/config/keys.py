@@ -34,8 +34,8 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class ChunkingConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How sections are cut into chunks. Both are tokens, at 4 characters each; a change rebuilds the index."""
 
-    max_tokens: Annotated[int, Meta(ge=20, le=8000)] = 100
-    overlap: Annotated[int, Meta(ge=0, le=8000)] = 60
+    max_tokens: Annotated[int, Meta(ge=20, le=8000)] = 120
+    overlap: Annotated[int, Meta(ge=0, le=8000)] = 70
 
 
 class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -126,7 +126,7 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
         ("[search]\nmin_score = inf", "2: search.min_score: expected a number <= 1.0"),
         ('[log]\nlevel = "loud"', '2: log.level: expected one of "debug", "info", "warning", "error"'),
         ("[sync]\ndebounce_ms = 2000", "2: sync.debounce_ms: debounce_ms (2000) is more than max_wait_ms (1000)"),
-        ("[chunking]\nmax_tokens = 60", "2: chunking.max_tokens: overlap (60) is not less than max_tokens (60)"),
+        ("[chunking]\nmax_tokens = 70", "2: chunking.max_tokens: overlap (70) is not less than max_tokens (70)"),
         ('[socket]\npath = "run/s"', "2: socket.path: 'run/s' is not an absolute path: begin it with / or ~/"),
         ("[workspace]\n", "1: workspace: write `[[workspace]]`, in double brackets, once for each folder"),
         ('[[workspace]]\nname = "a"', '1: workspace.0: a workspace needs `path = "…"`, the folder'),

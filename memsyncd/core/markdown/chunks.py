@@ -31,8 +31,8 @@ class ChunkPolicy:
     most for a given budget.
     """
 
-    max_tokens: int = 100
-    overlap_tokens: int = 60
+    max_tokens: int = 120
+    overlap_tokens: int = 70
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap_tokens < self.max_tokens:

@@ -135,7 +135,7 @@ def test_an_empty_note_has_no_sections_and_the_title_of_its_file() -> None:
 
 
 def test_a_heading_goes_with_the_first_block_under_it() -> None:
-    note = parse("# Heading\n\n" + "word " * 79 + "\n\nmore")
+    note = parse("# Heading\n\n" + "word " * 95 + "\n\nmore")
     assert [(chunk.span.start, chunk.span.end) for chunk in note.chunks] == [(1, 3), (5, 5)]
 
 
