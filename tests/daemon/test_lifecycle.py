@@ -70,7 +70,7 @@ BROKEN = {
     "[sync\n": (":1: not TOML", "line"),
     "[sink]\nx = 1\n": (":1: sink: no such section", "sync"),
     '[log]\nlevel = "loud"\n': (":2: log.level:", "warning"),
-    "[chunking]\nmax_tokens = 50\n": (":2: chunking.max_tokens: overlap (60) is not less than max_tokens (50)", "mend"),
+    "[chunking]\nmax_tokens = 50\n": (":2: chunking.max_tokens: overlap (70) is not less than max_tokens (50)", "mend"),
     '[[workspace]]\npath = "notes"\n': (":2: workspace.0.path:", "absolute"),
     '[[workspace]]\npath = "/var/tmp"\ninclude = ["**/*.md"]\n': (":3: workspace.0.include:", "**/*.md"),
     '[[workspace]]\npath = "/"\n': ("workspace /", "project"),
