@@ -44,6 +44,8 @@ from memsyncd.wire.params import (
 
 LOOP_BUDGET_S = 0.004
 """What a query may take of the event loop before it goes to a thread."""
+LOOP_LIMIT = 20
+"""Hits that are read on the loop at most: each takes time whatever it took to find them."""
 ALL_WORKSPACES = "*"
 SYNC_S = 600.0
 WAITING_METHODS = frozenset({"sync", "search", "context"})
@@ -158,6 +160,8 @@ class Handlers:
             return self._search_fresh(chosen, asked, params, began_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, asked, params, began_s)
+        if len(chosen) != 1 or asked.limit > LOOP_LIMIT:
+            return self._search_in_thread(chosen, asked, params, began_s)
         try:
             # The time given is for SQLite alone; on the loop, running out of it is no failure yet.
             hurried = replace(asked, timeout_s=LOOP_BUDGET_S, is_hurried=True)

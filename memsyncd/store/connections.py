@@ -125,11 +125,15 @@ def empty_log(connection: apsw.Connection) -> bool:
         connection.set_busy_timeout(BUSY_MS)
 
 
+def set_deadline(connection: apsw.Connection, seconds: float) -> None:
+    end_s = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end_s, VM_STEPS_BETWEEN_LOOKS)
+
+
 @contextlib.contextmanager
 def deadline(connection: apsw.Connection, seconds: float) -> Iterator[None]:
     """Stop whatever the connection runs inside after `seconds`; what was stopped raises NotFresh."""
-    end_s = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > end_s, VM_STEPS_BETWEEN_LOOKS)
+    set_deadline(connection, seconds)
     try:
         with naming_failures():
             yield

@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from memsyncd.store.connections import deadline, naming_failures, open_reader
+from memsyncd.store.connections import deadline, naming_failures, open_reader, set_deadline
 from memsyncd.store.schema import TOKENIZER
 
 KEPT_OPEN = 2
@@ -35,6 +35,10 @@ class Reader:
     def rows(self, statement: str, bindings: tuple[Any, ...] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
         """All rows at once: a cursor left half read would hold the WAL."""
         return self.connection.execute(statement, bindings).fetchall()
+
+    def allow(self, seconds: float) -> None:
+        """Give what runs from here on so many seconds, whatever the lender gave; until the reader goes back."""
+        set_deadline(self.connection, seconds)
 
     def tokenize(self, text: str) -> list[tuple[int, int, str]]:
         """(start, end, word) of each word as the index knows it; start and end in bytes of the text's UTF-8."""

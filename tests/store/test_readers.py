@@ -10,7 +10,7 @@ import pytest
 
 from memsyncd.core.recall.filters import NO_FILTERS
 from memsyncd.core.recall.query import compile_query, parse_query
-from memsyncd.errors import StoreCorrupt, StoreFailed
+from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store.index import Index
 from memsyncd.store.readers import KEPT_OPEN, Reader, Readers
 from memsyncd.store.search import find_candidates, read_sections, read_texts
@@ -74,6 +74,17 @@ def test_a_reader_whose_time_is_long_over_can_be_lent_again_and_again(index: Ind
     index.apply([put("MEMORY.md", "one")])
     with index.readers.lend(5) as reader:
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
+
+
+COUNTING = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 50000) SELECT count(*) FROM n"
+
+
+def test_a_reader_out_of_time_goes_on_if_it_is_allowed_more(index: Index) -> None:
+    with index.readers.lend(0) as reader:
+        reader.allow(30)
+        assert reader.rows(COUNTING) == [(50_000,)]
+    with pytest.raises(NotFresh), index.readers.lend(0) as reader:
+        reader.rows(COUNTING)
 
 
 def test_a_reader_of_what_is_no_database_says_that_it_is_damaged(tmp_path: Path) -> None:
