@@ -12,12 +12,13 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks import cold, commands, edits, idle, saves, searches
+from tests.benchmarks import answers, cold, commands, edits, idle, saves, searches
 from tests.benchmarks.figure import Figure
 
 MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "cold": cold.measure,
     "searches": searches.measure,
+    "answers": answers.measure,
     "saves": saves.measure,
     "edits": edits.measure,
     "idle": idle.measure,
