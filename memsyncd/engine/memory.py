@@ -16,12 +16,13 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath
 from memsyncd.core.writing import commands
 from memsyncd.core.writing.commands import Dialect, Edited, FolderEntry
-from memsyncd.core.writing.memorypath import MemoryPath, parse_memory_path, show_memory_path
+from memsyncd.core.writing.memorypath import MEMORIES, MemoryPath, parse_memory_path, show_memory_path
 from memsyncd.engine.edit import Act, Decide, Delete, Operation, Put, Rename, find_history
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, Conflict, PathRefused, TooLarge
 from memsyncd.workspace.scope import Scope
+from memsyncd.workspace.textfiles import resolve
 from memsyncd.workspace.writing import TextFile, find_files, is_folder, list_folder, read_text_file
 
 SHOWN_LEVELS = 2
@@ -60,6 +61,7 @@ def view(workspace: Workspace, asked: Asked) -> Answer:
     """Show a folder or a file. Raises BadRequest, PathRefused, NoteNotFound, TooLarge, EditRefused."""
     check(asked)
     path = parse_memory_path(asked.path or "")
+    _check_place(workspace.scope, path)
     if path.note is None or is_folder(workspace.scope, path.note):
         return Answer(text=commands.view_folder(path.text, _list(workspace.scope, path), asked.dialect))
     file = read_text_file(workspace.scope, path.note)
@@ -104,9 +106,20 @@ def check(asked: Asked) -> None:
             raise BadRequest(f"{asked.command} takes no `{name}`", hint=f"it takes {', '.join(known)}")
 
 
+def _check_place(scope: Scope, *paths: MemoryPath) -> None:
+    """Refuse, in the tool's own words, a path that a link takes elsewhere. Whoever opens it looks once more."""
+    for path in paths:
+        try:
+            if path.note is not None:
+                resolve(scope, path.note)
+        except PathRefused as error:
+            raise PathRefused(f"Path {path.text} would escape {MEMORIES} directory", hint=error.hint) from error
+
+
 def _change(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath) -> tuple[Act, Answer]:
     """Decide a create, str_replace or insert."""
     scope = workspace.scope
+    _check_place(scope, path)
     if path.note is None or is_folder(scope, path.note):
         if asked.command == "create":
             raise commands.refuse_existing("create", path.text, asked.dialect)
@@ -155,6 +168,7 @@ def _find_edit(asked: Asked, path: str) -> Callable[[bytes | None], Edited]:
 def _delete(scope: Scope, asked: Asked, path: MemoryPath) -> tuple[Act, Answer]:
     if path.note is None:
         raise commands.refuse_root("delete", asked.dialect)
+    _check_place(scope, path)
     answer = Answer(text=commands.say_deleted(path.text, asked.dialect))
     was = read_all(scope, path.note)
     if was is None:
@@ -168,6 +182,7 @@ def _delete(scope: Scope, asked: Asked, path: MemoryPath) -> tuple[Act, Answer]:
 def _rename(scope: Scope, asked: Asked, old: MemoryPath, new: MemoryPath) -> tuple[Act, Answer]:
     if old.note is None or new.note is None:
         raise commands.refuse_root("rename", asked.dialect)
+    _check_place(scope, old, new)
     was = read_all(scope, old.note)
     stands = read_all(scope, new.note)
     there = stands.get(new.note) if stands else None
