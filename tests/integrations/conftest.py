@@ -1,0 +1,101 @@
+"""A daemon of its own, as in tests/daemon, and a model that does what it is told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.daemon.conftest import daemon, home, make_home, make_place, place, pytest_runtest_makereport, root
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home
+
+__all__ = ["daemon", "home", "make_home", "make_place", "place", "pytest_runtest_makereport", "root"]
+
+LAST_WORDS = "That is all."
+
+
+class Model(ThreadingHTTPServer):
+    """An Anthropic API on loopback, behind which there is no model but a list of what to ask the memory tool for, one a turn.
+
+    `requests` holds the body of every request, `results` the block with which each of its wishes was answered.
+    """
+
+    def __init__(self, wishes: Sequence[dict[str, Any]]) -> None:
+        super().__init__(("127.0.0.1", 0), Turn)
+        self._wishes = wishes
+        self.requests: list[dict[str, Any]] = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        return [request["messages"][-1]["content"][0] for request in self.requests[1:]]
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = len(self.requests)
+        self.requests.append(request)
+        is_over = number == len(self._wishes)
+        block: dict[str, Any] = {"type": "text", "text": LAST_WORDS}
+        if not is_over:
+            block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": self._wishes[number]}
+        return {
+            "id": f"msg_{number}",
+            "type": "message",
+            "role": "assistant",
+            "model": request["model"],
+            "content": [block],
+            "stop_reason": "end_turn" if is_over else "tool_use",
+            "stop_sequence": None,
+            "usage": {"input_tokens": 1, "output_tokens": 1},
+        }
+
+    def close(self) -> None:
+        self.shutdown()
+        self.server_close()
+        self._thread.join()
+
+
+class Turn(BaseHTTPRequestHandler):
+    server: Model
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = json.dumps(self.server.answer(request)).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def make_model(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Model]]:
+    """A model with these wishes. The SDK is led to it by `url`, and not through any proxy."""
+    models: list[Model] = []
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    def make(*wishes: dict[str, Any]) -> Model:
+        models.append(Model(wishes))
+        return models[-1]
+
+    yield make
+    for model in models:
+        model.close()
+
+
+@pytest.fixture
+def socket(home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the daemon listens, named in this process's environment, as a program finds it."""
+    monkeypatch.setenv("MEMSYNCD_SOCKET", home.socket_path)
+    return home.socket_path

@@ -1,0 +1,217 @@
+"""The tool as a program holds it: what it passes on, how it fails, and what it does not block."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from anthropic.tools import ToolError
+
+from memsyncd.client import NoAnswer
+from memsyncd.errors import MemsyncdError, NoDaemon, PathRefused, WorkspaceNotFound
+from memsyncd.integrations.anthropic import AsyncMemsyncdMemoryTool, MemsyncdMemoryTool
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Place
+
+VIEW = {"command": "view", "path": "/memories/context.md"}
+SHOWN = "Here's the content of /memories/context.md with line numbers:\n     1\t# Context\n     2\t\n     3\tbystander"
+REFUSED = (
+    {"command": "view", "path": "/memories/none.md"},
+    {"command": "view", "path": "/memories/../../etc/passwd"},
+    {"command": "view", "path": "/memoriesX"},
+    {"command": "view", "path": "/memories/.hidden"},
+    {"command": "view", "path": "/memories/%2e%2e/secret"},
+    {"command": "create", "path": "/memories/context.md", "file_text": "other"},
+    {"command": "create", "path": "/memories/a.md"},
+    {"command": "create", "path": "/memories/a.md", "file_text": 7},
+    {"command": "create", "path": "/memories/\ud800.md", "file_text": "half a letter"},
+    {"command": "str_replace", "path": "/memories/context.md", "old_str": "nowhere", "new_str": ""},
+    {"command": "insert", "path": "/memories/context.md", "insert_line": 99, "insert_text": "x"},
+    {"command": "insert", "path": "/memories/context.md", "insert_line": "end", "insert_text": "x"},
+    {"command": "delete", "path": "/memories"},
+    {"command": "rename", "old_path": "/memories/none.md", "new_path": "/memories/b.md"},
+    {"command": "view", "path": "/memories", "view_range": "1-2"},
+)
+
+
+def find_refusal(act: Callable[[], object]) -> tuple[str, MemsyncdError]:
+    """What the model is told, and the failure behind it."""
+    with pytest.raises(ToolError) as caught:
+        act()
+    assert isinstance(caught.value.__cause__, MemsyncdError)
+    assert isinstance(caught.value.content, str)
+    return caught.value.content, caught.value.__cause__
+
+
+@pytest.mark.parametrize("dialect", ["docs", "sdk"])
+@pytest.mark.parametrize("wish", REFUSED, ids=lambda wish: f"{wish['command']}-{wish.get('path', '')!a}")
+def test_what_the_daemon_refuses_is_told_byte_for_byte(place: Place, socket: str, wish: dict[str, Any], dialect: Any) -> None:
+    with pytest.raises(MemsyncdError) as refused:
+        place.client.call("memory", **wish, dialect=dialect, workspace=place.id)
+    for tool in (MemsyncdMemoryTool(place.id, dialect=dialect), AsyncMemsyncdMemoryTool(place.id, dialect=dialect)):
+        told, failure = find_refusal(lambda tool=tool: call(tool, wish))
+        assert told == refused.value.message
+        assert (type(failure), failure.hint) == (type(refused.value), refused.value.hint)
+
+
+def call(tool: MemsyncdMemoryTool | AsyncMemsyncdMemoryTool, wish: object) -> object:
+    return asyncio.run(tool.call(wish)) if isinstance(tool, AsyncMemsyncdMemoryTool) else tool.call(wish)
+
+
+@pytest.mark.parametrize("wish", ["view", "str_replace", "insert", "create"])
+def test_a_note_that_became_a_link_out_is_neither_read_nor_written(place: Place, socket: str, wish: str) -> None:
+    tool = MemsyncdMemoryTool(place.id)
+    secret = place.outside / "secret.md"
+    secret.write_text("# Secret\n")
+    tool.call(VIEW)
+    note = place.root / ".memories" / "context.md"
+    note.unlink()
+    note.symlink_to(secret)
+    words = {"file_text": "new", "old_str": "Secret", "new_str": "new", "insert_line": 0, "insert_text": "new"}
+    told, failure = find_refusal(lambda: tool.call({"command": wish, "path": "/memories/context.md", **words}))
+    assert told == "Path /memories/context.md would escape /memories directory"
+    assert isinstance(failure, PathRefused)
+    assert secret.read_text() == "# Secret\n"
+
+
+def test_the_dialect_decides_whose_words_are_used(place: Place, socket: str) -> None:
+    wish = {"command": "create", "path": "/memories/context.md", "file_text": "other"}
+    told = [
+        find_refusal(lambda tool=tool: tool.call(wish))[0] for tool in (MemsyncdMemoryTool(), MemsyncdMemoryTool(dialect="sdk"))
+    ]
+    assert told == ["Error: File /memories/context.md already exists", "File /memories/context.md already exists"]
+
+
+@pytest.mark.parametrize("name", ["the id", "the name", "a text", "a path", "none"])
+def test_a_workspace_is_named_by_id_name_or_a_path_inside_or_is_the_only_one(
+    place: Place, socket: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place.root)
+    inside = str(place.root / ".memories")
+    workspace = {"the id": place.id, "the name": "proj", "a text": inside, "a path": Path(), "none": None}[name]
+    assert str(MemsyncdMemoryTool(workspace).call(VIEW)).startswith(SHOWN)
+
+
+def test_an_unknown_workspace_is_said_to_be_unknown(place: Place, socket: str) -> None:
+    told, failure = find_refusal(lambda: MemsyncdMemoryTool("elsewhere").call(VIEW))
+    assert told == "no workspace is called elsewhere"
+    assert isinstance(failure, WorkspaceNotFound)
+
+
+def test_a_model_chooses_neither_workspace_nor_name_nor_dialect(place: Place, socket: str) -> None:
+    more = {"workspace": "elsewhere", "client": "somebody", "dialect": "none", "if_digest": "none", "old_str": "", "made": "up"}
+    wish = {"command": "create", "path": "/memories/new.md", "file_text": "# New\n"}
+    assert MemsyncdMemoryTool(place.id, client="me").call({**wish, **more}) == "File created successfully at: /memories/new.md"
+    (newest,) = place.client.call("history", workspace=place.id, limit=1)["revisions"]
+    assert (newest["client"], newest["path"]) == ("me", ".memories/new.md")
+
+
+def test_clearing_removes_all_notes_and_can_be_undone(place: Place, socket: str) -> None:
+    before = place.notes()
+    assert MemsyncdMemoryTool(place.id).clear_all_memory() == "All memory cleared"
+    assert place.notes() == {}
+    (newest,) = place.client.call("history", workspace=place.id, limit=1)["revisions"]
+    place.client.call("undo", workspace=place.id, act=newest["act"])
+    assert place.notes() == before
+    assert asyncio.run(AsyncMemsyncdMemoryTool(place.id).clear_all_memory()) == "All memory cleared"
+    assert place.notes() == {}
+
+
+def test_where_no_daemon_runs_the_model_is_told_and_the_program_learns_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEMSYNCD_SOCKET", str(tmp_path / "none.sock"))
+    told, failure = find_refusal(lambda: MemsyncdMemoryTool().call(VIEW))
+    assert told == f"no daemon answers on {tmp_path / 'none.sock'}"
+    assert isinstance(failure, NoDaemon)
+    assert "memsyncd start" in failure.hint
+
+
+def test_one_tool_serves_many_threads_and_loses_no_edit(place: Place, socket: str) -> None:
+    tool = MemsyncdMemoryTool(place.id)
+    tool.call({"command": "create", "path": "/memories/count.md", "file_text": "# Count\n"})
+    numbers = range(12)
+
+    def add(number: int) -> None:
+        tool.call({"command": "insert", "path": "/memories/count.md", "insert_line": 1, "insert_text": f"- number{number}"})
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = (place.root / ".memories" / "count.md").read_text().splitlines()
+    assert sorted(lines) == sorted(["# Count", *(f"- number{number}" for number in numbers)])
+
+
+@pytest.fixture
+def stopped(daemon: Daemon, place: Place) -> Any:
+    """A daemon that takes connections, as the kernel does that for it, but does nothing until it is let go on."""
+    daemon.process.send_signal(signal.SIGSTOP)
+    yield lambda: daemon.process.send_signal(signal.SIGCONT)
+    daemon.process.send_signal(signal.SIGCONT)
+
+
+def test_the_async_tool_lets_the_loop_go_on_while_it_waits(place: Place, socket: str, stopped: Callable[[], None]) -> None:
+    tool = AsyncMemsyncdMemoryTool(place.id)
+
+    async def ask_meanwhile() -> str:
+        asking = asyncio.create_task(tool.call(VIEW))
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        assert not asking.done()
+        stopped()
+        return str(await asking)
+
+    assert asyncio.run(ask_meanwhile()).startswith(SHOWN)
+
+
+def test_a_daemon_that_does_not_answer_in_time_ends_the_command(place: Place, socket: str, stopped: Callable[[], None]) -> None:
+    told, failure = find_refusal(lambda: MemsyncdMemoryTool(place.id, timeout_s=0.05).call(VIEW))
+    assert told == "the daemon did not answer within 2.05 s"
+    assert isinstance(failure, NoAnswer)
+
+
+def test_a_daemon_that_is_started_anew_is_found_by_the_same_tool(
+    home: Any, make_home: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_home()
+    monkeypatch.setenv("MEMSYNCD_SOCKET", own.socket_path)
+    root = own.make_folder()
+    (root / ".memories").mkdir()
+    (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
+    first = own.start()
+    with first.client() as client:
+        client.call("workspace.add", path=str(root))
+    tool = MemsyncdMemoryTool()
+    assert str(tool.call(VIEW)).startswith(SHOWN)
+    assert first.stop() == 0
+    assert isinstance(find_refusal(lambda: tool.call(VIEW))[1], NoDaemon)
+    second = own.start()
+    assert str(tool.call(VIEW)).startswith(SHOWN)
+    assert second.stop() == 0
+
+
+def test_without_the_sdk_it_is_said_what_to_install() -> None:
+    script = """
+        import sys
+        sys.modules["anthropic"] = None
+        import memsyncd.integrations.instructions
+        try:
+            import memsyncd.integrations.anthropic
+        except ImportError as error:
+            print(error)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=30)
+    assert done.stdout == (
+        "memsyncd.integrations.anthropic needs Anthropic's SDK, version 2.12 or newer: pip install 'memsyncd[anthropic]'\n"
+    )
