@@ -35,14 +35,15 @@ def _act(args: Args, console: Console) -> int:
 
 def _print_undone(answer: dict[str, Any], console: Console) -> None:
     terminal = console.terminal
+    if answer["act"] is None:
+        names = ", ".join(dict.fromkeys(revision["path"] for revision in answer["undone"]))
+        terminal.say(f"nothing to do: it is as before already: {names}")
+        return
     for revision in answer["undone"]:
         terminal.print(render_undone(revision, now_s=time.time()))
     for gone in (state["path"] for state in answer["paths"] if state["digest"] is None):
         terminal.say(terminal.err_paint("dim", f"{gone} is not there any more, as before"))
-    told = (
-        f"to go back: memsyncd undo --act {answer['act']}" if answer["act"] else "it stood like that already; nothing was changed"
-    )
-    terminal.say(terminal.err_paint("dim", told))
+    terminal.say(terminal.err_paint("dim", f"to go back: memsyncd undo --act {answer['act']}"))
 
 
 def render_undone(revision: dict[str, Any], *, now_s: float) -> str:

@@ -60,8 +60,8 @@ class Seat:
         status = [f"[{done.returncode}]"] if done.returncode else []
         return [*done.stdout.splitlines(), *(f"! {each}" for each in done.stderr.splitlines()), *status]
 
-    def show(self, line: str, *, interrupt_after: str = "") -> str:
-        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a text."""
+    def show(self, line: str, *, interrupt_after: str = "", types: str = "") -> str:
+        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a text, `types` typed at once."""
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {line}"],
@@ -73,6 +73,7 @@ class Seat:
             start_new_session=True,
         )
         os.close(follower)
+        os.write(leader, types.encode())
         screen = b""
         with open(leader, "rb", buffering=0) as terminal:
             while len(screen) < MAX_SCREEN_BYTES:
@@ -167,6 +168,45 @@ def test_what_a_note_says_cannot_steer_the_terminal(seat: Seat) -> None:
         done = seat.do(f"memsyncd {line}")
         assert done.returncode == 0, done.stderr
         assert not set(done.stdout) & set("\x1b\x07\x9b\u202e"), line
+
+
+def test_what_was_written_before_cannot_steer_the_terminal_either(seat: Seat) -> None:
+    write_note(seat, "notes/MEMORY.md", "# M\n")
+    assert seat.do("memsyncd start notes").returncode == 0
+    seat.cwd = seat.home / "notes"
+    evil = r"printf '\033]0;owned\007\033[2J\342\200\256redis\n'"
+    lines = [
+        f'{evil} | memsyncd memory create /memories/a.md --client "$({evil})"',
+        "memsyncd memory view /memories/a.md",
+        f"{evil} | memsyncd remember --note a",
+        "memsyncd history",
+        "memsyncd diff 1",
+        "memsyncd diff 1 --json",
+        "memsyncd undo 2",
+    ]
+    for line in lines:
+        done = seat.do(line)
+        assert done.returncode == 0, done.stderr
+        assert not set(done.stdout + done.stderr) & set("\x1b\x07\u202e"), line
+    assert b"\x1b]0;owned\x07" in (seat.cwd / ".memories" / "a.md").read_bytes()
+
+
+def test_a_terminal_is_shown_a_diff_in_colours_and_places_as_links(seat: Seat) -> None:
+    write_note(seat, "notes/MEMORY.md", "# M\n\nold\n")
+    assert seat.do("memsyncd start notes").returncode == 0
+    seat.cwd = seat.home / "notes"
+    assert seat.do("memsyncd memory str_replace /memories/MEMORY.md old new").returncode == 0
+    screen = seat.show("memsyncd diff MEMORY.md")
+    assert "\x1b[31m-old\x1b[0m\n\x1b[32m+new\x1b[0m\n" in screen
+    assert f"\x1b]8;;file://{os.uname().nodename}{seat.home}/notes/.memories/x.md#3" in seat.show("memsyncd remember y --note x")
+
+
+def test_a_text_may_be_typed_on_the_terminal(seat: Seat) -> None:
+    write_note(seat, "notes/MEMORY.md", "# M\n")
+    assert seat.do("memsyncd start notes").returncode == 0
+    screen = seat.show("memsyncd remember - -w notes", types="typed by hand\n\x04")
+    assert "Ctrl-D" in screen
+    assert "typed by hand" in (seat.home / "notes/.memories/notes.md").read_text()
 
 
 def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(seat: Seat) -> None:
