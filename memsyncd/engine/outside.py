@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.edit import recover
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import RECORDS_FAULT
@@ -41,6 +42,8 @@ def see_changes(workspace: Workspace, policy: SyncPolicy, clock: Clock, *, only:
 def _see(workspace: Workspace, clock: Clock, only: Collection[str] | None) -> Steps[None]:
     if workspace.records is None or workspace.index is None:
         return
+    # What memsyncd itself was about to write when it ended is not what others did.
+    recover(workspace)
     history = workspace.records.history
     recorded = {path: record.digest for path, record in workspace.index.recorded(only).items()}
     tips = history.tips()

@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks import answers, cold, commands, edits, idle, saves, searches
+from tests.benchmarks import answers, cold, commands, edits, idle, saves, searches, writes
 from tests.benchmarks.figure import Figure
 
 MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
@@ -20,6 +20,7 @@ MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "searches": searches.measure,
     "answers": answers.measure,
     "saves": saves.measure,
+    "writes": writes.measure,
     "edits": edits.measure,
     "idle": idle.measure,
     "commands": commands.measure,

@@ -1,0 +1,357 @@
+"""Nothing that was written is ever lost: many writers at once, others who write without asking, and a daemon that is killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.core.digest import digest_bytes
+from memsyncd.errors import Conflict, MemsyncdError, NoDaemon
+
+N_AGENTS = 10
+N_EDITS = 12
+N_KILLS = 6
+KILL_AFTER_S = 0.4
+MUCH = 1000
+
+
+@pytest.fixture
+def place(place: Any) -> Any:
+    """The history knows what stands there: whoever asks for it comes after those who look."""
+    assert revisions(place) == []
+    return place
+
+
+def memory(client: Client, place: Any, command: str, path: str | None = None, **parameters: object) -> dict[str, Any]:
+    return client.call("memory", workspace=place.id, command=command, path=path, **parameters)
+
+
+def revisions(place: Any, **asked: object) -> list[dict[str, Any]]:
+    """The history, the oldest first, however long it is."""
+    found: list[dict[str, Any]] = []
+    before = None
+    while page := place.client.call("history", workspace=place.id, limit=200, before=before, **asked)["revisions"]:
+        found += page
+        before = page[-1]["revision"]
+    return found[::-1]
+
+
+def run_together(acts: list[Callable[[], None]]) -> None:
+    """Do all of these at once; the first failure is this function's."""
+    with ThreadPoolExecutor(len(acts)) as threads:
+        for done in [threads.submit(act) for act in acts]:
+            done.result()
+
+
+def is_refused(act: Callable[[], object]) -> bool:
+    """Try it; True if what was read stands no more."""
+    try:
+        act()
+    except Conflict:
+        return True
+    return False
+
+
+# --- the writer's own next search -------------------------------------------------------------------------------------
+
+
+def test_what_a_writer_wrote_is_what_its_next_search_finds(place: Any) -> None:
+    memory(place.client, place, "create", "/memories/log.md", file_text="# Log\n\nbegin\n")
+    for number in range(40):
+        written = memory(place.client, place, "insert", "/memories/log.md", insert_line=3, insert_text=f"wrote{number}word")
+        found = place.client.call("search", query=f"wrote{number}word", workspace=place.id)
+        assert [hit["path"] for hit in found["hits"]] == [".memories/log.md"]
+        assert found["hits"][0]["digest"] == written["digest"]
+        assert found["freshness"]["generation"] >= written["generation"]
+
+
+def test_subscribers_hear_of_a_write(place: Any) -> None:
+    with place.daemon.client() as listener:
+        listener.call("subscribe", workspace=place.id)
+        memory(place.client, place, "create", "/memories/heard.md", file_text="heard\n")
+        method, told = next(listener.notifications(timeout_s=10))
+    assert method == "changed"
+    assert told["paths"] == [".memories/heard.md"]
+
+
+# --- many writers -----------------------------------------------------------------------------------------------------
+
+
+def test_ten_agents_editing_one_note_lose_no_edit_that_succeeded(place: Any) -> None:
+    memory(place.client, place, "create", "/memories/shared.md", file_text="# Shared\n\n")
+
+    def write(agent: int) -> None:
+        with place.daemon.client() as client:
+            for number in range(N_EDITS):
+                memory(client, place, "insert", "/memories/shared.md", insert_line=2, insert_text=f"agent {agent} line {number}")
+
+    run_together([partial(write, agent) for agent in range(N_AGENTS)])
+    lines = (place.root / ".memories/shared.md").read_text().splitlines()
+    assert sorted(lines[2:]) == sorted(f"agent {agent} line {number}" for agent in range(N_AGENTS) for number in range(N_EDITS))
+    past = revisions(place, path=".memories/shared.md")
+    assert len(past) == N_AGENTS * N_EDITS + 1
+    assert all(one["new_digest"] == next_one["old_digest"] for one, next_one in pairwise(past))
+
+
+def test_a_writer_that_read_before_another_wrote_is_told_and_can_try_again(place: Any) -> None:
+    memory(place.client, place, "create", "/memories/count.md", file_text="0\n")
+
+    def count() -> None:
+        with place.daemon.client() as client:
+            n_done = 0
+            while n_done < 5:
+                seen = memory(client, place, "view", "/memories/count.md")
+                number = int(seen["text"].splitlines()[1].split()[1])
+                edit = {"old_str": f"{number}", "new_str": f"{number + 1}", "if_digest": seen["digest"]}
+                n_done += not is_refused(partial(memory, client, place, "str_replace", "/memories/count.md", **edit))
+
+    run_together([count] * 4)
+    # A repeated write whose result stands succeeds, so two who count from one number may both have counted it.
+    past = revisions(place, path=".memories/count.md")
+    assert int((place.root / ".memories/count.md").read_text()) == len(past) - 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_interleaving_of_writers_equals_some_order_of_those_that_succeeded(
+    place: Any, make_place: Any, home: Any, seed: int
+) -> None:
+    """The history says which order: done again one after another, the same commands lead to the same files."""
+    succeeded: dict[str, dict[str, Any]] = {}
+
+    def write(agent: int) -> None:
+        chance = random.Random(f"{seed} {agent}")
+        with place.daemon.client() as client:
+            for number in range(25):
+                name, command = f"agent {agent} call {number}", make_command(chance, f"a{agent}n{number}")
+                try:
+                    client.call("memory", workspace=place.id, client=name, **command)
+                    succeeded[name] = command
+                except MemsyncdError:
+                    continue
+
+    run_together([partial(write, agent) for agent in range(5)])
+    order = list(dict.fromkeys(one["client"] for one in revisions(place)))
+    assert set(order) == set(succeeded)
+    root = home.make_folder()
+    (root / ".memories").mkdir()
+    for path in ("MEMORY.md", ".memories/context.md"):
+        (root / path).write_text({"MEMORY.md": "# Memory\n\nkeepsake of the first hour\n"}.get(path, "# Context\n\nbystander\n"))
+    again = make_place(root)
+    for name in order:
+        again.client.call("memory", workspace=again.id, **succeeded[name])
+    assert read_all(again.root) == read_all(place.root)
+    assert again.notes() == place.notes()
+
+
+def make_command(chance: random.Random, word: str) -> dict[str, Any]:
+    paths = ["/memories/a.md", "/memories/b.md", "/memories/d/c.md", "/memories/MEMORY.md"]
+    path = chance.choice(paths)
+    return chance.choice(
+        [
+            {"command": "create", "path": path, "file_text": f"{word}\n"},
+            {"command": "insert", "path": path, "insert_line": 0, "insert_text": word},
+            {"command": "insert", "path": path, "insert_line": 1, "insert_text": word},
+            {"command": "str_replace", "path": path, "old_str": f"a{chance.randrange(5)}n", "new_str": f"{word} n"},
+            {"command": "delete", "path": path},
+            {"command": "rename", "old_path": path, "new_path": chance.choice(paths)},
+        ]
+    )
+
+
+def read_all(root: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
+# --- others ------------------------------------------------------------------------------------------------------------
+
+
+def wait_for_tip(place: Any, path: str) -> None:
+    """Until the history has seen the note as it stands."""
+    file = place.root / path
+    digest = digest_bytes(file.read_bytes()) if file.exists() else None
+    place.wait(
+        lambda: (
+            [one["new_digest"] for one in place.client.call("history", workspace=place.id, path=path)["revisions"]][:1]
+            == [digest]
+        ),
+        f"the history does not know of {path}",
+    )
+
+
+def test_what_an_editor_saved_is_a_revision_and_can_be_undone(place: Any) -> None:
+    before = (place.root / "MEMORY.md").read_bytes()
+    (place.root / "MEMORY.md").write_text("all gone\n")
+    wait_for_tip(place, "MEMORY.md")
+    (seen,) = revisions(place, path="MEMORY.md")
+    assert (seen["client"], seen["command"], seen["old_bytes"]) == ("", "outside", len(before))
+    place.client.call("undo", workspace=place.id, path="MEMORY.md")
+    assert (place.root / "MEMORY.md").read_bytes() == before
+
+
+def test_a_note_that_others_deleted_or_moved_can_be_had_back(place: Any) -> None:
+    note, moved = place.root / ".memories/context.md", place.root / ".memories/old/context.md"
+    before = note.read_bytes()
+    moved.parent.mkdir()
+    note.rename(moved)
+    wait_for_tip(place, ".memories/old/context.md")
+    place.client.call("undo", workspace=place.id, path=".memories/old/context.md")
+    assert note.read_bytes() == before
+    note.unlink()
+    wait_for_tip(place, ".memories/context.md")
+    place.client.call("undo", workspace=place.id, path=".memories/context.md")
+    assert note.read_bytes() == before
+
+
+def test_a_write_upon_an_unseen_save_keeps_what_was_saved(place: Any) -> None:
+    """However close on an editor's heels a write comes, what the editor had saved is in the history."""
+    for number in range(20):
+        (place.root / "MEMORY.md").write_text(f"saved {number}\n")
+        memory(place.client, place, "insert", "/memories/MEMORY.md", insert_line=1, insert_text=f"written {number}")
+        assert (place.root / "MEMORY.md").read_text() == f"saved {number}\nwritten {number}\n"
+    kept = {one["new_digest"] for one in revisions(place, path="MEMORY.md")}
+    assert {digest_bytes(b"saved %d\n" % number) for number in range(20)} <= kept
+
+
+def test_writers_beside_an_editor_lose_nothing_of_either(place: Any) -> None:
+    """Whatever stood on the disk when a write was made is in the history, and whatever was saved last is on the disk."""
+    saved: list[bytes] = []
+    is_over = threading.Event()
+    note = place.root / "MEMORY.md"
+
+    def save() -> None:
+        number = 0
+        while not is_over.wait(0.004):
+            number += 1
+            text = f"saved {number}\n".encode()
+            fresh = place.root / "MEMORY.md.tmp"
+            fresh.write_bytes(text)
+            fresh.replace(note)
+            saved.append(text)
+
+    def write() -> None:
+        try:
+            for number in range(60):
+                parameters = {"insert_line": 0, "insert_text": f"written {number}"}
+                is_refused(partial(memory, place.client, place, "insert", "/memories/MEMORY.md", **parameters))
+        finally:
+            is_over.set()
+
+    run_together([save, write])
+    for one in revisions(place, path="MEMORY.md"):
+        if one["command"] == "insert":
+            text = place.client.call("diff", workspace=place.id, path="MEMORY.md", revision=one["revision"])["diff"]
+            assert "+written" in text
+            assert not [line for line in text.splitlines()[2:] if line.startswith("-")]
+    assert not list(place.root.glob(".memsyncd*"))
+
+
+def test_what_was_purged_is_in_no_file_any_more(place: Any, home: Any) -> None:
+    token = "tok-4f1a9c77e2b85d03"
+    memory(place.client, place, "create", "/memories/key.md", file_text=f"# Key\n\n{token}\n")
+    kept = place.client.call("history.purge", workspace=place.id, containing=token)
+    assert kept["still_in"] == [".memories/key.md"]
+    memory(place.client, place, "str_replace", "/memories/key.md", old_str=token, new_str="(in the safe)")
+    purged = place.client.call("history.purge", workspace=place.id, containing=token)
+    assert purged["still_in"] == []
+    assert purged["texts"] >= 1
+    records = list((home.folder / "state").rglob("records.db*"))
+    assert records
+    assert not [file for file in records if token.encode() in file.read_bytes()]
+
+
+# --- killed ------------------------------------------------------------------------------------------------------------
+
+
+def write_until_killed(daemon: Any, place_id: str, agent: int, acknowledged: list[str], is_over: threading.Event) -> None:
+    try:
+        with daemon.client() as client:
+            while not is_over.is_set():
+                line = f"agent {agent} line {len(acknowledged)} {random.random()}"
+                client.call(
+                    "memory",
+                    workspace=place_id,
+                    command="insert",
+                    path="/memories/killed.md",
+                    insert_line=0,
+                    insert_text=line,
+                )
+                acknowledged.append(line)
+    except NoDaemon:
+        return
+
+
+def kill_and_look(home: Any, root: Path, chance: random.Random) -> None:
+    """One daemon's life and violent death under writers; then its successor must have lost nothing."""
+    note = root / ".memories/killed.md"
+    daemon = home.start()
+    acknowledged: list[list[str]] = [[], [], []]
+    is_over = threading.Event()
+    try:
+        with daemon.client() as client:
+            place_id = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+        writers = [
+            threading.Thread(target=write_until_killed, args=(daemon, place_id, agent, mine, is_over))
+            for agent, mine in enumerate(acknowledged)
+        ]
+        for writer in writers:
+            writer.start()
+        time.sleep(chance.uniform(0.05, KILL_AFTER_S))
+        daemon.kill()
+        for writer in writers:
+            writer.join()
+    finally:
+        is_over.set()
+        daemon.kill()
+    lines = note.read_text().splitlines()
+    assert {line for mine in acknowledged for line in mine} <= set(lines)
+    assert all(line.startswith(("agent", "begin")) for line in lines)
+    successor = home.start()
+    try:
+        with successor.client() as client:
+            client.call("sync", workspace=place_id)
+            memory_text = note.read_bytes()
+            past = client.call("history", workspace=place_id, path=".memories/killed.md", limit=200)["revisions"]
+            assert past[0]["new_digest"] == digest_bytes(memory_text)
+            assert all(newer["old_digest"] == older["new_digest"] for newer, older in pairwise(past))
+            client.call("undo", workspace=place_id, path=".memories/killed.md")
+            client.call("undo", workspace=place_id, path=".memories/killed.md")
+            assert note.read_bytes() == memory_text
+            assert not [name for name in os.listdir(note.parent) if name.startswith(".")]
+    finally:
+        successor.stop()
+
+
+def prepare(home: Any) -> Path:
+    root: Path = home.make_folder()
+    (root / ".memories").mkdir()
+    (root / ".memories/killed.md").write_text("begin\n")
+    return root
+
+
+@pytest.mark.timeout(120)
+def test_a_killed_daemon_has_lost_no_acknowledged_write_and_torn_no_note(make_home: Any) -> None:
+    home = make_home()
+    root = prepare(home)
+    for number in range(N_KILLS):
+        kill_and_look(home, root, random.Random(number))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_a_daemon_killed_a_thousand_times_has_lost_nothing(make_home: Any) -> None:
+    home = make_home()
+    for start in range(0, MUCH, 50):
+        root = prepare(home)
+        for number in range(start, start + 50):
+            kill_and_look(home, root, random.Random(number))
