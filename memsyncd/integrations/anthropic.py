@@ -10,8 +10,8 @@
 What the daemon refuses becomes a ToolError with its message byte for byte, which the model reads; the failure itself, with its
 hint, is the `__cause__`. Each command has a connection of its own: that costs a tenth of a millisecond where a write waits for
 the disk, and leaves nothing to be closed, to outlive a daemon that is started anew, or to be shared by two threads. The async
-tool asks in a thread, as the SDK's own does: any event loop that anyio runs on goes on meanwhile, and a command that is
-cancelled is first waited for, so that its caller never goes on while a write is still under way.
+tool asks in a thread, as the SDK's own does: any event loop that anyio runs on goes on meanwhile. A command that was sent is
+carried out, even if who waits for it is cancelled.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Dialect = Literal["docs", "sdk"]
 
 CLIENT = "anthropic"
 CLEARED = "All memory cleared"
-MARGIN_S = 2.0
+MARGIN_S = 1.0
 """An answer is waited for so much longer than a write waits for its turn: a daemon that gives up says that nothing changed."""
 LONGEST_MS = 600_000
 PARAMETERS = {

@@ -175,9 +175,24 @@ def test_the_async_tool_lets_the_loop_go_on_while_it_waits(place: Place, socket:
     assert asyncio.run(ask_meanwhile()).startswith(SHOWN)
 
 
+def test_what_was_asked_is_done_even_if_who_waits_is_cancelled(place: Place, socket: str, stopped: Callable[[], None]) -> None:
+    tool = AsyncMemsyncdMemoryTool(place.id)
+
+    async def ask_and_go() -> None:
+        asking = asyncio.create_task(tool.call({"command": "create", "path": "/memories/late.md", "file_text": "tardy"}))
+        await asyncio.sleep(0.05)
+        asking.cancel()
+        stopped()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    asyncio.run(ask_and_go())
+    place.wait_found("tardy", ".memories/late.md")
+
+
 def test_a_daemon_that_does_not_answer_in_time_ends_the_command(place: Place, socket: str, stopped: Callable[[], None]) -> None:
     told, failure = find_refusal(lambda: MemsyncdMemoryTool(place.id, timeout_s=0.05).call(VIEW))
-    assert told == "the daemon did not answer within 2.05 s"
+    assert told == "the daemon did not answer within 1.05 s"
     assert isinstance(failure, NoAnswer)
 
 

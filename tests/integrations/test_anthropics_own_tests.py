@@ -37,7 +37,7 @@ CANNOT_PASS = {
     "test_read_rejects_file_replaced_with_symlink_before_open[insert]": OPENED_ELSEWHERE,
     "test_view_rejects_directory_symlink_created_after_validation": OPENED_ELSEWHERE,
 }
-"""By the test's name, of both classes. What these are about is tested on the daemon itself, in tests/workspace and beside this."""
+"""By the test's name, of both classes. What these are about is tested on the daemon itself, in tests/workspace and here."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,8 @@ def own_tests(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def fetch(folder: Path) -> bytes:
     # Its own source, but wheels of what pip needs to look at it: a quarter of the time.
     wanted = ["--no-deps", "--no-binary", "anthropic", f"anthropic=={VERSION}"]
-    command = [sys.executable, "-m", "pip", "download", *wanted, "--dest", str(folder), "--disable-pip-version-check", "--quiet"]
+    patience = ["--retries", "1", "--timeout", "10", "--no-input", "--disable-pip-version-check", "--quiet"]
+    command = [sys.executable, "-m", "pip", "download", *wanted, "--dest", str(folder), *patience]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_S, check=False)
     except subprocess.TimeoutExpired:
