@@ -8,6 +8,7 @@ for their owner alone, and taken away again if what they were made for fails.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,6 +36,10 @@ class HeldFolder:
             return os.path.sameopenfile(fd, self.fd)
         finally:
             os.close(fd)
+
+    def sync(self) -> None:
+        """Put the names in this folder on the disk, where the file system does so for a folder."""
+        sync_folder(self.fd)
 
 
 @contextlib.contextmanager
@@ -86,8 +91,16 @@ def _open_or_make_one(at: int, name: str, path: str, made: list[str]) -> int:
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, FOLDER_MODE, dir_fd=at)
             made.append(path)
-            os.fsync(at)
+            sync_folder(at)
     return os.open(name, LIST_FLAGS, dir_fd=at)
+
+
+def sync_folder(fd: int) -> None:
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
 
 
 def _remove_if_empty(root: str, path: str) -> None:

@@ -7,16 +7,20 @@ that people and scans know for a conflict copy. Files are named by an open folde
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
-import itertools
 import os
 import signal
 
+from memsyncd.core.notepath import NAME_LIMIT_BYTES
 from memsyncd.workspace.confine import open_file_in
 from memsyncd.workspace.files import read_bounded
+from memsyncd.workspace.folders import HeldFolder
 from memsyncd.workspace.renames import exchange, rename_to_free
 from memsyncd.workspace.temporaries import make_name
+
+N_COPIES = 1000
 
 
 def holds(folder_fd: int, path: str, data: bytes) -> bool:
@@ -31,15 +35,30 @@ def holds(folder_fd: int, path: str, data: bytes) -> bool:
         os.close(fd)
 
 
-def take_away(folder_fd: int, name: str, data: bytes) -> bool:
-    """Remove a file if it holds these bytes; else it stays, and False is returned."""
-    aside = make_name()
-    os.rename(name, aside, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+def take_away(folder: HeldFolder, name: str, data: bytes) -> bool:
+    """Remove a file if it holds these bytes and its folder is in place; else it stays, and False is returned."""
+    aside = set_aside(folder.fd, name)
+    if holds(folder.fd, aside, data) and folder.is_in_place():
+        os.unlink(aside, dir_fd=folder.fd)
+        return True
+    give_back(folder.fd, aside, name)
+    return False
+
+
+def take_back(folder_fd: int, name: str, data: bytes) -> None:
+    """Remove what was put there, unless somebody has written upon it."""
+    aside = set_aside(folder_fd, name)
     if holds(folder_fd, aside, data):
         os.unlink(aside, dir_fd=folder_fd)
-        return True
-    give_back(folder_fd, aside, name)
-    return False
+    else:
+        give_back(folder_fd, aside, name)
+
+
+def set_aside(folder_fd: int, name: str) -> str:
+    """Give a file or folder a name that nobody knows, and return that."""
+    aside = make_name()
+    os.rename(name, aside, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+    return aside
 
 
 def change_back(folder_fd: int, name: str, displaced: str, data: bytes) -> None:
@@ -60,15 +79,19 @@ def change_back(folder_fd: int, name: str, displaced: str, data: bytes) -> None:
 
 def give_back(folder_fd: int, displaced: str, name: str) -> None:
     """Let what was displaced have its name again, or, if that is taken, the first free one of a conflict copy."""
+    for free in (name, *(name_copy(name, number) for number in range(1, N_COPIES))):
+        with contextlib.suppress(FileExistsError):
+            rename_to_free(folder_fd, displaced, folder_fd, free)
+            return
+    raise FileExistsError(errno.EEXIST, "there are too many conflict copies")
+
+
+def name_copy(name: str, number: int) -> str:
+    """A name of at most 255 bytes that scans know for a conflict copy's, with the suffix of `name`."""
     stem, dot, suffix = name.rpartition(".")
-    stem, suffix = (stem, dot + suffix) if stem else (name, "")
-    for number in itertools.count():
-        copy = f"{stem}_conflict-{number}{suffix}" if number else name
-        try:
-            rename_to_free(folder_fd, displaced, folder_fd, copy)
-        except FileExistsError:
-            continue
-        return
+    mark = f"_conflict-{number}{dot}{suffix}" if stem else f"_conflict-{number}"
+    kept = (stem or name).encode()[: NAME_LIMIT_BYTES - len(mark.encode())].decode(errors="ignore")
+    return kept + mark
 
 
 def _is_being_written(fd: int) -> bool:

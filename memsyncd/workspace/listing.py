@@ -7,6 +7,7 @@ be asked for by its path.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat as modes
 from collections import Counter
@@ -15,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, find_refusal
 from memsyncd.errors import PathRefused
-from memsyncd.workspace.confine import Target, open_folder_beneath
+from memsyncd.workspace.confine import NotRegularError, Target, open_beneath, open_folder_beneath
 from memsyncd.workspace.failures import name_failure
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.textfiles import check_root, find_place, resolve
@@ -37,7 +38,9 @@ def is_folder(scope: Scope, path: NotePath) -> bool:
     """True if a folder is there, or a link to one. Raises PathRefused as `read_text_file` does."""
     place = find_place(scope, path)
     try:
-        return modes.S_ISDIR(os.lstat(place.real_path).st_mode)
+        return modes.S_ISDIR(_stat_beneath(place).st_mode)
+    except NotRegularError:
+        return False
     except NOTHING_THERE:
         check_root(scope)
         return False
@@ -97,32 +100,31 @@ class _Look:
         while waiting:
             path, place = waiting.pop()
             try:
-                names = _list_names(place)
+                entries = _list_entries(place)
             except NOTHING_THERE:
                 check_root(self.scope)
                 continue
             except OSError as error:
                 self.failed[path] = error
                 continue
-            for name in names:
-                yield from self._look_at(NotePath(f"{path.text}/{name}"), place, waiting)
+            for name, stat in entries:
+                inside = f"{place.path}/{name}" if place.path else name
+                yield from self._look_at(NotePath(f"{path.text}/{name}"), Target(place.folder, inside), stat, waiting)
 
-    def _look_at(self, path: NotePath, above: Target, waiting: list[tuple[NotePath, Target]]) -> Iterator[Listed]:
+    def _look_at(
+        self, path: NotePath, place: Target, stat: os.stat_result, waiting: list[tuple[NotePath, Target]]
+    ) -> Iterator[Listed]:
         if path.name in self.unshown or find_refusal(path.text) or self.scope.exclude.matches(path.text):
             return
-        place = Target(above.folder, f"{above.path}/{path.name}" if above.path else path.name)
-        try:
-            stat = os.lstat(place.real_path)
-            if modes.S_ISLNK(stat.st_mode):
-                if not self.is_linking:
-                    return
+        if modes.S_ISLNK(stat.st_mode):
+            try:
                 place = resolve(self.scope, path)
-                stat = os.lstat(place.real_path)
-                if place.real_path in self.followed:
-                    return
-                self.followed.add(place.real_path)
-        except (OSError, PathRefused):
-            return
+                stat = _stat_beneath(place)
+            except (OSError, PathRefused):
+                return
+            if not self.is_linking or place.real_path in self.followed:
+                return
+            self.followed.add(place.real_path)
         if modes.S_ISDIR(stat.st_mode):
             waiting.append((path, place))
             yield Listed(path=path, size_bytes=0, is_folder=True)
@@ -130,10 +132,27 @@ class _Look:
             yield Listed(path=path, size_bytes=stat.st_size, is_folder=False)
 
 
-def _list_names(place: Target) -> list[str]:
+def _list_entries(place: Target) -> list[tuple[str, os.stat_result]]:
+    """Names and what stands under them, looked at within the open folder; what goes away meanwhile is left out."""
     fd = open_folder_beneath(place.folder, place.path)
+    found = []
     try:
-        return os.listdir(fd)
+        for name in os.listdir(fd):
+            with contextlib.suppress(FileNotFoundError):
+                found.append((name, os.lstat(name, dir_fd=fd)))
+    finally:
+        os.close(fd)
+    return found
+
+
+def _stat_beneath(place: Target) -> os.stat_result:
+    """The stat of a folder or regular file, opened confined. Raises OSError."""
+    try:
+        fd = open_folder_beneath(place.folder, place.path)
+    except NotADirectoryError:
+        fd = open_beneath(place.folder, place.path)
+    try:
+        return os.fstat(fd)
     finally:
         os.close(fd)
 
@@ -141,7 +160,7 @@ def _list_names(place: Target) -> list[str]:
 def _find_memory_file(scope: Scope) -> list[Listed]:
     path = NotePath(MEMORY_FILE)
     try:
-        stat = os.lstat(find_place(scope, path).real_path)
+        stat = _stat_beneath(find_place(scope, path))
     except (OSError, PathRefused):
         return []
     return [Listed(path=path, size_bytes=stat.st_size, is_folder=False)] if modes.S_ISREG(stat.st_mode) else []

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memsyncd.core.notepath import NotePath
-from memsyncd.workspace.confine import open_folder_in
+from memsyncd.workspace.confine import FILE_FLAGS, open_folder_in
 from memsyncd.workspace.folders import hold_folder
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.textfiles import resolve
@@ -24,11 +24,12 @@ from memsyncd.workspace.trees import list_tree, remove_tree
 FORM = re.compile(r"\.memsyncd-[0-9a-f]{16}\.tmp")
 FILE_MODE = 0o600
 PERMISSIONS = 0o777
+NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Temporary:
-    """New bytes under a name of their own, still open."""
+    """New bytes under a name of their own, open for reading alone: nobody writes there any more."""
 
     name: str
     fd: int
@@ -50,19 +51,21 @@ def writing_temporary(folder_fd: int, data: bytes, *, like_fd: int | None) -> It
     What still stands under the temporary's name at the end is removed, if it is the file that was made here.
     """
     name = make_name()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    fd = os.open(name, flags, FILE_MODE, dir_fd=folder_fd)
-    try:
-        _write_all(fd, data)
-        if like_fd is None:
-            os.fchmod(fd, FILE_MODE)
-        else:
-            _make_alike(fd, like_fd)
-        os.fsync(fd)
+    with contextlib.ExitStack() as ends:
+        write_fd = os.open(name, NEW_FLAGS, FILE_MODE, dir_fd=folder_fd)
+        ends.callback(_remove_own, folder_fd, name, os.fstat(write_fd))
+        try:
+            _write_all(write_fd, data)
+            if like_fd is None:
+                os.fchmod(write_fd, FILE_MODE)
+            else:
+                _make_alike(write_fd, like_fd)
+            os.fsync(write_fd)
+        finally:
+            os.close(write_fd)
+        fd = os.open(name, FILE_FLAGS, dir_fd=folder_fd)
+        ends.callback(os.close, fd)
         yield Temporary(name=name, fd=fd)
-    finally:
-        _remove_own(folder_fd, name, fd)
-        os.close(fd)
 
 
 def sweep_temporaries(scope: Scope, folder: NotePath | None) -> None:
@@ -108,12 +111,21 @@ def _make_alike(fd: int, like_fd: int) -> None:
     os.fchmod(fd, modes.S_IMODE(stat.st_mode) & PERMISSIONS)
     if hasattr(os, "listxattr"):
         with contextlib.suppress(OSError):
-            for attribute in os.listxattr(like_fd):
-                with contextlib.suppress(OSError):
-                    os.setxattr(fd, attribute, os.getxattr(like_fd, attribute))
+            _copy_attributes(fd, like_fd)
 
 
-def _remove_own(folder_fd: int, name: str, fd: int) -> None:
+def _copy_attributes(fd: int, like_fd: int) -> None:
+    """Access lists among them: those that a new file has from its folder must not outlive this."""
+    wanted = os.listxattr(like_fd)
+    for attribute in set(os.listxattr(fd)).difference(wanted):
+        with contextlib.suppress(OSError):
+            os.removexattr(fd, attribute)
+    for attribute in wanted:
+        with contextlib.suppress(OSError):
+            os.setxattr(fd, attribute, os.getxattr(like_fd, attribute))
+
+
+def _remove_own(folder_fd: int, name: str, own: os.stat_result) -> None:
     with contextlib.suppress(OSError):
-        if os.path.samestat(os.lstat(name, dir_fd=folder_fd), os.fstat(fd)):
+        if os.path.samestat(os.lstat(name, dir_fd=folder_fd), own):
             os.unlink(name, dir_fd=folder_fd)

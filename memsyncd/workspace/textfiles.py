@@ -17,7 +17,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath, find_refusal
 from memsyncd.errors import PathRefused, TooLarge, Unwritable
 from memsyncd.workspace.confine import Target, open_beneath
-from memsyncd.workspace.failures import naming_failures, refuse
+from memsyncd.workspace.failures import naming_failures, refuse, say_changed
 from memsyncd.workspace.files import N_ATTEMPTS, read_bounded
 from memsyncd.workspace.scope import Scope, is_memory
 from memsyncd.workspace.stats import file_stat, is_dataless
@@ -72,8 +72,11 @@ def check_memory(scope: Scope, path: NotePath) -> None:
 
 
 def resolve(scope: Scope, path: NotePath) -> Target:
-    """Where a path leads through links. Raises PathRefused if that is outside, or hidden."""
-    real = os.path.realpath(f"{scope.root}/{path.text}")
+    """Where a path leads through links. Raises PathRefused if that is outside, or hidden, Conflict if it is swapped meanwhile."""
+    try:
+        real = os.path.realpath(f"{scope.root}/{path.text}")
+    except OSError:  # swapped for a link, or back, on the way
+        raise say_changed(path) from None
     for folder in (scope.root, *scope.allow_links_to):
         inside = real.removeprefix(f"{folder.rstrip('/')}/")
         if inside != real:

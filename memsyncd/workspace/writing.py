@@ -20,12 +20,12 @@ from memsyncd.errors import AlreadyExists, Conflict, Unwritable
 from memsyncd.workspace.confine import Target, open_file_in, open_folder_in
 from memsyncd.workspace.failures import naming_failures, refuse, say_changed
 from memsyncd.workspace.folders import HeldFolder, hold_folder, hold_new_folder
-from memsyncd.workspace.handover import change_back, give_back, holds, take_away
+from memsyncd.workspace.handover import change_back, give_back, holds, set_aside, take_away, take_back
 from memsyncd.workspace.listing import Listed, find_files, is_folder, list_folder
 from memsyncd.workspace.renames import NotPossibleError, exchange, rename_to_free
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.stats import file_stat
-from memsyncd.workspace.temporaries import Temporary, is_temporary, make_name, sweep_temporaries, writing_temporary
+from memsyncd.workspace.temporaries import Temporary, is_temporary, sweep_temporaries, writing_temporary
 from memsyncd.workspace.textfiles import TextFile, check_root, find_place, read_text_file, resolve
 from memsyncd.workspace.trees import Tree, list_tree, remove_tree
 
@@ -98,12 +98,14 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> None:
         try:
             rename_to_free(from_folder.fd, from_name, to_folder.fd, to_name)
         except FileExistsError:
-            raise _say_taken(new) from None
+            if not _is_other_case(from_folder, from_name, to_folder, to_name):
+                raise _say_taken(new) from None
+            os.rename(from_name, to_name, src_dir_fd=from_folder.fd, dst_dir_fd=to_folder.fd)
         if not (from_folder.is_in_place() and to_folder.is_in_place()):
             rename_to_free(to_folder.fd, to_name, from_folder.fd, from_name)
             raise say_changed(new)
-        os.fsync(to_folder.fd)
-        os.fsync(from_folder.fd)
+        to_folder.sync()
+        from_folder.sync()
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
@@ -140,6 +142,15 @@ def _check_movable(folder: HeldFolder, name: str, old: NotePath, new: NotePath) 
         raise refuse(new, "it is a note, not a folder")
 
 
+def _is_other_case(from_folder: HeldFolder, from_name: str, to_folder: HeldFolder, to_name: str) -> bool:
+    """True if both names are one to this file system, and not two hard links, of which a rename would leave both."""
+    if from_folder.path != to_folder.path or from_name.casefold() != to_name.casefold():
+        return False
+    stat = os.lstat(from_name, dir_fd=from_folder.fd)
+    is_single = modes.S_ISDIR(stat.st_mode) or stat.st_nlink == 1
+    return is_single and os.path.samestat(stat, os.lstat(to_name, dir_fd=to_folder.fd))
+
+
 def _check_writable(stat: os.stat_result, path: NotePath) -> None:
     """The rename would succeed on a read-only file; whoever made it so has meant something by it."""
     if not modes.S_IMODE(stat.st_mode) & ANY_WRITER:
@@ -160,9 +171,9 @@ def _put_new(folder: HeldFolder, name: str, path: NotePath, data: bytes) -> File
         except FileExistsError:
             raise _say_taken(path) from None
         if not folder.is_in_place():
-            take_away(folder.fd, name, data)
+            take_back(folder.fd, name, data)
             raise say_changed(path)
-        os.fsync(folder.fd)
+        folder.sync()
         return file_stat(os.fstat(temporary.fd))
 
 
@@ -174,7 +185,7 @@ def _put_instead(folder: HeldFolder, name: str, path: NotePath, data: bytes, was
             raise say_changed(path)
         with writing_temporary(folder.fd, data, like_fd=old_fd) as temporary:
             _exchange_or_rename(folder, name, path, temporary, data, was)
-            os.fsync(folder.fd)
+            folder.sync()
             return file_stat(os.fstat(temporary.fd))
     finally:
         os.close(old_fd)
@@ -201,16 +212,15 @@ def _delete_file(folder: HeldFolder, name: str, path: NotePath, was: TextFile) -
     if not holds(folder.fd, name, was.data):
         raise say_changed(path)
     _check_writable(os.lstat(name, dir_fd=folder.fd), path)
-    if not take_away(folder.fd, name, was.data):
+    if not take_away(folder, name, was.data):
         raise say_changed(path)
-    os.fsync(folder.fd)
+    folder.sync()
 
 
 def _delete_folder(folder: HeldFolder, name: str, path: NotePath, was: Mapping[NotePath, TextFile]) -> None:
     """The folder leaves its name as a whole, so that nobody, and no crash, sees half of it."""
     _check_holds_only(folder, name, path, was)
-    aside = make_name()
-    os.rename(name, aside, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+    aside = set_aside(folder.fd, name)
     try:
         tree = _check_holds_only(folder, aside, path, was)
         if not folder.is_in_place():
@@ -223,7 +233,7 @@ def _delete_folder(folder: HeldFolder, name: str, path: NotePath, was: Mapping[N
     except OSError:
         # Somebody who was in there has put something down since: that stays, where it was.
         give_back(folder.fd, aside, name)
-    os.fsync(folder.fd)
+    folder.sync()
 
 
 def _check_holds_only(folder: HeldFolder, name: str, path: NotePath, was: Mapping[NotePath, TextFile]) -> Tree:

@@ -11,7 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from memsyncd.workspace import confine, renames
+
 NOBODY = 65534
+
+
+@pytest.fixture(params=["best", "plain"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways to open and rename: the system's best, and those for systems without openat2 and renames with flags."""
+    if request.param == "plain":
+        monkeypatch.setattr(confine, "choose_opener", lambda: confine.open_part_by_part)
+        monkeypatch.setattr(renames, "choose_rename", lambda: None)
+    return str(request.param)
 
 
 @pytest.fixture

@@ -1,0 +1,574 @@
+"""Putting files of memory: whole or not at all, and never over what somebody else wrote."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from memsyncd.core.notepath import NotePath, parse_note_path
+from memsyncd.errors import AlreadyExists, Conflict, MemsyncdError, PathRefused, StoreFull, Unwritable
+from memsyncd.workspace import handover, writing
+from memsyncd.workspace.scan import scan
+from memsyncd.workspace.scope import parse_scope
+from memsyncd.workspace.writing import TextFile, put_text_file, read_text_file, rename_path, sweep_temporaries
+
+NOTE = NotePath(".memories/a.md")
+
+
+def read(root: Path, path: NotePath = NOTE) -> TextFile:
+    file = read_text_file(parse_scope(str(root)), path)
+    assert file is not None
+    return file
+
+
+def put(root: Path, data: bytes, *, was: TextFile | None, path: NotePath = NOTE) -> None:
+    put_text_file(parse_scope(str(root)), path, data, was=was)
+
+
+def put_over(root: Path, data: bytes, path: NotePath = NOTE) -> None:
+    put(root, data, was=read(root, path), path=path)
+
+
+def list_all(root: Path) -> list[str]:
+    """Every name beneath the root, hidden ones too."""
+    return sorted(str(place.relative_to(root)) for place in root.rglob("*"))
+
+
+@pytest.fixture
+def note(root: Path) -> Path:
+    place = root / NOTE.text
+    place.write_bytes(b"old\n")
+    return place
+
+
+def before(monkeypatch: pytest.MonkeyPatch, function: str, act: Callable[[], object], *, n_times: int = 1) -> None:
+    """Let somebody else act just before each of the first calls of one of `writing`'s steps."""
+    real, left = getattr(writing, function), [act] * n_times
+
+    def act_first(*args: object) -> object:
+        if left:
+            left.pop()()
+        return real(*args)
+
+    monkeypatch.setattr(writing, function, act_first)
+
+
+# --- putting --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("way")
+class TestPutting:
+    @pytest.mark.parametrize("data", [b"", b"new\n", b"\xff\x00\r\n", b"x" * 2_000_000])
+    def test_a_note_has_the_new_bytes_and_nothing_else_is_left(self, root: Path, note: Path, data: bytes) -> None:
+        identity = put_text_file(parse_scope(str(root)), NOTE, data, was=read(root))
+        assert note.read_bytes() == data
+        assert list_all(root) == [".memories", ".memories/a.md"]
+        assert scan(parse_scope(str(root))).files[NOTE.text] == identity
+
+    def test_a_new_file_of_any_suffix_may_be_put_in_folders_that_are_not_there_yet(self, root: Path) -> None:
+        (root / ".memories").rmdir()
+        for path in ("MEMORY.md", ".memories/a/b/c.xml", ".memories/noext"):
+            put(root, path.encode(), was=None, path=NotePath(path))
+            assert (root / path).read_bytes() == path.encode()
+        assert list_all(root) == [
+            ".memories",
+            ".memories/a",
+            ".memories/a/b",
+            ".memories/a/b/c.xml",
+            ".memories/noext",
+            "MEMORY.md",
+        ]
+
+    @pytest.mark.parametrize("umask", [0, 0o077, 0o022])
+    def test_new_files_and_folders_are_their_owners_alone(self, root: Path, umask: int) -> None:
+        previous = os.umask(umask)
+        try:
+            put(root, b"x", was=None, path=NotePath(".memories/a/b.md"))
+        finally:
+            os.umask(previous)
+        assert [(root / path).stat().st_mode & 0o777 for path in (".memories/a", ".memories/a/b.md")] == [0o700, 0o600]
+
+    @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o200, 0o755])
+    def test_a_note_keeps_its_mode(self, root: Path, note: Path, mode: int) -> None:
+        was = read(root)
+        note.chmod(mode)
+        put(root, b"new", was=was)
+        assert note.stat().st_mode & 0o7777 == mode
+
+    def test_a_note_keeps_its_extended_attributes(self, root: Path, note: Path) -> None:
+        try:
+            os.setxattr(note, "user.tag", b"red")
+        except (AttributeError, OSError):
+            pytest.skip("no extended attributes here")
+        put_over(root, b"new")
+        assert os.getxattr(note, "user.tag") == b"red"
+
+    def test_what_is_read_only_is_not_replaced(self, root: Path, note: Path) -> None:
+        note.chmod(0o444)
+        with pytest.raises(Unwritable, match="read-only"):
+            put_over(root, b"new")
+        assert note.read_bytes() == b"old\n"
+
+    def test_another_hard_link_keeps_the_old_bytes(self, root: Path, note: Path) -> None:
+        os.link(note, root / "outside.md")
+        put_over(root, b"new")
+        assert ((root / "outside.md").read_bytes(), note.read_bytes()) == (b"old\n", b"new")
+
+    def test_names_may_have_255_bytes(self, root: Path) -> None:
+        path = parse_note_path(".memories/" + "é" * 126 + ".md")
+        put(root, b"one", was=None, path=path)
+        put_over(root, b"two", path)
+        assert (root / path.text).read_bytes() == b"two"
+
+    def test_a_name_that_differs_in_case_alone_is_another_note(self, root: Path, note: Path) -> None:
+        if (root / ".memories/A.md").exists():
+            pytest.skip("this file system holds the two names for one")
+        put(root, b"upper", was=None, path=NotePath(".memories/A.md"))
+        put_over(root, b"new")
+        assert ((root / ".memories/A.md").read_bytes(), note.read_bytes()) == (b"upper", b"new")
+
+    def test_no_descriptor_is_left_open(self, root: Path, note: Path) -> None:
+        n_before = len(os.listdir("/dev/fd"))
+        put_over(root, b"new")
+        put(root, b"x", was=None, path=NotePath(".memories/b/c.md"))
+        for path in (NOTE, NotePath(".memories/a.md/b.md"), NotePath(".memories/b")):
+            with pytest.raises(MemsyncdError):
+                put(root, b"x", was=None, path=path)
+        assert len(os.listdir("/dev/fd")) == n_before
+
+
+# --- what is in the way ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("way")
+class TestInTheWay:
+    def test_a_new_file_takes_no_name_that_something_has(self, root: Path, note: Path) -> None:
+        (root / ".memories/folder").mkdir()
+        os.mkfifo(root / ".memories/fifo")
+        with socket.socket(socket.AF_UNIX) as listener, contextlib.chdir(root / ".memories"):
+            listener.bind("sock")
+        seen = list_all(root)
+        for name in ("a.md", "folder", "fifo", "sock"):
+            with pytest.raises(AlreadyExists):
+                put(root, b"x", was=None, path=NotePath(f".memories/{name}"))
+        assert list_all(root) == seen
+        assert note.read_bytes() == b"old\n"
+
+    def test_a_file_where_a_folder_should_be_is_refused_and_stays(self, root: Path, note: Path) -> None:
+        with pytest.raises(PathRefused, match="not a folder"):
+            put(root, b"x", was=None, path=NotePath(".memories/a.md/b/c.md"))
+        assert list_all(root) == [".memories", ".memories/a.md"]
+
+    @pytest.mark.parametrize("kind", ["fifo", "folder", "link", "device"])
+    def test_a_note_that_has_become_something_else_is_refused(self, root: Path, note: Path, kind: str) -> None:
+        was = read(root)
+        note.unlink()
+        if kind == "fifo":
+            os.mkfifo(note)
+        elif kind == "folder":
+            note.mkdir()
+        elif kind == "device":
+            with contextlib.suppress(PermissionError):
+                os.mknod(note, 0o600 | 0o020000, os.makedev(1, 3))
+        else:
+            note.symlink_to("/etc/passwd")
+        with pytest.raises((PathRefused, Conflict)):
+            put(root, b"new", was=was)
+        assert [name for name in list_all(root) if "memsyncd" in name] == []
+        assert not os.path.isfile(note) or note.is_symlink()
+
+    @pytest.mark.parametrize("path", ["README.md", "src/a.md", "MEMORY.md/x", ".memories"])
+    def test_what_is_no_place_of_memory_is_refused(self, root: Path, path: str) -> None:
+        with pytest.raises(PathRefused):
+            put(root, b"x", was=None, path=NotePath(path))
+        assert list_all(root) == [".memories"]
+
+    def test_what_the_owner_includes_may_be_written_and_what_is_excluded_may_not(self, root: Path) -> None:
+        scope = parse_scope(str(root), include=["docs/*.md"], exclude=["drafts"])
+        put_text_file(scope, NotePath("docs/a.md"), b"x", was=None)
+        for path in ("docs/a.py", "docs/b/c.md", ".memories/drafts/a.md"):
+            with pytest.raises(PathRefused):
+                put_text_file(scope, NotePath(path), b"x", was=None)
+        assert list_all(root) == [".memories", "docs", "docs/a.md"]
+
+    def test_a_workspace_that_is_away_is_not_made_anew(self, root: Path) -> None:
+        root.rename(root.parent / "away")
+        with pytest.raises(Unwritable, match="not there"):
+            put(root, b"x", was=None)
+        assert not root.exists()
+
+
+# --- links ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("way")
+class TestLinks:
+    def test_what_a_link_within_the_workspace_leads_to_is_changed_and_the_link_stays(self, root: Path) -> None:
+        (root / "docs").mkdir()
+        (root / "docs/real.md").write_text("old")
+        (root / ".memories/link.md").symlink_to("../docs/real.md")
+        (root / ".memories/docs").symlink_to("../docs")
+        for path in (".memories/link.md", ".memories/docs/real.md"):
+            file = read(root, NotePath(path))
+            assert file.path == NotePath("docs/real.md")
+            put(root, path.encode(), was=file, path=NotePath(path))
+            assert (root / "docs/real.md").read_bytes() == path.encode()
+            put(root, b"by its own path", was=read(root, NotePath(path)), path=file.path)
+        put(root, b"new", was=None, path=NotePath(".memories/docs/sub/new.md"))
+        assert (root / "docs/sub/new.md").read_bytes() == b"new"
+        assert (root / ".memories/link.md").is_symlink()
+
+    def test_nothing_is_written_where_a_link_leads_out(self, root: Path, tmp_path: Path) -> None:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out/real.md").write_text("theirs")
+        (root / ".memories/link.md").symlink_to(tmp_path / "out/real.md")
+        (root / ".memories/out").symlink_to(tmp_path / "out")
+        (root / ".git").mkdir()
+        (root / ".memories/git").symlink_to("../.git")
+        (root / ".memories/self.md").symlink_to("self.md")
+        for path in (".memories/link.md", ".memories/out/new.md", ".memories/git/config", ".memories/self.md"):
+            with pytest.raises((PathRefused, AlreadyExists)):
+                put(root, b"x", was=None, path=NotePath(path))
+        assert list_all(tmp_path / "out") == ["real.md"]
+        assert list_all(root / ".git") == []
+
+    def test_a_folder_that_may_be_linked_to_is_read_and_not_written(self, root: Path, tmp_path: Path) -> None:
+        shared = Path(os.path.realpath(tmp_path)) / "shared"
+        shared.mkdir()
+        (shared / "a.md").write_text("shared")
+        (root / ".memories/team").symlink_to(shared)
+        scope = parse_scope(str(root), allow_links_to=[str(shared)])
+        path = NotePath(".memories/team/a.md")
+        file = read_text_file(scope, path)
+        assert file is not None
+        assert (file.data, file.path) == (b"shared", path)
+        for was, target in ((file, path), (None, NotePath(".memories/team/new.md"))):
+            with pytest.raises(PathRefused, match="read only"):
+                put_text_file(scope, target, b"x", was=was)
+        assert list_all(shared) == ["a.md"]
+
+    def test_a_link_that_was_turned_elsewhere_since_it_was_read_is_a_conflict(self, root: Path) -> None:
+        for name in ("one.md", "two.md"):
+            (root / name).write_text("same")
+        (root / ".memories/link.md").symlink_to("../one.md")
+        was = read(root, NotePath(".memories/link.md"))
+        (root / ".memories/link.md").unlink()
+        (root / ".memories/link.md").symlink_to("../two.md")
+        with pytest.raises(Conflict):
+            put(root, b"new", was=was, path=NotePath(".memories/link.md"))
+        assert (root / "two.md").read_text() == "same"
+
+    def test_a_folder_that_is_swapped_for_a_link_while_it_is_worked_in_never_leads_out(self, root: Path, tmp_path: Path) -> None:
+        outside = tmp_path / "out"
+        outside.mkdir()
+        (outside / "a.md").write_text("outside")
+        (root / ".memories/in").mkdir()
+        (root / ".memories/in/a.md").write_text("inside")
+        (root / "link").symlink_to(outside)
+        seen = set()
+        with swapping(root / ".memories/in", root / "link", root / "kept"):
+            for number in range(400):
+                with contextlib.suppress(MemsyncdError):
+                    file = read_text_file(parse_scope(str(root)), NotePath(".memories/in/a.md"))
+                    if file is not None:
+                        seen.add(file.data[:6])
+                        put(root, b"inside %d" % number, was=file, path=NotePath(".memories/in/a.md"))
+                with contextlib.suppress(MemsyncdError):
+                    put(root, b"inside", was=None, path=NotePath(f".memories/in/{number}/b.md"))
+                with contextlib.suppress(MemsyncdError):
+                    rename_path(parse_scope(str(root)), NotePath(".memories/in/a.md"), NotePath(f".memories/in/{number}.md"))
+                    rename_path(parse_scope(str(root)), NotePath(f".memories/in/{number}.md"), NotePath(".memories/in/a.md"))
+        assert seen <= {b"inside"}
+        assert [(place.name, place.read_text()) for place in outside.rglob("*")] == [("a.md", "outside")]
+
+
+@contextlib.contextmanager
+def swapping(folder: Path, link: Path, kept: Path) -> Iterator[None]:
+    """Let a folder and a link change places, thousands of times."""
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            for old, new in ((folder, kept), (link, folder), (folder, link), (kept, folder)):
+                with contextlib.suppress(OSError):
+                    old.rename(new)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        swapper.join()
+
+
+# --- somebody else --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("way")
+class TestSomebodyElse:
+    @pytest.mark.parametrize("theirs", [b"theirs\n", b"OLD\n", b"", b"old\nand more\n"])
+    def test_a_note_that_was_changed_since_it_was_read_stays_theirs(self, root: Path, note: Path, theirs: bytes) -> None:
+        was = read(root)
+        note.write_bytes(theirs)
+        os.utime(note, ns=(was.identity.mtime_ns, was.identity.mtime_ns))
+        with pytest.raises(Conflict):
+            put(root, b"new", was=was)
+        assert note.read_bytes() == theirs
+        assert list_all(root) == [".memories", ".memories/a.md"]
+
+    def test_a_note_that_was_saved_again_with_the_same_bytes_is_no_conflict(self, root: Path, note: Path) -> None:
+        was = read(root)
+        note.unlink()
+        note.write_bytes(was.data)
+        put(root, b"new", was=was)
+        assert note.read_bytes() == b"new"
+
+    def test_a_note_or_folder_that_was_deleted_since_is_not_made_again(self, root: Path, note: Path) -> None:
+        was = read(root)
+        note.unlink()
+        with pytest.raises(Conflict):
+            put(root, b"new", was=was)
+        (root / ".memories").rmdir()
+        with pytest.raises(Conflict):
+            put(root, b"new", was=was)
+        assert list_all(root) == []
+
+    def test_a_folder_moved_away_while_a_note_is_replaced_takes_the_old_note_along(
+        self, root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before(monkeypatch, "exchange", lambda: (root / ".memories").rename(root / "away"))
+        with pytest.raises(Conflict):
+            put_over(root, b"new")
+        assert list_all(root) == ["away", "away/a.md"]
+        assert (root / "away/a.md").read_bytes() == b"old\n"
+
+    def test_a_folder_moved_away_while_a_note_is_made_takes_nothing_along(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (root / ".memories/b").mkdir()
+        before(monkeypatch, "rename_to_free", lambda: (root / ".memories/b").rename(root / "away"))
+        with pytest.raises(Conflict):
+            put(root, b"new", was=None, path=NotePath(".memories/b/c.md"))
+        assert list_all(root) == [".memories", "away"]
+
+    def test_a_file_made_by_somebody_else_in_the_last_instant_stays_theirs(
+        self, root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        note.unlink()
+        before(monkeypatch, "rename_to_free", lambda: note.write_bytes(b"theirs"))
+        with pytest.raises(AlreadyExists):
+            put(root, b"new", was=None)
+        assert note.read_bytes() == b"theirs"
+        assert list_all(root) == [".memories", ".memories/a.md"]
+
+
+def replace(note: Path, data: bytes) -> None:
+    temporary = note.with_name("theirs.tmp")
+    temporary.write_bytes(data)
+    temporary.rename(note)
+
+
+def test_what_somebody_writes_in_the_last_instant_gets_its_place_back(
+    root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acts: list[Callable[[], object]] = [
+        lambda: replace(note, b"theirs"),
+        lambda: note.write_bytes(b"theirs"),
+        lambda: (note.unlink(), os.mkfifo(note)),
+        lambda: (note.unlink(), note.symlink_to("/etc/passwd")),
+        lambda: (note.unlink(), note.mkdir(), (note / "x").write_text("theirs")),
+    ]
+    for act in acts:
+        with monkeypatch.context() as patch:
+            before(patch, "exchange", act)
+            with pytest.raises(Conflict):
+                put_over(root, b"new")
+        assert [name for name in list_all(root) if "tmp" in name] == []
+        is_file = note.is_file() and not note.is_symlink()
+        assert note.read_bytes() == b"theirs" if is_file else note.is_symlink() or note.is_fifo() or list_all(note) == ["x"]
+        subprocess.run(["rm", "-rf", note], check=True)
+        note.write_bytes(b"old\n")
+
+
+def test_a_note_that_somebody_has_open_for_writing_is_left_to_them(root: Path, note: Path) -> None:
+    with open(note, "ab") as writer:
+        if not handover._is_being_written(os.open(note, os.O_RDONLY)):
+            pytest.skip("this system does not tell who writes")
+        with pytest.raises(Conflict):
+            put_over(root, b"new")
+        writer.write(b"and more\n")
+    assert note.read_bytes() == b"old\nand more\n"
+    put_over(root, b"new")
+    assert note.read_bytes() == b"new"
+
+
+def test_a_note_that_is_opened_for_writing_in_the_last_instant_keeps_what_is_then_written(
+    root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writers = []
+    before(monkeypatch, "exchange", lambda: writers.append(open(note, "ab")))  # noqa: SIM115
+    with pytest.raises(Conflict):
+        put_over(root, b"new")
+    for writer in writers:
+        with writer:
+            writer.write(b"and more\n")
+    assert note.read_bytes() == b"old\nand more\n"
+
+
+def test_who_writes_twice_in_the_last_instants_finds_the_last_in_place_and_the_first_beside_it(
+    root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(monkeypatch, "exchange", lambda: replace(note, b"first"))
+    before(monkeypatch, "change_back", lambda: replace(note, b"second"))
+    with pytest.raises(Conflict):
+        put_over(root, b"new")
+    assert note.read_bytes() == b"second"
+    assert (root / ".memories/a_conflict-1.md").read_bytes() == b"first"
+    assert [problem.code for problem in scan(parse_scope(str(root))).problems] == ["sync_conflict"]
+
+
+def test_who_takes_the_new_note_away_at_once_leaves_what_was_written_before(
+    root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(monkeypatch, "exchange", lambda: replace(note, b"first"))
+    before(monkeypatch, "change_back", lambda: note.rename(root / "taken"))
+    with pytest.raises(Conflict):
+        put_over(root, b"new")
+    assert (note.read_bytes(), (root / "taken").read_bytes()) == (b"first", b"new")
+
+
+def test_nothing_is_lost_while_somebody_else_keeps_replacing_the_note(root: Path, note: Path) -> None:
+    """The other learns what it displaces; each version must be known to whoever displaced it, or stand there at the end."""
+    known, written = set(), {b"old\n"}
+    stop = threading.Event()
+
+    def replace_often() -> None:
+        folder = os.open(root / ".memories", os.O_RDONLY)
+        theirs = root / ".memories/theirs.tmp"
+        for number in range(100_000):
+            if stop.is_set():
+                break
+            theirs.write_bytes(b"theirs %d" % number)
+            with contextlib.suppress(FileNotFoundError):
+                writing.exchange(folder, "theirs.tmp", "a.md")
+                written.add(b"theirs %d" % number)
+                known.add(theirs.read_bytes())
+            time.sleep(0.0002 * (number % 7))
+        os.close(folder)
+
+    other = threading.Thread(target=replace_often)
+    other.start()
+    n_done = 0
+    try:
+        for number in range(2000):
+            if n_done == 100:
+                break
+            was = read(root)
+            with contextlib.suppress(Conflict):
+                put(root, b"ours %d" % number, was=was)
+                written.add(b"ours %d" % number)
+                known.add(was.data)
+                n_done += 1
+    finally:
+        stop.set()
+        other.join()
+    left = {place.read_bytes() for place in (root / ".memories").glob("a*.md")}
+    assert n_done > 0
+    assert written <= known | left
+
+
+# --- what the system does not let be done ---------------------------------------------------------------------------
+
+
+def test_a_folder_that_may_not_be_written_is_named_and_nothing_changes(plain_root: Path) -> None:
+    (plain_root / NOTE.text).write_bytes(b"old\n")
+    was = read(plain_root)
+    (plain_root / ".memories").chmod(0o500)
+    for path, known in ((NOTE, was), (NotePath(".memories/new.md"), None), (NotePath(".memories/b/c.md"), None)):
+        with pytest.raises(Unwritable, match="denied"):
+            put(plain_root, b"new", was=known, path=path)
+    assert list_all(plain_root) == [".memories", ".memories/a.md"]
+    assert read(plain_root).data == b"old\n"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A workspace on a disk of its own, with room for some pages."""
+    folder = Path(os.path.realpath(tmp_path)) / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=20,mode=700", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root may mount a small disk, and not everywhere")
+    (folder / ".memories").mkdir()
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.usefixtures("way")
+def test_a_full_disk_is_said_and_leaves_notes_whole_and_nothing_else(small_disk: Path) -> None:
+    (small_disk / NOTE.text).write_bytes(b"old\n")
+    seen = list_all(small_disk)
+    for path, was in ((NOTE, read(small_disk)), (NotePath(".memories/b/c/d.md"), None)):
+        with pytest.raises(StoreFull, match="disk is full"):
+            put(small_disk, b"x" * 100_000, was=was, path=path)
+        assert list_all(small_disk) == seen
+    assert read(small_disk).data == b"old\n"
+    put_over(small_disk, b"x" * 1000)
+    assert read(small_disk).data == b"x" * 1000
+
+
+def test_a_disk_without_room_for_another_name_is_full_too(small_disk: Path) -> None:
+    n_put = 0
+    with contextlib.suppress(StoreFull):
+        for n_put in range(30):
+            put(small_disk, b"", was=None, path=NotePath(f".memories/{n_put}/deep/a.md"))
+    assert 1 < n_put < 20
+    assert not [name for name in list_all(small_disk) if "memsyncd" in name]
+    folders = [place for place in (small_disk / ".memories").iterdir() if not (place / "deep/a.md").exists()]
+    assert folders == []
+
+
+def test_a_disk_that_is_mounted_for_reading_alone_is_named(small_disk: Path) -> None:
+    (small_disk / NOTE.text).write_bytes(b"old\n")
+    was = read(small_disk)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    with pytest.raises(Unwritable, match="Read-only"):
+        put(small_disk, b"new", was=was)
+
+
+# --- a killed process -----------------------------------------------------------------------------------------------
+
+WRITER = """
+import sys
+from memsyncd.core.notepath import NotePath
+from memsyncd.workspace.scope import parse_scope
+from memsyncd.workspace.writing import put_text_file, read_text_file
+scope, path = parse_scope(sys.argv[1]), NotePath(".memories/a.md")
+print("ready", flush=True)
+for number in range(1_000_000):
+    put_text_file(scope, path, str(number % 10).encode() * 50_000, was=read_text_file(scope, path))
+"""
+
+
+def test_a_note_is_whole_at_whatever_instant_the_writer_is_killed_and_its_leftovers_are_swept(root: Path, note: Path) -> None:
+    for number in range(8):
+        with subprocess.Popen([sys.executable, "-c", WRITER, str(root)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            assert writer.stdout.readline() == b"ready\n"
+            time.sleep(0.02 + 0.0037 * number)
+            writer.kill()
+        data = note.read_bytes()
+        assert data == b"old\n" or (len(data) == 50_000 and len(set(data)) == 1)
+        assert not scan(parse_scope(str(root))).problems
+        sweep_temporaries(parse_scope(str(root)), NotePath(".memories"))
+        assert list_all(root) == [".memories", ".memories/a.md"]
