@@ -118,11 +118,17 @@ class ContextPart(TypedDict):
     reason: str
 
 
-class MemoryResult(TypedDict):
+class Written(TypedDict):
+    """What every answer to a write says. Where `is_indexed` is false, it stands on the disk and is not found yet."""
+
     workspace: str
+    generation: int
+    is_indexed: bool
+
+
+class MemoryResult(Written):
     text: str
     digest: str | None
-    generation: int
 
 
 class AddedSection(TypedDict):
@@ -133,9 +139,8 @@ class AddedSection(TypedDict):
     digest: str
 
 
-class Added(AddedSection):
-    workspace: str
-    generation: int
+class Added(Written, AddedSection):
+    """Where a section that was added stands, and what every answer to a write says."""
 
 
 class RevisionInfo(TypedDict):
@@ -169,14 +174,12 @@ class PathState(TypedDict):
     digest: str | None
 
 
-class Undone(TypedDict):
+class Undone(Written):
     """`act` is the new one; None if everything stood as it should already."""
 
-    workspace: str
     act: int | None
     undone: list[RevisionInfo]
     paths: list[PathState]
-    generation: int
 
 
 class Purged(TypedDict):
@@ -186,13 +189,11 @@ class Purged(TypedDict):
     still_in: list[str]
 
 
-class Cleared(TypedDict):
+class Cleared(Written):
     """`act` is what `undo` takes to bring the notes back; None if there were none, or no history is kept."""
 
-    workspace: str
     act: int | None
     removed: int
-    generation: int
 
 
 class Failed(TypedDict):

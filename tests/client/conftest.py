@@ -1,0 +1,36 @@
+"""A daemon of its own, as in tests/daemon, and a program that uses a workspace's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.client import Memsyncd
+from tests.daemon.conftest import daemon, home, make_home, make_place, place, pytest_runtest_makereport, root
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home, Place
+
+__all__ = ["daemon", "home", "make_home", "make_place", "place", "pytest_runtest_makereport", "root"]
+
+
+@pytest.fixture
+def remember(home: Home) -> Iterator[Callable[..., Memsyncd]]:
+    """Memories of workspaces, as programs in this home have them; closed when the test is over."""
+    opened: list[Memsyncd] = []
+
+    def make(*words: Any, **options: Any) -> Memsyncd:
+        opened.append(Memsyncd(*words, env=home.env, timeout_s=15, **options))
+        return opened[-1]
+
+    yield make
+    for memory in opened:
+        memory.close()
+
+
+@pytest.fixture
+def memory(place: Place, remember: Callable[..., Memsyncd]) -> Memsyncd:
+    """The memory of a workspace with a MEMORY.md and one more note."""
+    return remember(place.root, client="program")

@@ -1,0 +1,365 @@
+"""`Memsyncd` as programs use it, with the real daemon behind it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.client import Memsyncd, NoAnswer
+from memsyncd.client.link import name_workspace
+from memsyncd.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    EditRefused,
+    NoDaemon,
+    NoteNotFound,
+    PathRefused,
+    WorkspaceNotFound,
+)
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home, Place
+
+Remember = Callable[..., Memsyncd]
+
+
+def read_notes(place: Place) -> dict[str, bytes]:
+    """Every file of memory with its bytes."""
+    files = [place.root / "MEMORY.md", *(place.root / ".memories").rglob("*")]
+    return {str(file.relative_to(place.root)): file.read_bytes() for file in files if file.is_file()}
+
+
+# --- writing and recall ---
+
+
+def test_what_is_added_is_found_by_the_next_question(memory: Memsyncd) -> None:
+    added = memory.add(
+        "Postgres, because of its row locks.", summary="Database", kind="decision", tags=("db", "auth"), importance=0.9
+    )
+    assert (added["path"], added["workspace"]) == (".memories/decisions.md", memory.workspace)
+    (hit,) = memory.search("row locks", kind="decision", tag=["db"])
+    assert (hit["anchor"], sorted(hit["tags"]), hit["importance"]) == (added["anchor"], ["auth", "db"], 0.9)
+    got = memory.get(added["anchor"])
+    assert got is not None
+    assert (got["start_line"], got["end_line"], got["digest"]) == (added["start_line"], added["end_line"], added["digest"])
+    assert got["text"].splitlines()[0] == "## Database"
+
+
+def test_everything_that_a_section_may_say_of_itself_is_written(memory: Memsyncd, place: Place) -> None:
+    said = {
+        "kind": "error", "priority": "P1", "lifecycle": "task", "source": "ci", "task": "WU-12", "session": "s-1",
+        "created": "2026-03-01",
+    }  # fmt: skip
+    memory.add("The pool ran dry.", summary="Pool", note="incidents", **said)
+    comment = (place.root / ".memories" / "incidents.md").read_text().splitlines()[3]
+    assert [f"{name}: {value}" for name, value in said.items() if f"{name}: {value}" not in comment] == []
+    assert [hit["heading"][-1] for hit in memory.search("pool", task="WU-12", after="2026-03", before="2026-04")] == ["Pool"]
+
+
+def test_many_are_added_in_order_and_stand_apart(memory: Memsyncd) -> None:
+    added = memory.add_many(
+        ["one", {"content": "two", "kind": "decision", "tags": "alone"}, {"content": "three", "summary": "Third"}]
+    )
+    texts = [memory.get(one["anchor"]) for one in added]
+    assert [text["text"].rstrip().splitlines()[-1] for text in texts if text] == ["one", "two", "three"]
+    assert texts[1] is not None
+    assert texts[1]["tags"] == ["alone"]
+    assert memory.add_many([]) == []
+
+
+def test_many_are_added_all_or_none(memory: Memsyncd, place: Place) -> None:
+    before = read_notes(place)
+    with pytest.raises(PathRefused):
+        memory.add_many([{"content": "fine"}, {"content": "not fine", "note": "../out.md"}])
+    with pytest.raises(BadRequest):
+        memory.add_many([{"content": "fine"}, {"content": "  "}])
+    assert read_notes(place) == before
+    assert memory.history() == []
+
+
+def test_a_search_without_hits_says_why(memory: Memsyncd) -> None:
+    found = memory.search("keepsaek")
+    assert (list(found), found.did_you_mean) == ([], "keepsake")
+    assert "keepsaek" in str(found.why_empty)
+    assert not found
+    assert memory.search("keepsake", limit=1, min_score=0.1, timeout_s=5).freshness["state"] == "ready"
+
+
+def test_a_search_may_wait_for_the_disk(memory: Memsyncd, place: Place) -> None:
+    (place.root / ".memories" / "new.md").write_text("# New\n\nfreshly written\n")
+    assert [hit["path"] for hit in memory.search("freshly", wait=True, path="new.md")] == [".memories/new.md"]
+
+
+def test_a_mistyped_filter_is_refused(memory: Memsyncd) -> None:
+    with pytest.raises(BadRequest, match="knd") as caught:
+        memory.search("x", knd="decision")  # type: ignore[call-arg]  # as a program might
+    assert "kind" in caught.value.hint
+
+
+def test_lines_and_notes_can_be_read_and_what_is_not_there_is_none(memory: Memsyncd) -> None:
+    whole = memory.get("MEMORY.md")
+    lines = memory.get("MEMORY.md", start_line=3, end_line=3)
+    assert whole is not None
+    assert lines is not None
+    assert (whole["text"].splitlines()[2], whole["n_lines"]) == (lines["text"].strip(), 3)
+    assert memory.get("none.md") is None
+    assert memory.get("MEMORY.md#none") is None
+    with pytest.raises(PathRefused):
+        memory.get("../MEMORY.md")
+
+
+def test_sections_of_a_kind_come_latest_first_with_their_text(memory: Memsyncd, place: Place) -> None:
+    memory.add("first", kind="decision")
+    memory.add("second", kind="decision")
+    (place.root / ".memories" / "old.md").write_text("## Old\n<!-- memory: {kind: decision, status: archived} -->\nforgotten\n")
+    memory.sync()
+    memory.add("elsewhere", kind="decision", note="other")
+    texts = [got["text"].rstrip().splitlines()[-1] for got in memory.get_by_kind("decision")]
+    assert texts == ["elsewhere", "second", "first"]
+    assert len(memory.get_by_kind("decision", limit=1)) == 1
+    assert memory.get_by_kind("nothing") == []
+
+
+def test_sections_are_counted(memory: Memsyncd) -> None:
+    n_before = memory.count()
+    memory.add("one", kind="decision", tags=["x"])
+    assert (memory.count(kind="decision"), memory.count(tag="x"), memory.count(kind="none")) == (1, 1, 0)
+    assert memory.count() == n_before + 2
+
+
+def test_a_context_is_text_that_knows_its_parts(memory: Memsyncd) -> None:
+    memory.add("Postgres, because of its row locks.", summary="Database", kind="decision")
+    block = memory.context("row locks", max_tokens=300, kind="decision")
+    assert block.startswith("## Prior Knowledge\n")
+    assert block.tokens <= 300
+    assert [part["path"] for part in block.included] == [".memories/decisions.md"]
+    assert json.loads(json.dumps({"prompt": block + "\n"}))["prompt"] == f"{block}\n"
+    nothing = memory.context("zebra")
+    assert (str(nothing), bool(nothing), nothing.included) == ("", False, [])
+    assert "zebra" in str(nothing.why_empty)
+    assert memory.context("row locks", heading="# Known", max_bytes=400, wait=True).startswith("# Known\n")
+    assert "keepsake" in memory.context()
+
+
+# --- the memory tool ---
+
+
+def test_the_six_commands_answer_in_the_words_of_the_memory_tool(memory: Memsyncd) -> None:
+    path = "/memories/a.md"
+    assert memory.memory("create", path=path, file_text="# A\n\nold\n")["text"] == f"File created successfully at: {path}"
+    edited = memory.memory("str_replace", path=path, old_str="old", new_str="new")
+    assert edited["text"].startswith("The memory file has been edited.")
+    inserted = memory.memory("insert", path=path, insert_line=1, insert_text="two\n", if_digest=edited["digest"])
+    assert inserted["text"] == f"The file {path} has been edited."
+    shown = memory.memory("view", path=path, view_range=(1, 2))
+    assert shown["text"] == f"Here's the content of {path} with line numbers:\n     1\t# A\n     2\ttwo"
+    assert shown["digest"] == inserted["digest"]
+    assert "renamed" in memory.memory("rename", old_path=path, new_path="/memories/b.md")["text"]
+    deleted = memory.memory("delete", path="/memories/b.md")
+    assert (deleted["text"], deleted["digest"]) == ("Successfully deleted /memories/b.md", None)
+
+
+def test_what_the_tool_calls_an_error_is_raised_in_its_words(memory: Memsyncd) -> None:
+    memory.memory("create", path="/memories/a.md", file_text="x x\n")
+    with pytest.raises(AlreadyExists) as there:
+        memory.memory("create", path="/memories/a.md", file_text="y")
+    assert there.value.message == "Error: File /memories/a.md already exists"
+    with pytest.raises(AlreadyExists) as there:
+        memory.memory("create", path="/memories/a.md", file_text="y", dialect="sdk")
+    assert there.value.message == "File /memories/a.md already exists"
+    with pytest.raises(NoteNotFound) as missing:
+        memory.memory("view", path="/memories/none.md")
+    assert missing.value.message == "The path /memories/none.md does not exist. Please provide a valid path."
+    with pytest.raises(EditRefused, match="Multiple occurrences of old_str `x`"):
+        memory.memory("str_replace", path="/memories/a.md", old_str="x", new_str="y")
+    with pytest.raises(PathRefused):
+        memory.memory("view", path="/memories/../MEMORY.md")
+    with pytest.raises(BadRequest, match="file_text"):
+        memory.memory("create", path="/memories/b.md")
+
+
+def test_a_writer_who_read_something_else_is_told_both_digests(memory: Memsyncd, place: Place) -> None:
+    read = memory.memory("view", path="/memories/MEMORY.md")["digest"]
+    (place.root / "MEMORY.md").write_text("# Memory\n\nchanged meanwhile\n")
+    with pytest.raises(Conflict) as caught:
+        memory.memory("str_replace", path="/memories/MEMORY.md", old_str="Memory", new_str="M", if_digest=read)
+    assert caught.value.data["if_digest"] == read
+    assert caught.value.data["digest"] == memory.memory("view", path="/memories/MEMORY.md")["digest"]
+    assert (place.root / "MEMORY.md").read_text() == "# Memory\n\nchanged meanwhile\n"
+
+
+# --- what was before ---
+
+
+def test_history_names_the_writer_and_an_edit_can_be_taken_back_and_forth(memory: Memsyncd, place: Place) -> None:
+    began_s = time.time()
+    before = read_notes(place)
+    memory.memory("str_replace", path="/memories/MEMORY.md", old_str="keepsake", new_str="souvenir")
+    after = read_notes(place)
+    (revision,) = memory.history("MEMORY.md")
+    assert (revision["client"], revision["command"], revision["path"]) == ("program", "str_replace", "MEMORY.md")
+    assert began_s - 1 <= revision["at"] <= time.time() + 1
+    assert "-keepsake of the first hour\n+souvenir of the first hour\n" in memory.diff("MEMORY.md")["diff"]
+    undone = memory.undo("MEMORY.md")
+    assert read_notes(place) == before
+    assert ([one["revision"] for one in undone["undone"]], undone["paths"][0]["path"]) == ([revision["revision"]], "MEMORY.md")
+    memory.undo(act=undone["act"])
+    assert read_notes(place) == after
+    assert memory.diff(revision=revision["revision"], to_now=True)["diff"] == memory.diff(revision=revision["revision"])["diff"]
+    assert [one["command"] for one in memory.history(limit=2)] == ["undo", "undo"]
+    assert [one["revision"] for one in memory.history(before=undone["undone"][0]["revision"] + 1)] == [revision["revision"]]
+
+
+def test_one_section_is_taken_back_and_the_others_stay(memory: Memsyncd, place: Place) -> None:
+    memory.add("first", summary="One", note="n")
+    second = memory.add("second", summary="Two", note="n")
+    memory.memory("str_replace", path="/memories/n.md", old_str="second", new_str="SECOND")
+    memory.memory("str_replace", path="/memories/n.md", old_str="first", new_str="FIRST")
+    assert [revision["command"] for revision in memory.history(second["anchor"])] == ["str_replace", "note.add"]
+    memory.undo(second["anchor"])
+    text = (place.root / ".memories" / "n.md").read_text()
+    assert "\nFIRST\n" in text
+    assert text.endswith("\nsecond\n")
+
+
+def test_an_undo_of_what_has_changed_since_is_a_conflict(memory: Memsyncd, place: Place) -> None:
+    memory.memory("str_replace", path="/memories/MEMORY.md", old_str="keepsake", new_str="souvenir")
+    revision = memory.history("MEMORY.md")[0]["revision"]
+    (place.root / "MEMORY.md").write_text("# Memory\n\nby hand\n")
+    with pytest.raises(Conflict):
+        memory.undo(revision=revision)
+    assert (place.root / "MEMORY.md").read_text() == "# Memory\n\nby hand\n"
+
+
+def test_clearing_wants_to_be_confirmed_and_can_be_taken_back(memory: Memsyncd, place: Place) -> None:
+    memory.add("kept", note="deep/er")
+    before = read_notes(place)
+    with pytest.raises(BadRequest):
+        memory.clear(confirm=False)
+    assert read_notes(place) == before
+    cleared = memory.clear(confirm=True)
+    assert (cleared["removed"], read_notes(place), memory.count()) == (3, {}, 0)
+    memory.undo(act=cleared["act"])
+    assert read_notes(place) == before
+    assert memory.search("kept")
+
+
+def test_what_is_purged_is_forgotten_and_what_still_says_it_is_named(memory: Memsyncd) -> None:
+    memory.add("the token is s3cr3t-0451", note="a")
+    purged = memory.purge_history(containing="s3cr3t-0451")
+    assert (purged["revisions"], purged["still_in"]) == (1, [".memories/a.md"])
+    assert memory.history() == []
+    memory.memory("delete", path="/memories/a.md")
+    assert memory.purge_history(everything=True)["revisions"] == 1
+    with pytest.raises(BadRequest):
+        memory.purge_history()
+
+
+# --- the index ---
+
+
+def test_a_sync_says_what_it_changed(memory: Memsyncd, place: Place) -> None:
+    assert memory.sync(full=True)["unchanged"] == 2
+    (place.root / ".memories" / "new.md").write_text("# New\n")
+    memory.sync()
+    assert memory.count() == 3
+
+
+def test_changes_are_told_as_they_happen(memory: Memsyncd) -> None:
+    with memory.subscribe(".memories/decisions.md", timeout_s=15) as changes:
+        memory.add("elsewhere", note="other")
+        added = memory.add("here", kind="decision")
+        change = next(changes)
+        assert (change["paths"], change["workspace"]) == ([".memories/decisions.md"], memory.workspace)
+        assert change["generation"] <= added["generation"]
+    with pytest.raises(NoDaemon):
+        next(changes)
+
+
+def test_changes_since_a_generation_are_told_first(memory: Memsyncd) -> None:
+    generation = memory.sync()["generation"]
+    memory.add("before the subscription", note="early")
+    with memory.subscribe(since=generation, timeout_s=15) as changes:
+        assert next(iter(changes))["paths"] == [".memories/early.md"]
+
+
+def test_silence_is_told_after_the_time_to_wait(memory: Memsyncd) -> None:
+    with memory.subscribe(timeout_s=0.1) as changes, pytest.raises(NoAnswer):
+        next(changes)
+
+
+# --- which workspace, and over which connection ---
+
+
+def test_the_workspace_is_named_by_id_name_or_any_path_in_it(memory: Memsyncd, place: Place, remember: Remember) -> None:
+    inside = place.root / ".memories"
+    assert {remember(word).root for word in (memory.workspace, str(inside), inside)} == {str(place.root)}
+    assert (memory.root, memory.name) == (str(place.root), "proj")
+    with pytest.raises(WorkspaceNotFound):
+        remember("nowhere")
+
+
+def test_without_a_name_it_is_the_one_of_the_current_folder_or_the_only_one(
+    place: Place, remember: Remember, make_place: Callable[..., Place], home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    assert remember().root == str(place.root)
+    other = home.make_folder()
+    (other / "MEMORY.md").write_text("# Other\n")
+    make_place(other)
+    with pytest.raises(WorkspaceNotFound) as caught:
+        remember()
+    assert "proj" in caught.value.hint
+    monkeypatch.chdir(other)
+    assert remember().root == str(other)
+
+
+def test_a_folder_is_named_in_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/home/me")
+    named = [name_workspace(word) for word in ("notes", "notes-1a2b3c4d", "~/notes", "./notes", "/w", Path("notes"))]
+    assert named == ["notes", "notes-1a2b3c4d", "/home/me/notes", f"{tmp_path}/notes", "/w", f"{tmp_path}/notes"]
+
+
+def test_without_a_daemon_it_says_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(NoDaemon) as caught:
+        Memsyncd(env={"HOME": str(tmp_path)})
+    assert "memsyncd start" in caught.value.hint
+
+
+def test_a_daemon_that_was_restarted_is_found_again(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    root = home.make_folder()
+    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake\n")
+    daemon = home.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+    with Memsyncd(root, env=home.env, timeout_s=15) as memory:
+        memory.add("before")
+        assert daemon.stop() == 0
+        with pytest.raises(NoDaemon):
+            memory.search("before")
+        again = home.start()
+        assert [hit["path"] for hit in memory.search("before", wait=True)] == [".memories/notes.md"]
+        assert again.stop() == 0
+
+
+def test_closing_lets_go_and_a_later_question_connects_again(memory: Memsyncd) -> None:
+    memory.close()
+    assert memory.count() > 0
+
+
+def test_the_example_of_the_package_works(place: Place, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    import memsyncd.client
+
+    monkeypatch.setenv("MEMSYNCD_SOCKET", home.socket_path)
+    code = str(memsyncd.client.__doc__).partition("\n\n")[2].partition("\n\nOnly")[0]
+    lines = [line.removeprefix("    ") for line in code.replace('"~/code/api"', repr(str(place.root))).splitlines()]
+    exec("\n".join(lines), {})
+    assert capsys.readouterr().out.startswith(".memories/decisions.md 3 ")
