@@ -6,10 +6,11 @@ offered. What fits the budget is `core/recall/context`'s to say; here the index 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.context import HEADING, Block, Budget, Piece, build_block
+from memsyncd.core.recall.extract import count_title_lines
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
 from memsyncd.core.recall.query import parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate
@@ -89,15 +90,23 @@ def _find_matching(
 def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budget: Budget) -> list[Piece]:
     found = find_standing(reader, question.filters)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.hidden]
-    ordered = order_standing(visible, max_tokens=budget.max_tokens)
-    pieces = _read_pieces(reader, [(chunk, chunk.reason) for chunk in ordered])
-    return [piece for piece in pieces if not _is_front_matter(piece)]
+    read = _read_pieces(reader, [(chunk, chunk.reason) for chunk in visible])
+    pieces = {chunk.chunk: piece for chunk, piece in zip(visible, read, strict=True)}
+    above = {(piece.path, piece.heading[:depth]) for piece in read for depth in range(len(piece.heading))}
+    # What tells nothing must not take its share of the room from what does.
+    telling = [chunk for chunk in visible if _is_telling(pieces[chunk.chunk], above)]
+    return [pieces[chunk.chunk] for chunk in order_standing(telling, max_tokens=budget.max_tokens)]
 
 
-def _is_front_matter(piece: Piece) -> bool:
-    """True for what a note says of itself, which nobody needs who has not asked for it."""
+def _is_telling(piece: Piece, above: Collection[tuple[str, tuple[str, ...]]]) -> bool:
+    """False for what nobody needs who has not asked for it: what a note says of itself, and a heading that the labels of sections
+    below it say, too (`above`, by path).
+    """
     lines = piece.text.rstrip().split("\n")
-    return piece.span.start == 1 and lines[0].startswith("---") and len(lines) > 1 and lines[-1].rstrip() in ("---", "...")
+    if piece.span.start == 1 and lines[0].startswith("---") and len(lines) > 1 and lines[-1].rstrip() in ("---", "..."):
+        return False
+    is_heading = bool(piece.heading) and count_title_lines(lines, piece.heading[-1]) == len(lines)
+    return not (is_heading and (piece.path, piece.heading) in above)
 
 
 def _explain_unasked(workspace: Workspace, filters: Filters) -> str:

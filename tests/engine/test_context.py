@@ -114,6 +114,25 @@ def test_a_session_does_not_begin_with_front_matter(filled: Any) -> None:
     assert "lifecycle: project" in ask(filled, "lifecycle").block.text
 
 
+def test_a_heading_is_not_shown_alone_where_the_labels_below_it_say_it(bench: Any) -> None:
+    bench.write(
+        "MEMORY.md", "# House\n\n## Rules\n<!-- memory: {tags: [house]} -->\n\n### Tests\nrun them\n\n## Never force-push\n"
+    )
+    bench.sync()
+    assert ask(bench).block.text == (
+        "## Prior Knowledge\n\n### House › Rules › Tests · MEMORY.md:6-7\nrun them\n\n### House › Never force-push · MEMORY.md:9"
+    )
+    assert "MEMORY.md:1" in ask(bench, "house").block.text
+
+
+def test_a_small_block_of_a_session_has_memory_beside_what_is_pinned(bench: Any) -> None:
+    pinned = "---\nkind: preference\ntags: [style, pinned]\n---\n# How we work\n\n## Code\nSmall commits, each with a test.\n"
+    bench.write(".memories/rules.md", pinned)
+    bench.write("MEMORY.md", "# Memory\n\nBe brief.\n")
+    bench.sync()
+    assert {reason for _, reason in places(ask(bench, max_tokens=100))} == {"pinned", "MEMORY.md"}
+
+
 def test_importance_pins(bench: Any) -> None:
     bench.write(".memories/a.md", "# A\n<!-- memory: {importance: 0.95} -->\nnever forget this\n\n# B\nnor that\n")
     bench.sync()
