@@ -9,6 +9,7 @@ synced. A third party that changes a note in between is noticed, and everything 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
@@ -127,12 +128,7 @@ def recover(workspace: Workspace) -> None:
     for act, revisions in workspace.records.history.find_intended():
         for revision in revisions:
             sweep_temporaries(workspace.scope, find_folder(revision.path))
-        settle(workspace.scope, workspace.records.history, act, revisions)
-
-
-def settle(scope: Scope, history: History, act: int, revisions: list[Revision]) -> None:
-    """Ask the disk which changes of an act have happened: those whose old text does not stand there any more."""
-    history.settle(act, [revision.id for revision in revisions if _has_happened(scope, revision)])
+        _settle(workspace.scope, workspace.records.history, act, revisions, _may_have_happened)
 
 
 def read_digest(scope: Scope, path: str) -> str | None:
@@ -150,10 +146,23 @@ def find_folder(path: str) -> NotePath | None:
     return NotePath(folder) if folder else None
 
 
-def _has_happened(scope: Scope, revision: Revision) -> bool:
+def _settle(
+    scope: Scope, history: History, act: int, revisions: list[Revision], has_happened: Callable[[Scope, Revision], bool]
+) -> None:
+    history.settle(act, [revision.id for revision in revisions if has_happened(scope, revision)])
+
+
+def _may_have_happened(scope: Scope, revision: Revision) -> bool:
+    """After a crash: what was there before is not there any more. Then it must be in the history, whoever wrote since."""
     if revision.old_path is not None:
         return read_digest(scope, revision.old_path) is None
     return read_digest(scope, revision.path) != revision.old_digest
+
+
+def _has_happened(scope: Scope, revision: Revision) -> bool:
+    """After a failure that was reported: what was to be there is."""
+    is_moved = revision.old_path is None or read_digest(scope, revision.old_path) is None
+    return is_moved and read_digest(scope, revision.path) == revision.new_digest
 
 
 def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock) -> tuple[Act, T, int | None]:
@@ -189,10 +198,14 @@ def _carry_out(workspace: Workspace, history: History | None, act: Act, *, at_s:
             done.append(operation)
     except BaseException:
         _go_back(workspace.scope, done)
-        recover(workspace)
+        if history is not None:
+            for intended, revisions in history.find_intended():
+                _settle(workspace.scope, history, intended, revisions, _has_happened)
         raise
     if history is not None and number is not None:
-        history.finish(number)
+        # It is done, and what was there is on the disk: if this cannot be noted now, it is found out later.
+        with contextlib.suppress(StoreFailed):
+            history.finish(number)
     return number
 
 

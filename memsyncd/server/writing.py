@@ -70,27 +70,22 @@ class Writing:
             client=_name_client(session, params.client),
         )
         if params.command == "view":
-            answer = await self._in_thread(partial(memory.view, workspace, asked))
+            edited = Edited(answer=await self._in_thread(partial(memory.view, workspace, asked)))
         else:
             decide = memory.find_decision(workspace, self._house.policy, asked)
-            answer = (await self._edit(workspace, decide, params.timeout_ms)).answer
-        return wire.MemoryResult(
-            workspace=workspace.id, text=answer.text, digest=answer.digest, generation=workspace.condition.generation
-        )
+            edited = await self._edit(workspace, decide, params.timeout_ms)
+        return wire.MemoryResult(text=edited.answer.text, digest=edited.answer.digest, **_tell(workspace, edited))
 
     async def _add(self, session: Session, params: wire.NoteAddParams) -> wire.Added:
         workspace = self._house.find(params.workspace)
-        (added,) = await self._append(session, workspace, "note.add", [params], params)
-        return wire.Added(**_to_added(added), workspace=workspace.id, generation=workspace.condition.generation)
+        edited = await self._append(session, workspace, "note.add", [params], params)
+        return wire.Added(**_to_added(edited.answer[0]), **_tell(workspace, edited))
 
     async def _add_many(self, session: Session, params: wire.NoteAddManyParams) -> wire.AddedMany:
         workspace = self._house.find(params.workspace)
-        added = await self._append(session, workspace, "note.add_many", params.items, params)
-        return wire.AddedMany(
-            workspace=workspace.id,
-            added=[wire.AddedSection(**_to_added(one)) for one in added],
-            generation=workspace.condition.generation,
-        )
+        edited = await self._append(session, workspace, "note.add_many", params.items, params)
+        added = [wire.AddedSection(**_to_added(one)) for one in edited.answer]
+        return wire.AddedMany(added=added, **_tell(workspace, edited))
 
     async def _append(
         self,
@@ -99,7 +94,7 @@ class Writing:
         command: str,
         sections: list[Any],
         params: wire.NoteAddParams | wire.NoteAddManyParams,
-    ) -> list[remember.AddedSection]:
+    ) -> Edited[list[remember.AddedSection]]:
         decide = remember.find_decision(
             workspace,
             self._house.policy,
@@ -108,7 +103,7 @@ class Writing:
             client=_name_client(session, params.client),
             at=_render_time(self._clock.wall_s()),
         )
-        return (await self._edit(workspace, decide, params.timeout_ms)).answer
+        return await self._edit(workspace, decide, params.timeout_ms)
 
     async def _list(self, _session: Session, params: wire.HistoryParams) -> wire.History:
         workspace = self._house.find(params.workspace)
@@ -146,11 +141,10 @@ class Writing:
         )
         edited = await self._finish(self._house.writers.edit(workspace, job), params.timeout_ms)
         return wire.Undone(
-            workspace=workspace.id,
             act=edited.act,
             undone=[_to_revision(revision) for revision in edited.answer.revisions],
             paths=[wire.PathState(path=path, digest=digest) for path, digest in edited.answer.digests],
-            generation=workspace.condition.generation,
+            **_tell(workspace, edited),
         )
 
     async def _purge(self, _session: Session, params: wire.PurgeParams) -> wire.Purged:
@@ -173,9 +167,7 @@ class Writing:
         if not params.confirm:
             raise BadRequest("every note of memory would be removed", hint="send confirm: true; undo brings them back")
         edited = await self._edit(workspace, undo.clear(workspace, client=_name_client(session, params.client)), None)
-        return wire.Cleared(
-            workspace=workspace.id, act=edited.act, removed=edited.answer, generation=workspace.condition.generation
-        )
+        return wire.Cleared(act=edited.act, removed=edited.answer, **_tell(workspace, edited))
 
     async def _edit(self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None) -> Edited[T]:
         return await self._finish(self._house.writers.edit(workspace, partial(edit_workspace, decide=decide)), timeout_ms)
@@ -193,6 +185,15 @@ class Writing:
                 hint="try again in a moment; see what goes on with: memsyncd status",
             )
         return await waiting
+
+
+def _tell(workspace: Workspace, edited: Edited[Any]) -> dict[str, Any]:
+    """What every answer to a write says."""
+    return {
+        "workspace": workspace.id,
+        "generation": workspace.condition.generation,
+        "is_indexed": edited.failure is None,
+    }
 
 
 def _name_client(session: Session, said: str | None) -> str:

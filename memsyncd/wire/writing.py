@@ -138,14 +138,21 @@ class ClearParams(Params, frozen=True, kw_only=True):
 # --- results ---
 
 
-class MemoryResult(Result, frozen=True, kw_only=True):
+class Written(Result, frozen=True, kw_only=True):
+    """What every answer to a write says."""
+
     workspace: str
+    generation: int
+    """The index holds the write from this one on."""
+    is_indexed: bool
+    """False if the write stands on the disk and the index could not take it in yet; `status` then says why."""
+
+
+class MemoryResult(Written, frozen=True, kw_only=True):
     text: str
     """The answer as the memory tool words it."""
     digest: str | None
     """Of the note as it stands now; None for a folder, and for what is gone."""
-    generation: int
-    """The index holds the write from this one on."""
 
 
 class AddedSection(Result, frozen=True, kw_only=True):
@@ -157,16 +164,18 @@ class AddedSection(Result, frozen=True, kw_only=True):
     """Of the note as written."""
 
 
-class Added(AddedSection, frozen=True, kw_only=True):
-    workspace: str
-    generation: int
+class Added(Written, frozen=True, kw_only=True):
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    digest: str
+    """Of the note as written."""
 
 
-class AddedMany(Result, frozen=True, kw_only=True):
-    workspace: str
+class AddedMany(Written, frozen=True, kw_only=True):
     added: list[AddedSection]
     """In the order asked for."""
-    generation: int
 
 
 class RevisionInfo(Result, frozen=True, kw_only=True):
@@ -212,14 +221,12 @@ class PathState(Result, frozen=True, kw_only=True):
     digest: str | None
 
 
-class Undone(Result, frozen=True, kw_only=True):
-    workspace: str
+class Undone(Written, frozen=True, kw_only=True):
     act: int | None
     """The new one, which can be undone in its turn; None if everything stood as it should already."""
     undone: list[RevisionInfo]
     paths: list[PathState]
     """How the notes stand now."""
-    generation: int
 
 
 class Purged(Result, frozen=True, kw_only=True):
@@ -230,10 +237,8 @@ class Purged(Result, frozen=True, kw_only=True):
     """Notes whose text holds `containing` today: history no longer has it, they do."""
 
 
-class Cleared(Result, frozen=True, kw_only=True):
-    workspace: str
+class Cleared(Written, frozen=True, kw_only=True):
     act: int | None
     """What `undo` takes to bring them back; None if there was nothing to remove, or no history is kept."""
     removed: int
     """Notes."""
-    generation: int

@@ -1,0 +1,224 @@
+"""What is left when a write ends half way: killed at each step, refused by the disk, or overtaken by somebody else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine import edit as edit_module
+from memsyncd.engine.edit import Act, Delete, Put, recover
+from memsyncd.engine.policies import HistoryPolicy
+from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
+from memsyncd.store.history import History
+from memsyncd.workspace.writing import read_text_file
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+OLD, NEW = b"old\n", b"new\n"
+
+KILLED_WRITE = """
+import os, sys
+from pathlib import Path
+from memsyncd.engine import edit, memory
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.store.history import History
+from memsyncd.workspace import handover, writing
+import time
+
+root, index, records, point = sys.argv[1:]
+
+def die(*_, **__):
+    os._exit(9)
+
+def then_die(holder, name):
+    wanted = getattr(holder, name)
+    def act(*arguments, **named):
+        wanted(*arguments, **named)
+        os._exit(9)
+    setattr(holder, name, act)
+
+if point == "before the record":
+    History.begin = die
+elif point == "after the record":
+    then_die(History, "begin")
+elif point == "after the file":
+    then_die(edit, "put_text_file")
+elif point == "before the temporary has its place":
+    os.fsync = die
+elif point == "after the record is settled":
+    then_die(History, "finish")
+elif point == "never":
+    pass
+
+workspace = Workspace(Entry(id="project-1", name="project", root=root), SyncPolicy(),
+                      index_path=Path(index), records_path=Path(records))
+clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
+asked = memory.Asked(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
+steps = edit.edit_workspace(workspace, SyncPolicy(), clock, memory.find_decision(workspace, SyncPolicy(), asked))
+for _ in steps:
+    pass
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "is_written"),
+    [
+        ("before the record", False),
+        ("after the record", False),
+        ("before the temporary has its place", False),
+        ("after the file", True),
+        ("after the record is settled", True),
+        ("never", True),
+    ],
+)
+def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(
+    make_bench: Any, point: str, *, is_written: bool
+) -> None:
+    bench = make_bench()
+    note = bench.write(".memories/a.md", OLD)
+    bench.open()
+    bench.sync()
+    bench.see()
+    bench.workspace.close()
+    places = (str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path))
+    words = [sys.executable, "-c", KILLED_WRITE, *places, point]
+    ended = subprocess.run(words, cwd=REPOSITORY, check=False, capture_output=True, timeout=30)
+    assert ended.returncode == (0 if point == "never" else 9), ended.stderr.decode()
+    assert note.read_bytes() == (NEW if is_written else OLD)
+
+    bench.update()
+    bench.see()
+    revisions = [(one.command, one.old_digest, one.new_digest) for one in bench.past(".memories/a.md")]
+    assert revisions == ([("str_replace", digest_bytes(OLD), digest_bytes(NEW))] if is_written else [])
+    assert list(bench.files()) == [".memories/a.md"]
+    assert bench.texts() == {".memories/a.md": note.read_text().strip()}
+    if is_written:
+        bench.undo(".memories/a.md")
+        assert note.read_bytes() == OLD
+
+
+def test_somebody_who_writes_in_between_is_read_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = bench.write("MEMORY.md", "one\n")
+    put, n_overtaken = edit_module.put_text_file, 0
+
+    def be_overtaken(*arguments: Any, **named: Any) -> Any:
+        nonlocal n_overtaken
+        n_overtaken += 1
+        if n_overtaken <= 3:
+            note.write_text(f"one, and theirs {n_overtaken}\n")
+        return put(*arguments, **named)
+
+    monkeypatch.setattr(edit_module, "put_text_file", be_overtaken)
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    assert note.read_text() == "two, and theirs 3\n"
+    assert bench.past()[0].command == "str_replace"
+    assert bench.past()[0].old_digest == digest_bytes(b"one, and theirs 3\n")
+
+
+def test_who_is_always_overtaken_is_told_and_nothing_is_lost(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = bench.write("MEMORY.md", "one\n")
+    put, texts = edit_module.put_text_file, iter(range(100))
+
+    def be_overtaken(*arguments: Any, **named: Any) -> Any:
+        note.write_text(f"one {next(texts)}\n")
+        return put(*arguments, **named)
+
+    monkeypatch.setattr(edit_module, "put_text_file", be_overtaken)
+    with pytest.raises(Conflict):
+        bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    assert note.read_text().startswith("one ")
+    assert not [one for one in bench.past() if one.command == "str_replace"]
+
+
+def test_an_act_that_fails_half_way_is_undone_whole(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.write(".memories/b.md", "b\n")
+    bench.sync()
+    bench.see()
+    before = bench.files()
+    scope = bench.workspace.scope
+
+    def decide() -> tuple[Act, None]:
+        memory, other = NotePath("MEMORY.md"), NotePath(".memories/b.md")
+        was, gone = read_text_file(scope, memory), read_text_file(scope, other)
+        assert was is not None
+        assert gone is not None
+        operations = (
+            Put(path=memory, data=b"two\n", was=was),
+            Put(path=NotePath(".memories/new.md"), data=b"new\n", was=None),
+            Delete(path=other, was={other: gone}),
+            Put(path=memory, data=b"three\n", was=was),
+        )
+        return Act(command="test", client="test", path=".", operations=operations), None
+
+    with pytest.raises(Conflict):
+        bench.edit(decide)
+    assert bench.files() == before
+    assert bench.past() == []
+    assert bench.workspace.records.history.find_intended() == []
+
+
+def test_without_records_nothing_is_written(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a write replaces would be lost."""
+    bench.workspace.close_records()
+    bench.workspace.records_path.unlink()
+    bench.workspace.records_path.mkdir()
+    with pytest.raises(StoreFailed, match=r"records\.db cannot be opened"):
+        bench.memory("create", "/memories/a.md", file_text="a\n")
+    assert bench.files() == {}
+
+
+def test_a_full_disk_for_the_records_leaves_the_note_alone(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write("MEMORY.md", "one\n")
+
+    def be_full(*_: Any, **__: Any) -> None:
+        raise StoreFull("the disk is full")
+
+    monkeypatch.setattr(History, "begin", be_full)
+    with pytest.raises(StoreFull):
+        bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    assert bench.files() == {"MEMORY.md": b"one\n"}
+
+
+def test_records_that_cannot_be_settled_are_settled_later(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write("MEMORY.md", "one\n")
+
+    def be_full(*_: Any, **__: Any) -> None:
+        raise StoreFull("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(History, "finish", be_full)
+        bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    recover(bench.workspace)
+    assert [one.command for one in bench.past()] == ["str_replace"]
+    bench.undo("MEMORY.md")
+    assert bench.files() == {"MEMORY.md": b"one\n"}
+
+
+def test_without_history_writes_go_on(make_bench: Any) -> None:
+    bench = make_bench()
+    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.open()
+    bench.memory("create", "/memories/a.md", file_text="one\n")
+    bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
+    bench.see()
+    assert bench.files() == {".memories/a.md": b"two\n"}
+    assert bench.texts() == {".memories/a.md": "two"}
+    assert bench.workspace.records.history.tips() == {}
+
+
+def test_a_workspace_that_is_away_is_not_written_to(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.sync()
+    bench.root.rename(bench.root.with_name("away"))
+    with pytest.raises(Unwritable):
+        bench.memory("create", "/memories/a.md", file_text="a\n")
+    assert not bench.root.exists()
