@@ -31,7 +31,8 @@ _NOTHING = ("null", "~")
 _ONE_LINE = frozenset({"Cc", "Zl", "Zp"})
 _LEADING_MARKS = re.compile(r"\s*(?:(?:[-+*>]|\d{1,9}[.)]|#{1,6}|\[[ xX]\])\s+)*")
 _NO_HEADING = re.compile(r"\s*(?:```|~~~|<!--)")
-_SENTENCE = re.compile(r".*?(?:[.!?](?=\s)|[。！？])")
+# A dot behind a single letter is that of an abbreviation.
+_SENTENCE = re.compile(r"\W*\w.*?(?:(?:(?<!\b\w)\.|[!?])(?=\s|\Z)|[。！？])")
 _HAS_WORD = re.compile(r"\w")
 
 
@@ -99,9 +100,9 @@ def _find_plain(text: str) -> str:
 
 def _shorten(text: str) -> str:
     found = _SENTENCE.match(text)
-    text = found[0].rstrip(".。") if found and _HAS_WORD.search(found[0]) else text
+    text = found[0].rstrip(".。") if found else text
     if len(text) <= MADE_HEADING_CHARS:
-        return text.strip()
+        return text
     cut = text[:MADE_HEADING_CHARS]
     blank = cut.rfind(" ")
     return (cut[:blank] if blank > MADE_HEADING_CHARS // 2 else cut).rstrip(" ,;:-") + "…"

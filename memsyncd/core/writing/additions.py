@@ -42,6 +42,8 @@ def append_section(path: str, data: bytes | None, additions: Sequence[Addition],
         raise BadRequest("note: only markdown has sections", hint=f"name a note that ends with {' or '.join(SECTION_SUFFIXES)}")
     for addition in additions:
         check_addition(addition)
+    if not additions:
+        return data or b"", ()
     note = open_text(path, data or b"")
     text = note.text + _end_note(path, data, note.line_end) if data else f"{_make_title(path)}\n"
     spans: list[Span] = []

@@ -146,7 +146,7 @@ def _insert(note: NoteText, insert_line: int, text: str) -> str:
     offset = _find_offset(unified.text, insert_line, count_lines(unified.text), "docs")
     lines = unify_line_ends(text)
     if unified.text and offset == len(unified.text) and not unified.text.endswith("\n"):
-        lines = f"\n{lines}"
+        lines = "\n" + (lines or "\n")
     else:
         lines = lines.removesuffix("\n") + "\n"
     raw = unified.find_raw(offset)

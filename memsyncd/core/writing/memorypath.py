@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, find_refusal, parse_note_path
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, PATH_LIMIT_BYTES, NotePath, find_refusal, parse_note_path
 from memsyncd.errors import PathRefused
 
 MEMORIES: Final = "/memories"
@@ -74,6 +74,8 @@ def _parse_parts(text: str, parts: list[str]) -> NotePath:
 
 
 def _find_refusal(text: str) -> str:
+    if len(text) > PATH_LIMIT_BYTES:
+        return f"it is over {PATH_LIMIT_BYTES} bytes"
     if any(unicodedata.category(char) in _UNPRINTABLE for char in text):
         return "it holds a control character"
     if _ENCODED.search(text):

@@ -10,8 +10,8 @@ import codecs
 import re
 from itertools import accumulate
 
-from memsyncd.core.markdown.blocks import Block, find_paragraphs
-from memsyncd.core.markdown.frontmatter import NO_FRONT_MATTER, find_front_matter
+from memsyncd.core.markdown.blocks import find_paragraphs
+from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.lines import decode_note
 from memsyncd.core.markdown.outline import find_blocks
 from memsyncd.core.markdown.parse import PLAIN_SUFFIX
@@ -19,8 +19,8 @@ from memsyncd.core.markdown.sections import Part, find_parts
 from memsyncd.errors import NoteNotFound
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
-_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
-_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_WIDE_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)")
+_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def find_section_bytes(path: str, data: bytes, anchor: str) -> tuple[int, int] | None:
@@ -49,30 +49,36 @@ def find_note_parts(path: str, data: bytes) -> list[Part]:
     lines = decode_note(path, data).lines
     if path.endswith(PLAIN_SUFFIX):
         return find_parts(path, lines, find_paragraphs(lines), has_top=False)
-    front = find_front_matter(path, lines) if lines else NO_FRONT_MATTER
-    blocks: list[Block] = find_blocks(lines, front.n_lines)
-    return find_parts(path, lines, blocks, has_top=front.n_lines > 0)
+    n_front_lines = find_front_matter(path, lines).n_lines
+    return find_parts(path, lines, find_blocks(lines, n_front_lines), has_top=n_front_lines > 0)
 
 
 def _find_line_offsets(data: bytes) -> list[int]:
     """The offset at which each line begins, as `decode_note` counts lines, and the note's length after them."""
-    for mark, codec in _UTF16.items():
-        if data.startswith(mark):
-            return _find_wide_offsets(data, codec)
+    codec = _find_wide_codec(data)
+    offsets = _find_wide_starts(data, codec) if codec else _find_starts(data)
+    return offsets if offsets[-1] == len(data) else [*offsets, len(data)]
+
+
+def _find_starts(data: bytes) -> list[int]:
     first = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
-    offsets = [first, *(found.end() for found in _LINE_END.finditer(data, first))]
-    return offsets if offsets[-1] == len(data) and len(offsets) > 1 else [*offsets, len(data)]
+    return [first, *(found.end() for found in _LINE_END.finditer(data, first))]
 
 
-def _find_wide_offsets(data: bytes, codec: str) -> list[int]:
+def _find_wide_starts(data: bytes, codec: str) -> list[int]:
     text = data[2 : len(data) - len(data) % 2].decode(codec, "surrogatepass")
-    sizes = [len(line[0].encode(codec, "surrogatepass")) for line in _LINE.finditer(text)]
-    offsets = list(accumulate(sizes, initial=2))
-    return [*offsets[:-1], len(data)]
+    lines = (line[0] for line in _WIDE_LINE.finditer(text))
+    return list(accumulate((len(line.encode(codec, "surrogatepass")) for line in lines), initial=2))
+
+
+def _find_wide_codec(data: bytes) -> str:
+    return next((codec for mark, codec in _WIDE.items() if data.startswith(mark)), "")
 
 
 def _find_missing_end(data: bytes, by: bytes, after: bytes) -> bytes:
-    if not by or not after or by.endswith((b"\n", b"\r")):
+    """The end that the last of `by`'s lines lacks, as the note has them; nothing is missing where nothing follows."""
+    codec = _find_wide_codec(data) or "utf-8"
+    if not by or not after or by.endswith(tuple(end.encode(codec) for end in "\n\r")):
         return b""
-    found = _LINE_END.search(data)
-    return found[0] if found else b"\n"
+    pair = "\r\n".encode(codec)
+    return pair if pair in data else "\n".encode(codec)

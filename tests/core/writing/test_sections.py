@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import codecs
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memsyncd.core.markdown.lines import decode_note
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.notepath import NotePath
+from memsyncd.core.writing.sections import find_note_parts, find_section_bytes, replace_section
+from memsyncd.errors import NoteNotFound
+
+NOTE = b"---\ntags: [x]\n---\ntop\n\n# One\ntext\n\n## Two\r\nmore\r\n# One\nlast"
+pieces = st.lists(
+    st.sampled_from(["# a", "## b", "# a", "text", "Title", "===", "---", "```", "<!--", "", "k: v", "é", "\udcff", "\0"]),
+    max_size=12,
+)
+ends = st.lists(st.sampled_from(["\n", "\r\n", "\r"]), min_size=12, max_size=12)
+
+
+@st.composite
+def notes(draw: st.DrawFn) -> bytes:
+    lines, line_ends = draw(pieces), draw(ends)
+    text = "".join(line + end for line, end in zip(lines, line_ends, strict=False))
+    text = text.rstrip("\r\n") if draw(st.booleans()) else text
+    mark = draw(st.sampled_from(["", "utf-8-sig", "utf-16-le", "utf-16-be"]))
+    if mark.startswith("utf-16"):
+        return {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}[mark] + text.encode(mark, "surrogatepass")
+    return (codecs.BOM_UTF8 if mark else b"") + text.encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize(
+    ("anchor", "own"),
+    [
+        ("n.md#", b"---\ntags: [x]\n---\ntop\n\n"),
+        ("n.md#one", b"# One\ntext\n\n"),
+        ("n.md#one/two", b"## Two\r\nmore\r\n"),
+        ("n.md#one-2", b"# One\nlast"),
+    ],
+)
+def test_a_sections_bytes_run_to_the_next_heading(anchor: str, own: bytes) -> None:
+    found = find_section_bytes("n.md", NOTE, anchor)
+    assert found is not None
+    assert NOTE[slice(*found)] == own
+
+
+def test_a_byte_order_mark_is_no_sections() -> None:
+    assert find_section_bytes("n.md", codecs.BOM_UTF8 + b"# a\n", "n.md#a") == (3, 7)
+
+
+def test_plain_text_is_one_section() -> None:
+    assert find_section_bytes("n.txt", b"# a\n\nb", "n.txt#") == (0, 6)
+
+
+def test_a_section_that_is_not_there_is_not_found() -> None:
+    assert find_section_bytes("n.md", NOTE, "n.md#three") is None
+    assert find_section_bytes("n.md", b"", "n.md#") is None
+    with pytest.raises(NoteNotFound):
+        replace_section("n.md", NOTE, "n.md#three", b"")
+
+
+def test_other_bytes_take_the_place_of_a_section() -> None:
+    assert replace_section("n.md", NOTE, "n.md#one", b"# 1\n") == NOTE.replace(b"# One\ntext\n\n", b"# 1\n")
+    assert replace_section("n.md", NOTE, "n.md#one/two", b"") == NOTE.replace(b"## Two\r\nmore\r\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "by", "expected"),
+    [
+        (b"# a\n# b", b"# c", b"# c\n# b"),
+        (b"# a\r\n# b", b"# c", b"# c\r\n# b"),
+        (b"# a\n# b", b"# c\r", b"# c\r# b"),
+        (b"# a\n", b"# c", b"# c"),
+        (b"# a\n# b", b"", b"# b"),
+    ],
+)
+def test_a_section_without_a_line_end_gets_one_only_above_another(data: bytes, by: bytes, expected: bytes) -> None:
+    assert replace_section("n.md", data, "n.md#a", by) == expected
+
+
+def test_a_section_of_utf16_gets_a_wide_line_end() -> None:
+    data = codecs.BOM_UTF16_LE + "# a\r\n# b".encode("utf-16-le")
+    by = "# c".encode("utf-16-le")
+    assert replace_section("n.md", data, "n.md#a", by).decode("utf-16") == "# c\r\n# b"
+    assert replace_section("n.md", data, "n.md#a", by + "\n".encode("utf-16-le")).decode("utf-16") == "# c\n# b"
+
+
+@given(notes(), st.sampled_from(["n.md", "n.txt"]))
+@example(codecs.BOM_UTF16_LE + b"#\0 \0a\0\n\0\0", "n.md")
+@example(codecs.BOM_UTF16_LE + b"\n\n\n\0", "n.md")
+def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(data: bytes, path: str) -> None:
+    lines = decode_note(path, data).lines
+    sections = parse_note(NotePath(path), data).sections
+    assert [section.anchor for section in sections] == [part.anchor for part in find_note_parts(path, data)]
+    end_before = 0
+    for section in sections:
+        found = find_section_bytes(path, data, section.anchor)
+        assert found is not None
+        start, end = found
+        assert end_before <= start <= end
+        end_before = end
+        mark = data[:2] if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else b""
+        own = decode_note(path, mark + data[start:end]).lines
+        assert own == lines[section.span.start - 1 : section.span.end]
+
+
+@given(notes(), st.sampled_from([b"", b"# new", b"# new\n\n## and\r\n", b"\xff", b"```\n"]))
+def test_a_section_put_back_gives_the_same_bytes(data: bytes, by: bytes) -> None:
+    for part in find_note_parts("n.md", data):
+        found = find_section_bytes("n.md", data, part.anchor)
+        assert found is not None
+        start, end = found
+        changed = replace_section("n.md", data, part.anchor, by)
+        assert changed.startswith(data[:start])
+        assert changed.endswith(data[end:])
+        after = len(data) - end
+        assert changed[:start] + data[start:end] + changed[len(changed) - after :] == data
+        assert replace_section("n.md", data, part.anchor, data[start:end]) == data
+
+
+@given(notes())
+def test_a_section_changed_and_put_back_by_its_name_gives_the_same_bytes(data: bytes) -> None:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return
+    for part in find_note_parts("n.md", data):
+        start, end = find_section_bytes("n.md", data, part.anchor) or (0, 0)
+        head = data[start:end].split(b"\n")[0].split(b"\r")[0]
+        changed = replace_section("n.md", data, part.anchor, head + b"\n\nother words\n")
+        if [each.anchor for each in find_note_parts("n.md", changed)] == [each.anchor for each in find_note_parts("n.md", data)]:
+            assert replace_section("n.md", changed, part.anchor, data[start:end]) == data
