@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.engine.outside import PRUNE_AFTER
+from memsyncd.engine.policies import HistoryPolicy
+from memsyncd.errors import StoreFailed
+from memsyncd.store.history import History
+
+
+def test_what_stands_at_first_is_known_and_no_revision(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.sync()
+    bench.see()
+    assert bench.past() == []
+    assert bench.workspace.records.history.tips() == {"MEMORY.md": digest_bytes(b"one\n")}
+
+
+def test_changes_that_others_make_are_revisions_once_seen(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.sync()
+    bench.see()
+    bench.write("MEMORY.md", "two\n")
+    bench.write(".memories/new.md", "new\n")
+    done = bench.sync()
+    bench.see(*done.paths)
+    seen = {(one.path, one.old_digest, one.new_digest) for one in bench.past()}
+    assert seen == {
+        ("MEMORY.md", digest_bytes(b"one\n"), digest_bytes(b"two\n")),
+        (".memories/new.md", None, digest_bytes(b"new\n")),
+    }
+    assert {(one.client, one.command) for one in bench.past()} == {("", "outside")}
+
+
+def test_a_note_that_others_moved_keeps_its_history(bench: Any) -> None:
+    bench.write(".memories/a.md", "one\n")
+    bench.sync()
+    bench.see()
+    bench.write(".memories/a.md", "two\n")
+    bench.see(*bench.sync().paths)
+    (bench.root / ".memories/a.md").rename(bench.root / ".memories/b.md")
+    done = bench.sync()
+    bench.see(*done.paths, *done.discovered)
+    assert [(one.old_path, one.path) for one in bench.past(".memories/b.md")] == [
+        (".memories/a.md", ".memories/b.md"),
+        (None, ".memories/a.md"),
+    ]
+    bench.undo(".memories/b.md")
+    assert bench.files() == {".memories/a.md": b"two\n"}
+
+
+def test_what_changed_while_nobody_looked_is_seen_at_the_next_start(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.write(".memories/gone.md", "gone\n")
+    bench.sync()
+    bench.see()
+    bench.workspace.close()
+    bench.write("MEMORY.md", "two\n")
+    (bench.root / ".memories/gone.md").unlink()
+    bench.update()
+    bench.see()
+    assert {(one.path, one.new_digest) for one in bench.past()} == {
+        ("MEMORY.md", digest_bytes(b"two\n")),
+        (".memories/gone.md", None),
+    }
+    bench.undo(".memories/gone.md")
+    assert bench.files() == {"MEMORY.md": b"two\n", ".memories/gone.md": b"gone\n"}
+
+
+def test_a_root_that_is_away_is_no_deletion(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.sync()
+    bench.see()
+    bench.root.rename(bench.root.with_name("away"))
+    bench.sync()
+    bench.see()
+    assert bench.past() == []
+
+
+def test_seeing_the_same_twice_records_nothing(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.sync()
+    bench.see()
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    bench.see("MEMORY.md")
+    bench.see()
+    assert [one.command for one in bench.past()] == ["str_replace"]
+
+
+def test_records_that_cannot_be_written_are_a_fault_and_stop_no_sync(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise StoreFailed("SQLite failed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(History, "see", fail)
+        bench.write("MEMORY.md", "one\n")
+        bench.sync()
+        bench.see()
+    assert "records.db: SQLite failed" in bench.workspace.condition.faults["records"]
+    bench.update()
+    bench.see()
+    assert "records" not in bench.workspace.condition.faults
+    assert list(bench.workspace.records.history.tips()) == ["MEMORY.md"]
+
+
+def test_old_revisions_go(bench: Any) -> None:
+    from dataclasses import replace
+
+    bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=5))
+    bench.write("MEMORY.md", "begin\n")
+    bench.sync()
+    bench.see()
+    for number in range(PRUNE_AFTER + 1):
+        bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text=str(number))
+    bench.see("MEMORY.md")
+    assert len(bench.past()) == 5
+    assert bench.workspace.n_unpruned == 0
