@@ -10,7 +10,7 @@ from memsyncd.errors import BadRequest
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
-    from typing import Final, NoReturn
+    from typing import Any, Final, NoReturn
 
     from memsyncd.cli.console import Console
 
@@ -69,7 +69,14 @@ def _ask(args: Args, console: Console, command: str, **params: object) -> int:
         console.terminal.print_json(answer)
     else:
         console.terminal.print(clean(answer["text"]).removesuffix("\n"))
+        say_unless_indexed(answer, console)
     return 0
+
+
+def say_unless_indexed(answer: dict[str, Any], console: Console) -> None:
+    """Tell whoever wrote that no search finds it yet, if that is so."""
+    if not answer["is_indexed"]:
+        console.terminal.say(console.terminal.err_paint("yellow", "it is written, and not indexed yet; see `memsyncd status`"))
 
 
 def _refuse(_args: Args, _console: Console) -> NoReturn:

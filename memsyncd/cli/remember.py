@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from memsyncd.cli.grammar import JSON, TIMEOUT, Argument, Command, Option, name_workspace_option, read_share
-from memsyncd.cli.memory import CLIENT, CLIENT_OPTION, WRITE_MS
+from memsyncd.cli.memory import CLIENT, CLIENT_OPTION, WRITE_MS, say_unless_indexed
 from memsyncd.cli.places import find_own_note, find_roots, show_path, show_span
 from memsyncd.cli.stdin import STDIN, read_text
 from memsyncd.cli.terminal import clean_values
@@ -38,6 +38,7 @@ def _act(args: Args, console: Console) -> int:
         console.terminal.print_json(answer)
     else:
         _print_place(clean_values(answer), roots.get(answer["workspace"], ""), console)
+        say_unless_indexed(answer, console)
     return 0
 
 

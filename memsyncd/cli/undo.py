@@ -6,7 +6,7 @@ import time
 
 from memsyncd.cli.figures import render_age
 from memsyncd.cli.grammar import JSON, TIMEOUT, Command, Option, name_workspace_option, read_count
-from memsyncd.cli.memory import CLIENT, CLIENT_OPTION, WRITE_MS
+from memsyncd.cli.memory import CLIENT, CLIENT_OPTION, WRITE_MS, say_unless_indexed
 from memsyncd.cli.revisions import OUTSIDE, find_deed
 from memsyncd.cli.subject import REVISION, TARGET, ask_about_change
 from memsyncd.cli.terminal import clean_values
@@ -30,6 +30,7 @@ def _act(args: Args, console: Console) -> int:
         console.terminal.print_json(answer)
     else:
         _print_undone(clean_values(answer), console)
+        say_unless_indexed(answer, console)
     return 0
 
 

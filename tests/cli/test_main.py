@@ -297,8 +297,9 @@ def test_a_bug_is_told_in_a_sentence_and_shown_when_asked_for(env: dict[str, str
     assert "Traceback" in shown.stderr
 
 
-def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, str]) -> None:
-    code = "import sys; from memsyncd.cli.main import main; main(['search', 'x']); print(*sys.modules)"
+@pytest.mark.parametrize("words", [["search", "x"], ["remember", "x"], ["memory", "view"], ["history"], ["undo", "1"]])
+def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, str], words: list[str]) -> None:
+    code = f"import sys; from memsyncd.cli.main import main; main({words}); print(*sys.modules)"
     found = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
     loaded = set(found.stdout.split())
     clients = {"memsyncd.client", "memsyncd.client.connection"}
