@@ -7,7 +7,8 @@ is in (0, 1], monotone in rank and comparable within one answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memsyncd.core.recall.dates import Named, fit_dates
@@ -23,11 +24,12 @@ class RankingPolicy:
     """What a candidate's strength is made of. The defaults were measured on chats and on developers' documents.
 
     `exact` is the weight of words as written beside their stems; `note` the share of the note's best chunk that each of its
-    chunks gets; `day` how much a note gains whose day the question names.
+    chunks gets; `beside` that of the best chunk that touches it; `day` how much a note gains whose day the question names.
     """
 
     exact: float = 0.5
     note: float = 0.2
+    beside: float = 0.2
     day: float = 0.4
 
 
@@ -59,13 +61,32 @@ class Ranked:
 
 
 def rank_candidates(candidates: Sequence[Candidate], named: Sequence[Named], policy: RankingPolicy) -> list[Ranked]:
-    """All candidates, the strongest first: (stems + exact + note) times the fit of the day; equals in order of path and line."""
+    """All candidates, the strongest first: (stems + exact + note + beside) times the fit of the day; equals in order of path and
+    line.
+    """
     words = {c.chunk: c.stemmed + policy.exact * c.exact for c in candidates}
-    best: dict[int, float] = {}
+    by_file: dict[int, list[Candidate]] = {}
     for candidate in candidates:
-        best[candidate.file] = max(best.get(candidate.file, 0.0), words[candidate.chunk])
-    ranked = [_rank(c, policy.note * best[c.file], named, policy) for c in candidates]
+        by_file.setdefault(candidate.file, []).append(candidate)
+    ranked: list[Ranked] = []
+    for chunks in by_file.values():
+        best = max(0.0, *(words[c.chunk] for c in chunks))
+        beside = _find_beside(chunks, words)
+        ranked += [_rank(c, policy.note * best, policy.beside * beside[c.chunk], named, policy) for c in chunks]
     return in_order(ranked)
+
+
+def _find_beside(chunks: list[Candidate], words: Mapping[int, float]) -> dict[int, float]:
+    """For each chunk of a note what the words are worth in the best of those that touch it, 0 if none does."""
+    beside = dict.fromkeys((c.chunk for c in chunks), 0.0)
+    in_line = sorted(chunks, key=lambda c: (c.span, c.chunk))
+    for at, one in enumerate(in_line):
+        for other in itertools.islice(in_line, at + 1, None):
+            if not one.span.is_touching(other.span):
+                break  # they begin in order of line: no later one touches either
+            beside[one.chunk] = max(beside[one.chunk], words[other.chunk])
+            beside[other.chunk] = max(beside[other.chunk], words[one.chunk])
+    return beside
 
 
 def in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
@@ -73,13 +94,13 @@ def in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
     return sorted(ranked, key=lambda one: (-one.strength, one.candidate.path, one.candidate.span, one.candidate.chunk))
 
 
-def _rank(candidate: Candidate, note: float, named: Sequence[Named], policy: RankingPolicy) -> Ranked:
+def _rank(candidate: Candidate, note: float, beside: float, named: Sequence[Named], policy: RankingPolicy) -> Ranked:
     exact = policy.exact * candidate.exact
     day = 1.0 + policy.day * fit_dates(named, candidate.day) if named else 1.0
     return Ranked(
         candidate=candidate,
-        strength=(candidate.stemmed + exact + note) * day,
-        parts={"stems": candidate.stemmed, "exact": exact, "note": note, "day": day},
+        strength=(candidate.stemmed + exact + note + beside) * day,
+        parts={"stems": candidate.stemmed, "exact": exact, "note": note, "beside": beside, "day": day},
     )
 
 

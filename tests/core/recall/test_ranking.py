@@ -17,8 +17,8 @@ from memsyncd.core.recall.ranking import (
 )
 from memsyncd.core.span import Span
 
-ALONE = RankingPolicy(exact=0.5, note=0.0, day=0.4)
-"""Each chunk for itself: what the note adds is tested apart."""
+ALONE = RankingPolicy(exact=0.5, note=0.0, beside=0.0, day=0.4)
+"""Each chunk for itself: what its note and its neighbours add is tested apart."""
 
 
 def make(
@@ -92,13 +92,27 @@ def test_strengths_never_grow_on_the_way_down(candidates: list[Candidate]) -> No
 def test_words_as_written_count_half_beside_their_stems() -> None:
     first, second = rank_candidates([make(1, 1, 2, stemmed=4.0), make(2, 5, 6, stemmed=3.0, exact=4.0)], (), ALONE)
     assert (first.candidate.chunk, first.strength, second.strength) == (2, 5.0, 4.0)
-    assert first.parts == {"stems": 3.0, "exact": 2.0, "note": 0.0, "day": 1.0}
+    assert first.parts == {"stems": 3.0, "exact": 2.0, "note": 0.0, "beside": 0.0, "day": 1.0}
 
 
 def test_a_chunk_gains_by_the_best_of_its_note() -> None:
     weak, strong, other = make(1, 1, 2, stemmed=4.0), make(2, 50, 51, stemmed=10.0), make(3, 1, 2, stemmed=5.0, file=2)
     order = rank_candidates([weak, strong, other], (), RankingPolicy(note=0.2))
     assert [(one.candidate.chunk, one.strength) for one in order] == [(2, 12.0), (1, 6.0), (3, 6.0)]
+
+
+@pytest.mark.parametrize(("start", "gain"), [(4, 2.0), (5, 2.0), (6, 2.0), (7, 0.0), (1, 2.0)])
+def test_a_chunk_gains_by_the_best_that_touches_it(start: int, gain: float) -> None:
+    policy = RankingPolicy(note=0.0, beside=0.2)
+    chunks = [make(1, 1, 4, stemmed=1.0), make(2, 1, 4, stemmed=3.0), make(3, start, 9, stemmed=10.0)]
+    parts = {one.candidate.chunk: one.parts["beside"] for one in rank_candidates(chunks, (), policy)}
+    assert parts == pytest.approx({1: max(gain, 0.6), 2: max(gain, 0.2), 3: 0.6 if gain else 0.0})
+
+
+def test_a_chunk_gains_nothing_by_another_note_or_by_what_says_nothing() -> None:
+    chunks = [make(1, 1, 4), make(2, 2, 5, file=2), make(3, 3, 6, file=2, stemmed=-0.1)]
+    parts = {one.candidate.chunk: one.parts["beside"] for one in rank_candidates(chunks, (), RankingPolicy())}
+    assert parts == {1: 0.0, 2: 0.0, 3: 1.0}
 
 
 def test_a_note_gains_whose_day_the_question_names() -> None:
