@@ -47,6 +47,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "start": Entry("lifecycle", "start the daemon in the background"),
         "stop": Entry("lifecycle", "stop the daemon"),
         "restart": Entry("lifecycle", "stop the daemon and start it again"),
+        "service": Entry("service", "have systemd or launchd run the daemon"),
     },
     "Look after": {
         "status": Entry("status", "say how the daemon and its workspaces are"),

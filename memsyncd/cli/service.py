@@ -1,0 +1,200 @@
+"""`memsyncd service`: have the system run the daemon, see how it is, read its log. systemd on Linux, launchd on macOS."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from memsyncd.cli.figures import render_count
+from memsyncd.cli.grammar import JSON, Argument, Command, Option, read_count
+from memsyncd.cli.lifecycle import stop_daemon
+from memsyncd.cli.servicefiles import find_program, is_current, is_passing
+from memsyncd.cli.terminal import clean_line
+from memsyncd.errors import BadRequest, NoDaemon
+
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any
+
+    from memsyncd.cli.console import Console
+    from memsyncd.cli.launchd import Launchd
+    from memsyncd.cli.systemd import Systemd
+
+    Supervisor = Systemd | Launchd
+
+NOT_RUNNING = 3
+LOG_LINES = 50
+
+
+def find_supervisor(console: Console) -> Supervisor:
+    """The one that this system has. Raises BadRequest if it has none."""
+    if sys.platform == "darwin":
+        from memsyncd.cli.launchd import Launchd
+
+        return Launchd(console.env)
+    from memsyncd.cli.systemd import Systemd
+
+    return Systemd(console.env)
+
+
+# --- install and uninstall --------------------------------------------------------------------------------------------
+
+
+def _install(args: Args, console: Console) -> int:
+    supervisor, terminal = find_supervisor(console), console.terminal
+    program = find_program(console.env)
+    files = supervisor.render(program, is_on_demand=args.on_demand)
+    if args.print:
+        for path, text in files.items():
+            terminal.print(f"# {path}\n{text}")
+        return 0
+    changed = supervisor.install(files)
+    for path in {**files, **dict.fromkeys(changed)}:
+        done = "kept" if path not in changed else "wrote" if path in files else "removed"
+        terminal.print(f"{done} {clean_line(path)}")
+    if is_passing(program.words[0], console.env):
+        terminal.say(f"this program lies in a folder that may be emptied: {clean_line(program.words[0])}")
+        terminal.say("  better install it for good first, with `uv tool install` or `pipx install`, and do this again from there")
+    if args.no_start:
+        terminal.say("it is not started; that is done by: memsyncd service restart")
+        return 0
+    if not supervisor.is_there():
+        terminal.say(f"installed, but not started: {supervisor.say_absence()}")
+        return NOT_RUNNING
+    return _start(supervisor, console, is_changed=bool(changed))
+
+
+def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int:
+    terminal, before = console.terminal, supervisor.read_state()
+    if before["pid"] is None and not before["is_waiting"]:
+        pid = stop_daemon(console)
+        if pid:
+            terminal.say(f"the daemon that ran by itself was stopped (pid {pid}); the service takes its place")
+    supervisor.start(is_changed=is_changed)
+    state = supervisor.read_state()
+    terminal.say(_say_running(state))
+    limits = supervisor.say_limits()
+    if limits:
+        terminal.say(limits)
+    return 0
+
+
+def _say_running(state: dict[str, Any]) -> str:
+    if state["pid"] is None:
+        return "memsyncd starts when the first client connects"
+    says = f": {clean_line(state['says'])}" if state["says"] else ""
+    return f"memsyncd runs as a service (pid {state['pid']}){says}"
+
+
+def _uninstall(_args: Args, console: Console) -> int:
+    removed = find_supervisor(console).uninstall()
+    for path in removed:
+        console.terminal.print(f"removed {clean_line(path)}")
+    if removed:
+        console.terminal.say("the service is stopped and gone; notes, index and configuration stay")
+    else:
+        console.terminal.say("no service of memsyncd's own is installed; nothing was changed")
+    return 0
+
+
+# --- status, logs, restart --------------------------------------------------------------------------------------------
+
+
+def _status(args: Args, console: Console) -> int:
+    supervisor, terminal = find_supervisor(console), console.terminal
+    files = supervisor.render(find_program(console.env), is_on_demand=supervisor.is_on_demand)
+    state = {
+        "installed": supervisor.is_installed(),
+        "is_current": all(is_current(path, text) for path, text in files.items()),
+        "files": list(files),
+        **supervisor.read_state(),
+    }
+    is_fine = state["installed"] and (state["state"] == "active" or state["is_waiting"])
+    if args.json:
+        terminal.print_json(state)
+    else:
+        for line in _render_state(state):
+            terminal.print(clean_line(line))
+    return 0 if is_fine else NOT_RUNNING
+
+
+def _render_state(state: dict[str, Any]) -> list[str]:
+    if not state["installed"]:
+        return ["no service is installed; that is done by: memsyncd service install"]
+    facts = [f"memsyncd is {state['state']} ({state['detail']})"]
+    if state["pid"]:
+        facts.append(f"pid {state['pid']}")
+    if state["restarts"]:
+        facts.append(f"restarted {render_count(state['restarts'], 'time')}")
+    if state["state"] == "failed":
+        facts.append(f"last result: {state['result']}")
+    lines = [" · ".join(facts)]
+    if state["is_waiting"] and not state["pid"]:
+        lines.append("it starts when a client connects")
+    if state["says"]:
+        lines.append(f"it says: {state['says']}")
+    if not state["enabled"]:
+        lines.append("it does not start by itself; that is done by: memsyncd service install")
+    if not state["is_current"]:
+        lines.append("its files are not those of this program and environment; that is done by: memsyncd service install")
+    return [*lines, *(f"file {path}" for path in state["files"])]
+
+
+def _logs(args: Args, console: Console) -> int:
+    command = find_supervisor(console).find_log_command(n_lines=args.lines or LOG_LINES, is_followed=args.follow)
+    console.terminal.out.flush()
+    try:
+        return subprocess.run(command, env=dict(console.env), check=False).returncode
+    except FileNotFoundError:
+        raise BadRequest(f"{command[0]} is not installed", hint="see where this system keeps its logs") from None
+
+
+def _restart(_args: Args, console: Console) -> int:
+    supervisor = find_supervisor(console)
+    if not supervisor.is_installed():
+        raise NoDaemon("no service is installed", hint="install it with: memsyncd service install")
+    if not supervisor.is_there():
+        raise NoDaemon("the service cannot be started", hint=supervisor.say_absence())
+    supervisor.restart()
+    console.terminal.say(_say_running(supervisor.read_state()))
+    return 0
+
+
+def _refuse(args: Args, _console: Console) -> int:
+    raise BadRequest(f"service: {args.action} comes first", hint="see `memsyncd service --help`")
+
+
+_ACTIONS = {
+    "install": Command(
+        _install,
+        summary="write the service's files, have it start by itself, and start it",
+        options=(
+            Option("--no-start", "do not start it now"),
+            Option("--print", "show the files instead of writing them"),
+            Option("--on-demand", "start it when the first client connects, not at login (systemd)"),
+        ),
+        examples=("memsyncd service install", "memsyncd service install --print"),
+    ),
+    "uninstall": Command(_uninstall, summary="stop it and remove its files; nothing else is touched"),
+    "status": Command(_status, summary="say whether it is installed and how it is", options=(JSON,)),
+    "logs": Command(
+        _logs,
+        summary="show what it logged last",
+        options=(
+            Option("-f --follow", "go on showing what comes"),
+            Option("-n --lines", f"so many lines; {LOG_LINES} by default", metavar="N", read=read_count),
+        ),
+        examples=("memsyncd service logs -f",),
+    ),
+    "restart": Command(_restart, summary="stop the daemon and start it again"),
+}
+
+COMMANDS = {
+    "service": Command(
+        _refuse,
+        arguments=(Argument("action", "COMMAND", "one of those above", choices=tuple(_ACTIONS)),),
+        commands=_ACTIONS,
+        examples=("memsyncd service install", "memsyncd service status"),
+    )
+}

@@ -1,0 +1,206 @@
+"""A real `systemd --user` in mount, process and cgroup namespaces of its own, and a user whose manager it is.
+
+That takes root and the right to make namespaces; where either is missing these tests are skipped, and say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SYSTEMD = Path("/usr/lib/systemd/systemd")
+WAIT_S = 30.0
+LOOK_S = 0.05
+# The manager must not be process 1 of its namespace, which would make it a system's; and its group is that of a user's manager,
+# by which the journal knows what belongs to whom.
+BEGIN = f"""
+mount --make-rprivate /
+umount -l /sys/fs/cgroup 2>/dev/null
+mount -t cgroup2 none /sys/fs/cgroup || exit 1
+for folder in /run/systemd /run/log; do mkdir -p $folder && mount -t tmpfs none $folder || exit 1; done
+mkdir -p /run/systemd/system /run/systemd/journal /run/log/journal
+group=/sys/fs/cgroup/user.slice/user-0.slice/user@0.service/init.scope
+mkdir -p $group
+if [ -x {SYSTEMD}-journald ]; then {SYSTEMD}-journald & fi
+(echo $BASHPID > $group/cgroup.procs; exec {SYSTEMD} --user --log-target=console) &
+wait
+"""
+HANG = """
+import ctypes, os, sys, time
+device = os.open("/dev/fuse", os.O_RDWR)
+options = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
+if ctypes.CDLL(None, use_errno=True).mount(b"hung", sys.argv[1].encode(), b"fuse", 0, options):
+    sys.exit(os.strerror(ctypes.get_errno()))
+print("mounted", flush=True)
+time.sleep(60)
+"""
+# Groups outlive their namespace, and only those that are empty can be removed.
+END = """
+mount -t cgroup2 none /mnt
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    find /mnt/user.slice -depth -type d -exec rmdir {} + && break
+    sleep 0.2
+done
+"""
+
+
+class Manager:
+    """A user manager, and the folders of its user. `env` is the environment of whoever logs in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "manager.log"
+        (folder / "run").mkdir(mode=0o700)
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "PYTHONPATH": str(REPOSITORY),
+            "XDG_RUNTIME_DIR": str(folder / "run"),
+            "LANG": "C.UTF-8",
+        }
+        with self.log.open("wb") as log:
+            self._outer = subprocess.Popen(
+                ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--cgroup", "--kill-child", "bash", "-c", BEGIN],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def is_running(self) -> bool:
+        return self.do("systemctl", "--user", "is-system-running").stdout.strip() in ("running", "degraded")
+
+    def _enter(self) -> list[str]:
+        inner = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children").read_text().split()
+        return ["nsenter", f"--target={inner[0]}", "--mount", "--pid", "--cgroup"] if inner else ["false"]
+
+    def _begin(self, *words: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([*self._enter(), *words], env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+
+    def do(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a program where the manager runs, as its user would."""
+        return subprocess.run(
+            [*self._enter(), *words],
+            env=self.env | env,
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WAIT_S,
+            check=False,
+        )
+
+    def memsyncd(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return self.do(sys.executable, "-m", "memsyncd", *words, **env)
+
+    def log_of_service(self) -> str:
+        return self.memsyncd("service", "logs", "--lines", "200").stdout
+
+    def show(self, name: str, unit: str = "memsyncd.service") -> str:
+        """What the manager says of a unit, such as `ActiveState`."""
+        return self.do("systemctl", "--user", "show", unit, f"--property={name}", "--value").stdout.strip()
+
+    def kill(self, number: signal.Signals) -> int:
+        """Send the daemon a signal. Returns the process number that it had."""
+        pid = int(self.show("MainPID"))
+        assert pid > 0
+        assert self.do("kill", f"-{number.value}", str(pid)).returncode == 0
+        return pid
+
+    @contextlib.contextmanager
+    def hang(self, folder: Path) -> Iterator[None]:
+        """Mount a filesystem on the folder that never answers, as one on a network may do; in the end it is dead, then gone."""
+        with self._begin(sys.executable, "-c", HANG, str(folder)) as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"mounted\n"
+            yield
+            holder.kill()
+        assert self.do("umount", "-l", str(folder)).returncode == 0
+
+    def drop_in(self, text: str) -> None:
+        """Change the service as a person would, by a drop-in."""
+        folder = self.folder / ".config/systemd/user/memsyncd.service.d"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "test.conf").write_text(text)
+
+    @property
+    def socket_path(self) -> Path:
+        return self.folder / "run" / "memsyncd" / "memsyncd.sock"
+
+    @property
+    def units(self) -> Path:
+        return self.folder / ".config" / "systemd" / "user"
+
+    def close(self) -> None:
+        self._outer.kill()
+        self._outer.wait()
+        subprocess.run(["unshare", "--mount", "--cgroup", "sh", "-c", END], capture_output=True, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def wait_until(is_so: Callable[[], bool], complaint: Callable[[], str]) -> None:
+    end_s = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end_s, complaint()
+        time.sleep(LOOK_S)
+
+
+def find_obstacle() -> str:
+    """Why no manager can be started here; empty if one can."""
+    missing = [name for name in ("unshare", "nsenter", "systemctl") if shutil.which(name) is None]
+    if not SYSTEMD.exists() or missing:
+        return "systemd is not installed"
+    if os.geteuid() != 0:
+        return "only root may make the namespaces that a manager of its own needs"
+    probe = (
+        "mount --make-rprivate / && mount -t tmpfs none /mnt && umount -l /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup"
+    )
+    done = subprocess.run(
+        ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--cgroup", "sh", "-c", probe], capture_output=True, check=False
+    )
+    return "" if done.returncode == 0 else "namespaces or cgroups cannot be had here"
+
+
+@pytest.fixture(scope="session")
+def manager() -> Iterator[Manager]:
+    obstacle = find_obstacle()
+    if obstacle:
+        pytest.skip(obstacle)
+    manager = Manager(Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp")))
+    wait_until(manager.is_running, manager.log.read_text)
+    yield manager
+    manager.close()
+
+
+@pytest.fixture
+def user(manager: Manager) -> Iterator[Manager]:
+    """The manager, with no service and no memory of an earlier one."""
+    yield manager
+    manager.memsyncd("service", "uninstall")
+    manager.memsyncd("stop")
+    for name in (".config", ".local", ".cache"):
+        shutil.rmtree(manager.folder / name, ignore_errors=True)
+    manager.do("systemctl", "--user", "daemon-reload")
+
+
+@pytest.fixture
+def installed(user: Manager) -> Manager:
+    """A service that was installed and runs, with one workspace."""
+    root = user.folder / "trees"
+    (root / ".memories").mkdir(parents=True, exist_ok=True)
+    (root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
+    done = user.memsyncd("service", "install")
+    assert done.returncode == 0, done.stderr + user.log.read_text()
+    assert user.memsyncd("add", str(root)).returncode == 0
+    return user

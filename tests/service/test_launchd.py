@@ -1,0 +1,137 @@
+"""The agent as launchd would read it: linted, its shell run for real; `launchctl` itself there is on macOS only."""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.cli.launchd import LABEL, Launchd, read_print, render_agent
+from memsyncd.cli.servicefiles import MARK, Program, is_ours
+from memsyncd.errors import BadRequest
+
+ODD = '/opt/it\'s a "place" & <more>/$HOME/bin/python3'
+LINTERS = {"plutil": ["plutil", "-lint", "FILE"], "plistutil": ["plistutil", "-i", "FILE", "-f", "bin", "-o", "/dev/null"]}
+RUNNING = """gui/501/org.memsyncd.agent = {
+\tactive count = 1
+\tpath = /Users/ann/Library/LaunchAgents/org.memsyncd.agent.plist
+\ttype = LaunchAgent
+\tstate = running
+
+\tprogram = /bin/sh
+\tdefault environment = {
+\t\tstate = none
+\t}
+\truns = 3
+\tpid = 4711
+\timmediate reason = crash
+\tlast exit code = 1
+}
+"""
+
+
+def make_agent(*words: str, **env: str) -> dict[str, Any]:
+    agent: dict[str, Any] = plistlib.loads(render_agent(Program(words or (sys.executable, "-c", "0"), env)).encode())
+    return agent
+
+
+def test_the_agent_is_restarted_after_failures_alone_and_keeps_its_files_to_its_user() -> None:
+    agent = make_agent()
+    assert agent["Label"] == LABEL
+    assert agent["KeepAlive"] == {"SuccessfulExit": False}
+    assert agent["RunAtLoad"] is True
+    assert agent["ThrottleInterval"] >= 10
+    assert agent["ExitTimeOut"] >= 10
+    assert agent["ProcessType"] == "Background"
+    assert agent["Umask"] == 63  # 0o077: property lists know no octal numbers
+    assert "EnvironmentVariables" not in agent
+
+
+def test_environment_and_odd_paths_come_through_as_they_are() -> None:
+    agent = make_agent(ODD, "run", MEMSYNCD_CONFIG="/a & b/<c>.toml")
+    assert agent["EnvironmentVariables"] == {"MEMSYNCD_CONFIG": "/a & b/<c>.toml"}
+    told = subprocess.run(
+        ["sh", "-c", agent["ProgramArguments"][-1].replace("exec ", "printf '%s|' ").partition(" 2>>")[0]],
+        env={"HOME": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == f"{ODD}|run|"
+
+
+@pytest.mark.parametrize("linter", LINTERS)
+def test_what_reads_property_lists_finds_nothing_wrong(tmp_path: Path, linter: str) -> None:
+    if shutil.which(linter) is None:
+        pytest.skip(f"{linter} is not installed")
+    file = tmp_path / f"{LABEL}.plist"
+    file.write_text(render_agent(Program((ODD, "run"), {"MEMSYNCD_CONFIG": ODD})))
+    done = subprocess.run([str(file) if word == "FILE" else word for word in LINTERS[linter]], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+def start_as_launchd_does(home: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    agent = make_agent(*words)
+    return subprocess.run(
+        agent["ProgramArguments"],
+        env={"HOME": str(home), "PATH": os.defpath},
+        umask=agent["Umask"],
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_its_shell_becomes_the_program_and_keeps_a_log(tmp_path: Path) -> None:
+    logs = tmp_path / "Library" / "Logs"
+    logs.mkdir(parents=True)
+    for _ in range(2):
+        done = start_as_launchd_does(tmp_path, sys.executable, "-c", "import sys; sys.exit('it & failed')")
+        assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
+    log = logs / "memsyncd.log"
+    assert log.read_text() == "it & failed\n" * 2
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_log_that_has_grown_long_is_put_aside(tmp_path: Path) -> None:
+    logs = tmp_path / "Library" / "Logs"
+    logs.mkdir(parents=True)
+    (logs / "memsyncd.log").write_bytes(b"x" * (4 * 1024 * 1024 + 1))
+    start_as_launchd_does(tmp_path, sys.executable, "-c", "import sys; sys.exit('new')")
+    assert (logs / "memsyncd.log").read_text() == "new\n"
+    assert (logs / "memsyncd.log.1").stat().st_size == 4 * 1024 * 1024 + 1
+
+
+def test_the_agent_is_written_where_launchd_looks_and_is_known_as_ours(tmp_path: Path) -> None:
+    launchd = Launchd({"HOME": str(tmp_path)})
+    files = launchd.render(Program((sys.executable, "run"), {}), is_on_demand=False)
+    (path,) = files
+    assert path == f"{tmp_path}/Library/LaunchAgents/{LABEL}.plist"
+    assert launchd.install(files) == [path]
+    assert launchd.install(files) == []
+    assert launchd.is_installed()
+    assert is_ours(path)
+    assert MARK in Path(path).read_text()
+
+
+def test_it_cannot_be_started_by_a_client(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest):
+        Launchd({"HOME": str(tmp_path)}).render(Program((sys.executable,), {}), is_on_demand=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "pid", "restarts"),
+    [
+        (RUNNING, "active", 4711, 2),
+        (RUNNING.replace("state = running", "state = not running").replace("\tpid = 4711\n", ""), "inactive", None, 2),
+        ("", "unknown", None, 0),
+    ],
+)
+def test_what_launchctl_prints_is_read(text: str, state: str, pid: int | None, restarts: int) -> None:
+    read = read_print(text)
+    assert (read["state"], read["pid"], read["restarts"]) == (state, pid, restarts)

@@ -1,0 +1,131 @@
+"""What stands in the units: linted by systemd itself, and what must not be lost from them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.cli.servicefiles import MARK, Program, find_program, find_socket_path, is_foreign, is_ours, remove_own, write_own
+from memsyncd.cli.systemd import render_service, render_socket
+from memsyncd.errors import AlreadyExists, AlreadyRunning, BadConfig
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROGRAM = Program((sys.executable, "-P", "-m", "memsyncd", "run"), {})
+NEEDS_ANALYZE = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+
+
+def read_settings(unit: str) -> dict[str, str]:
+    return dict(re.findall(r"^(\w+)=(.*)$", unit, flags=re.MULTILINE))
+
+
+def analyze(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "memsyncd.service").write_text(render_service(PROGRAM))
+    (tmp_path / "memsyncd.socket").write_text(render_socket("/run/user/1000/memsyncd/memsyncd.sock", "/run/user/1000"))
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    command = ["systemd-analyze", "--user", "--no-pager", *words]
+    return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+@NEEDS_ANALYZE
+def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
+    done = analyze(tmp_path, "verify", "./memsyncd.service", "./memsyncd.socket")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@NEEDS_ANALYZE
+def test_the_exposure_that_the_readme_tells_is_not_exceeded(tmp_path: Path) -> None:
+    told = re.search(r"scores (\d+\.\d) ", README)
+    assert told is not None
+    threshold = f"--threshold={round(float(told[1]) * 10)}"
+    done = analyze(tmp_path, "security", "--offline=true", threshold, "./memsyncd.service")
+    assert done.returncode == 0, done.stdout[-400:]
+
+
+def test_the_unit_waits_for_readiness_and_restarts_what_a_restart_can_mend() -> None:
+    unit = read_settings(render_service(PROGRAM))
+    assert unit["Type"] == "notify"
+    assert unit["Restart"] == "on-failure"
+    assert float(unit["WatchdogSec"]) >= 60
+    assert {AlreadyRunning.exit_status, BadConfig.exit_status} == set(map(int, unit["RestartPreventExitStatus"].split()))
+    assert "HUP" in unit["ExecReload"]
+
+
+def test_the_unit_leaves_notes_writable_wherever_they_lie_and_state_where_xdg_says() -> None:
+    unit = read_settings(render_service(PROGRAM))
+    assert not unit.keys() & {"ProtectHome", "ProtectSystem", "PrivateTmp", "ReadOnlyPaths", "StateDirectory", "RuntimeDirectory"}
+
+
+def test_the_socket_is_for_its_user_alone() -> None:
+    unit = read_settings(render_socket("/run/user/7/memsyncd/memsyncd.sock", "/run/user/7"))
+    assert (unit["SocketMode"], unit["DirectoryMode"]) == ("0600", "0700")
+    assert unit["ListenStream"] == "%t/memsyncd/memsyncd.sock"
+    assert read_settings(render_socket("/srv/50%/m.sock", "/run/user/7"))["ListenStream"] == "/srv/50%%/m.sock"
+
+
+@given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1))
+def test_no_path_breaks_out_of_its_line(text: str) -> None:
+    plain, odd = render_service(Program(("x",), {})), render_service(Program((text,), {"MEMSYNCD_CONFIG": text}))
+    assert len(odd.split("\n")) == len(plain.split("\n")) + 1
+
+
+def test_the_program_is_this_very_one_wherever_it_is_started(tmp_path: Path) -> None:
+    (tmp_path / "memsyncd").mkdir()
+    (tmp_path / "memsyncd" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
+    words, env = find_program(os.environ)
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run([*words[:-1], "--version"], cwd=tmp_path, env=bare | env, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("memsyncd "), done.stderr
+
+
+def test_variables_that_say_what_the_daemon_should_be_go_along() -> None:
+    wanted = {"XDG_STATE_HOME": "/s", "MEMSYNCD_SYNC_DEBOUNCE_MS": "50", "MEMSYNCD_CONFIG": "/c.toml"}
+    left = {"MEMSYNCD_TRACEBACK": "1", "XDG_CACHE_HOME": "relative", "PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x"}
+    env = find_program(wanted | left).env
+    env.pop("PYTHONPATH", None)
+    assert env == wanted
+
+
+def test_the_socket_lies_where_the_service_will_listen(tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path)}
+    assert find_socket_path(Program((), {}), home, "/run/user/7") == "/run/user/7/memsyncd/memsyncd.sock"
+    named = Program((), {"MEMSYNCD_SOCKET": "/srv/m.sock"})
+    assert find_socket_path(named, home, "/run/user/7") == "/srv/m.sock"
+    config = tmp_path / "c.toml"
+    config.write_text("[socket]\npath = '/srv/configured.sock'\n")
+    configured = Program((), {"MEMSYNCD_CONFIG": str(config)})
+    assert find_socket_path(configured, home, "/run/user/7") == "/srv/configured.sock"
+    config.write_text("[socket]\npth = '/srv/configured.sock'\n")
+    with pytest.raises(BadConfig):
+        find_socket_path(configured, home, "/run/user/7")
+
+
+def test_only_files_with_our_mark_are_touched(tmp_path: Path) -> None:
+    path = tmp_path / "units" / "memsyncd.service"
+    assert write_own(str(path), f"# {MARK}\n1\n")
+    assert not write_own(str(path), f"# {MARK}\n1\n")
+    assert write_own(str(path), f"# {MARK}\n2\n")
+    assert is_ours(str(path))
+    assert [file.name for file in path.parent.iterdir()] == ["memsyncd.service"]
+    path.write_text("theirs\n")
+    with pytest.raises(AlreadyExists):
+        write_own(str(path), f"# {MARK}\n3\n")
+    assert not remove_own(str(path))
+    assert path.read_text() == "theirs\n"
+
+
+def test_a_link_is_somebody_elses_whatever_it_leads_to(tmp_path: Path) -> None:
+    path, target = tmp_path / "memsyncd.service", tmp_path / "target"
+    target.write_text(f"# {MARK}\n")
+    path.symlink_to(target)
+    assert is_foreign(str(path))
+    assert not remove_own(str(path))
+    assert path.is_symlink()
