@@ -79,9 +79,8 @@ class Texts:
         if len(delta) >= row[2]:
             return
         # Only on a whole text: else two that alternate would come to stand on each other.
-        self._writer.execute(
-            "UPDATE texts SET base = NULL, data = ? WHERE digest = ? AND base IS NOT NULL", (make_delta(b"", new_text), newer)
-        )
+        if self._writer.execute("SELECT base FROM texts WHERE digest = ?", (newer,)).get is not None:
+            self._writer.execute("UPDATE texts SET base = NULL, data = ? WHERE digest = ?", (make_delta(b"", new_text), newer))
         self._writer.execute("UPDATE texts SET base = ?, data = ? WHERE digest = ?", (newer, delta, older))
         self._writer.execute("UPDATE texts SET height = max(height, ?) WHERE digest = ?", (row[1] + 1, newer))
 

@@ -8,6 +8,7 @@ import pytest
 
 from memsyncd.errors import StoreFailed
 from memsyncd.store import records
+from memsyncd.store.history import Seen
 from memsyncd.store.records import MIGRATIONS, Move, Records
 
 Open = Callable[..., Records]
@@ -126,16 +127,64 @@ def test_a_migration_that_fails_leaves_the_version_before(open_records: Open, mo
     assert "note" not in columns
 
 
-def test_the_first_version_never_changes() -> None:
+def test_a_file_of_the_first_version_keeps_everything_and_can_hold_history(tmp_path: Path, open_records: Open) -> None:
+    path = tmp_path / "state" / "records.db"
+    path.parent.mkdir()
+    connection = apsw.Connection(str(path))
+    connection.pragma("journal_mode", "wal")
+    connection.execute(MIGRATIONS[0])
+    connection.execute("INSERT INTO workspace VALUES('project-1', '/home/ada/project', 12.5)")
+    connection.execute("INSERT INTO moves VALUES(7, 'a.md', 'b.md', ?, 13.5)", ("d" * 32,))
+    connection.pragma("user_version", 1)
+    connection.close()
+    kept = open_records()
+    assert kept.set_aside is None
+    assert ask(path, "SELECT * FROM workspace") == [("project-1", "/home/ada/project", 12.5)]
+    assert ask(path, "SELECT * FROM moves") == [(7, "a.md", "b.md", "d" * 32, 13.5)]
+    assert ask(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
+    assert kept.history.see([Seen(path="b.md", data=b"now")], at_s=20.0, is_first=False) == ["b.md"]
+    assert kept.history.read_text(kept.history.tips()["b.md"]) == b"now"
+
+
+TABLES = (
+    {"workspace": ["id", "root", "created_at"], "moves": ["id", "old_path", "new_path", "digest", "seen_at"]},
+    {
+        "meta": ["key", "value"],
+        "texts": ["digest", "size", "base", "height", "data"],
+        "tips": ["path", "digest"],
+        "acts": ["id", "at", "client", "command", "path", "new_path"],
+        "revisions": ["id", "act", "path", "old_path", "old_digest", "new_digest", "state"],
+    },
+)
+
+
+@pytest.mark.parametrize(("number", "tables"), list(enumerate(TABLES)))
+def test_a_version_that_was_released_never_changes(number: int, tables: dict[str, list[str]]) -> None:
     """What has run on people's machines stands for ever; a new version is a new script."""
     connection = apsw.Connection(":memory:")
-    connection.execute(MIGRATIONS[0])
-    tables = {
-        table: [row[0] for row in connection.execute(f"SELECT name FROM pragma_table_info('{table}')")]
-        for table in ("workspace", "moves")
+    connection.execute(MIGRATIONS[number])
+    made = [
+        row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+    ]
+    columns = {
+        table: [row[0] for row in connection.execute(f"SELECT name FROM pragma_table_info('{table}') ORDER BY cid")]
+        for table in made
     }
-    assert tables == {
-        "workspace": ["id", "root", "created_at"],
-        "moves": ["id", "old_path", "new_path", "digest", "seen_at"],
-    }
+    assert columns == tables
     connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO texts(digest, size, data) VALUES('short', 1, x'00')",
+        "INSERT INTO revisions(act, path, state) VALUES(1, 'a.md', 'perhaps')",
+        "INSERT INTO revisions(act, path, old_path, state) VALUES(1, 'a.md', 'a.md', 'done')",
+        "INSERT INTO revisions(act, path, state) VALUES(99, 'a.md', 'done')",
+    ],
+)
+def test_the_database_itself_refuses_what_cannot_be(open_records: Open, statement: str) -> None:
+    writer = open_records()._writer
+    writer.execute("INSERT INTO acts VALUES(1, 0.0, '', 'edit', 'a.md', NULL)")
+    with pytest.raises(apsw.ConstraintError):
+        writer.execute(statement)

@@ -7,9 +7,11 @@ dictionary. A whole text is a delta on nothing. A delta does not know what it be
 from __future__ import annotations
 
 import zlib
+from functools import partial
 
 _PLAIN, _DEFLATED = 0, 1
 _RAW_DEFLATE = -15
+"""At the best speed: a tenth larger than by default, in a fifth of the time that every write of a note has to wait for."""
 _WINDOW_BYTES = 32 * 1024
 """Deflate looks back no further."""
 _NUMBER_LIMIT_BYTES = 6
@@ -73,7 +75,8 @@ def _count_shared_end(one: bytes, other: bytes) -> int:
 
 def _deflate(text: bytes, known: bytes) -> bytes:
     window = known[-_WINDOW_BYTES:]
-    packer = zlib.compressobj(wbits=_RAW_DEFLATE, zdict=window) if window else zlib.compressobj(wbits=_RAW_DEFLATE)
+    begin = partial(zlib.compressobj, level=zlib.Z_BEST_SPEED, wbits=_RAW_DEFLATE)
+    packer = begin(zdict=window) if window else begin()
     return packer.compress(text) + packer.flush()
 
 

@@ -1,0 +1,230 @@
+"""Any story of writes, outside changes, crashes and forgetting, against a plain model of what should be known."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.store import texts
+from memsyncd.store.history import Intended, Revision, Seen
+from memsyncd.store.records import Records
+
+PATHS = ("a.md", "b.md", "f/c.md", "f/d.md")
+LINES = [b"%d: what was said in this line at first\n" % number for number in range(12)]
+TEXTS = (
+    b"",
+    b"".join(LINES),
+    b"".join(LINES[:6]) + b"something else\n" + b"".join(LINES[6:]),
+    b"".join(LINES[1:]),
+    b"".join(LINES[:-1]) + b"an end without its newline",
+    b"\xff\0\r\n not text at all",
+    b"".join(reversed(LINES)),
+)
+paths = st.sampled_from(PATHS)
+contents = st.sampled_from(TEXTS)
+
+
+@dataclass
+class Kept:
+    id: int
+    path: str
+    old_path: str | None
+    old: bytes | None
+    new: bytes | None
+    at_s: float
+    client: str
+
+
+@dataclass
+class Model:
+    files: dict[str, bytes] = field(default_factory=dict)
+    tips: dict[str, bytes] = field(default_factory=dict)
+    revisions: list[Kept] = field(default_factory=list)
+    forgotten: set[bytes] = field(default_factory=set)
+    now_s: float = 0.0
+
+
+class Story(RuleBasedStateMachine):
+    """Every so often the machine "crashes": the file is opened anew, and what was only intended is settled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(dir=FOLDER[0]))
+        self.model = Model()
+        self.height_limit, texts.HEIGHT_LIMIT = texts.HEIGHT_LIMIT, 3
+        self.records = self.open()
+        self.records.history.set_complete()
+
+    def open(self) -> Records:
+        records = Records(self.folder / "records.db", workspace="w", root="/w", now_s=1.0)
+        # No power fails here, and thousands of commits need not wait for the disk.
+        records._writer.pragma("synchronous", "OFF")
+        return records
+
+    def teardown(self) -> None:
+        self.records.close()
+        texts.HEIGHT_LIMIT = self.height_limit
+        shutil.rmtree(self.folder)
+
+    def begin(self, changes: list[Intended]) -> int:
+        self.model.now_s += 1
+        self.model.forgotten -= {text for one in changes for text in (one.old, one.new) if text is not None}
+        return self.records.history.begin(
+            at_s=self.model.now_s, client="ada", command="edit", path=changes[0].path, changes=changes
+        )
+
+    def record(self, path: str, old_path: str | None, old: bytes | None, new: bytes | None, client: str) -> None:
+        newest = self.records.history.find_revisions(limit=50)
+        digests = (None if old is None else digest_bytes(old), None if new is None else digest_bytes(new))
+        known = {kept.id for kept in self.model.revisions}
+        found = [
+            one.id
+            for one in newest
+            if one.id not in known and (one.path, one.old_path, one.old_digest, one.new_digest) == (path, old_path, *digests)
+        ]
+        assert found, f"the change of {path} is not recorded"
+        kept = Kept(found[-1], path, old_path, old, new, self.model.now_s, client)
+        self.model.revisions.append(kept)
+
+    @rule(path=paths, text=st.none() | contents, happens=st.booleans())
+    def write(self, path: str, text: bytes | None, happens: bool) -> None:
+        """`see` tells what others did first, as a writer does."""
+        self.look([path])
+        old = self.model.files.get(path)
+        act = self.begin([Intended(path=path, old=old, new=text)])
+        if not happens:
+            self.records.history.take_back(act)
+            return
+        self.records.history.finish(act)
+        self.put(path, text)
+        self.record(path, None, old, text, "ada")
+
+    def put(self, path: str, text: bytes | None) -> None:
+        for where in (self.model.files, self.model.tips):
+            where.pop(path, None)
+            if text is not None:
+                where[path] = text
+
+    @rule(old=paths, new=paths)
+    def rename(self, old: str, new: str) -> None:
+        data = self.model.files.get(old)
+        if data is None or new in self.model.files:
+            return
+        self.look([old, new])
+        self.records.history.finish(self.begin([Intended(path=new, old_path=old, old=data, new=data)]))
+        self.put(old, None)
+        self.put(new, data)
+        self.record(new, old, data, data, "ada")
+
+    @rule(texts=st.tuples(contents, contents), is_first_done=st.booleans())
+    def crash_within_two_notes(self, texts: tuple[bytes, bytes], is_first_done: bool) -> None:
+        self.look(list(PATHS[:2]))
+        changes = [
+            Intended(path=path, old=self.model.files.get(path), new=text) for path, text in zip(PATHS, texts, strict=False)
+        ]
+        act = self.begin(changes)
+        self.reopen()
+        [(found, revisions)] = self.records.history.find_intended()
+        assert found == act
+        assert [(one.path, one.new_digest) for one in revisions] == [(one.path, digest_bytes(one.new or b"")) for one in changes]
+        self.records.history.settle(act, [revisions[0].id] if is_first_done else [])
+        if is_first_done:
+            old = self.model.files.get(PATHS[0])
+            self.put(PATHS[0], texts[0])
+            self.record(PATHS[0], None, old, texts[0], "ada")
+
+    @rule(path=paths, text=st.none() | contents)
+    def change_outside(self, path: str, text: bytes | None) -> None:
+        self.model.files.pop(path, None)
+        if text is not None:
+            self.model.files[path] = text
+
+    @rule(which=st.lists(paths, unique=True, min_size=1))
+    def look(self, which: list[str]) -> None:
+        self.model.now_s += 1
+        differ = [path for path in which if self.model.files.get(path) != self.model.tips.get(path)]
+        seen = [Seen(path=path, data=self.model.files.get(path)) for path in which]
+        assert self.records.history.see(seen, at_s=self.model.now_s, is_first=False) == differ
+        for path in differ:
+            old, new = self.model.tips.get(path), self.model.files.get(path)
+            self.model.forgotten.discard(new or b"") if new is not None else None
+            self.put(path, new)
+            self.record(path, None, old, new, "")
+
+    @rule(max_revisions=st.integers(1, 6), max_age_s=st.integers(3, 40))
+    def prune(self, max_revisions: int, max_age_s: int) -> None:
+        history, model = self.records.history, self.model
+        while history.prune(max_revisions=max_revisions, max_age_s=max_age_s, now_s=model.now_s):
+            pass
+        young = [kept for kept in model.revisions if kept.at_s >= model.now_s - max_age_s]
+        model.revisions = [
+            kept for kept in young if sum(one.path == kept.path and one.id > kept.id for one in young) < max_revisions
+        ]
+
+    @rule(data=st.data())
+    def purge(self, data: st.DataObject) -> None:
+        if not self.model.revisions:
+            return
+        chosen = data.draw(st.lists(st.sampled_from(self.model.revisions), min_size=1, max_size=3, unique_by=id))
+        done = self.records.history.purge(revisions=[one.id for one in chosen])
+        assert (done.n_revisions, done.is_clean) == (len(chosen), True)
+        held = {text for one in chosen for text in (one.old, one.new) if text is not None}
+        self.model.forgotten |= held - set(self.model.tips.values())
+        self.model.revisions = [kept for kept in self.model.revisions if kept not in chosen]
+
+    @rule()
+    def reopen(self) -> None:
+        self.records.close()
+        self.records = self.open()
+        assert self.records.set_aside is None
+
+    @invariant()
+    def everything_that_is_kept_reads_back_byte_for_byte(self) -> None:
+        history = self.records.history
+        found = history.find_revisions(limit=1000)
+        assert [one.id for one in found] == sorted((one.id for one in self.model.revisions), reverse=True)
+        by_id = {one.id: one for one in found}
+        for kept in self.model.revisions:
+            self.check(by_id[kept.id], kept)
+        assert history.damaged == frozenset()
+
+    def check(self, found: Revision, kept: Kept) -> None:
+        assert (found.path, found.old_path, found.at_s, found.client) == (kept.path, kept.old_path, kept.at_s, kept.client)
+        sides = ((found.old_digest, found.old_bytes, kept.old), (found.new_digest, found.new_bytes, kept.new))
+        for digest, size, text in sides:
+            assert digest == (None if text is None else digest_bytes(text))
+            is_there = text is not None and text not in self.model.forgotten
+            assert size == (len(text or b"") if is_there else None)
+            if digest is not None:
+                assert self.records.history.read_text(digest) == (text if is_there else None)
+        assert found.is_kept == (kept.old not in self.model.forgotten and kept.new not in self.model.forgotten)
+
+    @invariant()
+    def the_tips_are_what_was_last_heard_of_and_can_be_read(self) -> None:
+        history = self.records.history
+        assert history.tips() == {path: digest_bytes(text) for path, text in self.model.tips.items()}
+        assert all(history.read_text(digest_bytes(text)) == text for text in self.model.tips.values())
+
+    @invariant()
+    def no_text_is_there_that_nobody_names(self) -> None:
+        named = {text for kept in self.model.revisions for text in (kept.old, kept.new) if text is not None}
+        named = (named - self.model.forgotten) | set(self.model.tips.values())
+        rows = self.records._writer.execute("SELECT digest FROM texts").fetchall()
+        assert {row[0] for row in rows} == {digest_bytes(text) for text in named}
+        assert self.records._writer.execute("PRAGMA foreign_key_check").fetchall() == []
+        assert self.records._writer.execute("SELECT count(*) FROM acts WHERE id NOT IN (SELECT act FROM revisions)").get == 0
+
+
+FOLDER: list[Path] = []
+
+
+def test_no_story_loses_a_text_or_keeps_one_that_was_forgotten(tmp_path: Path) -> None:
+    FOLDER[:] = [tmp_path]
+    run_state_machine_as_test(Story, settings=settings(max_examples=50, stateful_step_count=40, deadline=None))
