@@ -33,8 +33,8 @@ def render_help(name: str, summary: str, command: Command, paint: Paint, *, widt
     if command.commands:
         rows = [(f"{name} {action}", each.summary) for action, each in command.commands.items()]
         lines += ["", paint("bold", "Commands"), *_render_rows(rows, paint, width)]
-    if command.arguments:
-        rows = [(argument.metavar, argument.help) for argument in command.arguments]
+    rows = [(argument.metavar, argument.help) for argument in command.arguments if argument.choices != (*command.commands,)]
+    if rows:
         lines += ["", paint("bold", "Arguments"), *_render_rows(rows, paint, width)]
     lines += ["", paint("bold", "Options"), *_render_rows([_render_option(option) for option in command.options], paint, width)]
     if command.examples:

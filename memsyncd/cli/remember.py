@@ -6,8 +6,9 @@ import os
 
 from memsyncd.cli.grammar import JSON, TIMEOUT, Argument, Command, Option, name_workspace_option, read_share
 from memsyncd.cli.memory import CLIENT, CLIENT_OPTION, WRITE_MS, say_unless_indexed
-from memsyncd.cli.places import find_own_note, find_roots, show_path, show_span
+from memsyncd.cli.places import find_roots, show_path, show_span
 from memsyncd.cli.stdin import STDIN, read_text
+from memsyncd.cli.subject import find_writable
 from memsyncd.cli.terminal import clean_values
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 def _act(args: Args, console: Console) -> int:
     content = read_text(" ".join(args.text) if args.text else None, console, is_piped=args.stdin)
     roots = find_roots(console.ask("workspace.list")["workspaces"])
-    root, note = (None, None) if args.note is None else find_own_note(args.note, console.cwd, list(roots.values()))
+    root, note = (None, None) if args.note is None else find_writable(args.note, console, roots)
     console.wait_for(args.timeout_ms or WRITE_MS)
     said = {name: getattr(args, name) for name in _SAID}
     answer = console.ask_about(

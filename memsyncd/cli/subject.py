@@ -23,12 +23,15 @@ def find_subject(text: str | None, console: Console) -> tuple[str | None, dict[s
     if text is None:
         return None, {}
     path, mark, heading = text.partition("#")
-    if path == MEMORIES or path.startswith(f"{MEMORIES}/"):
-        root = None
-    else:
-        roots = find_roots(console.ask("workspace.list")["workspaces"])
-        root, path = find_own_note(path, console.cwd, list(roots.values()))
+    root, path = find_writable(path, console, find_roots(console.ask("workspace.list")["workspaces"]))
     return root, {"anchor": f"{path}#{heading}"} if mark else {"path": path}
+
+
+def find_writable(path: str, console: Console, roots: dict[str, str]) -> tuple[str | None, str]:
+    """The root that the path lies beneath, if that is known, and the path from there; the memory tool's own stay as they are."""
+    if path == MEMORIES or path.startswith(f"{MEMORIES}/"):
+        return None, path
+    return find_own_note(path, console.cwd, list(roots.values()))
 
 
 def ask_about_change(args: Args, console: Console, method: str, **params: object) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from memsyncd.cli.grammar import JSON, TIMEOUT, Command, Option, name_workspace_
 from memsyncd.cli.memory import CLIENT, CLIENT_OPTION, WRITE_MS, say_unless_indexed
 from memsyncd.cli.revisions import OUTSIDE, find_deed
 from memsyncd.cli.subject import REVISION, TARGET, ask_about_change
-from memsyncd.cli.terminal import clean_values
+from memsyncd.cli.terminal import clean_line, clean_values
 from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
@@ -29,12 +29,12 @@ def _act(args: Args, console: Console) -> int:
     if args.json:
         console.terminal.print_json(answer)
     else:
-        _print_undone(clean_values(answer), console)
+        _print_undone(clean_values(answer), console, named=f" -w {clean_line(args.workspace)}" if args.workspace else "")
         say_unless_indexed(answer, console)
     return 0
 
 
-def _print_undone(answer: dict[str, Any], console: Console) -> None:
+def _print_undone(answer: dict[str, Any], console: Console, *, named: str) -> None:
     terminal = console.terminal
     if answer["act"] is None:
         names = ", ".join(dict.fromkeys(revision["path"] for revision in answer["undone"]))
@@ -44,7 +44,7 @@ def _print_undone(answer: dict[str, Any], console: Console) -> None:
         terminal.print(render_undone(revision, now_s=time.time()))
     for gone in (state["path"] for state in answer["paths"] if state["digest"] is None):
         terminal.say(terminal.err_paint("dim", f"{gone} is not there any more, as before"))
-    terminal.say(terminal.err_paint("dim", f"to go back: memsyncd undo --act {answer['act']}"))
+    terminal.say(terminal.err_paint("dim", f"to go back: memsyncd undo --act {answer['act']}{named}"))
 
 
 def render_undone(revision: dict[str, Any], *, now_s: float) -> str:

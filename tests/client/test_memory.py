@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+import memsyncd.client
+import memsyncd.client.memory
 from memsyncd.client import Memsyncd, NoAnswer
 from memsyncd.client.link import name_workspace
 from memsyncd.errors import (
@@ -355,11 +360,22 @@ def test_closing_lets_go_and_a_later_question_connects_again(memory: Memsyncd) -
     assert memory.count() > 0
 
 
-def test_the_example_of_the_package_works(place: Place, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    import memsyncd.client
+def find_examples() -> dict[str, str]:
+    """What the documents show of `Memsyncd`, by where it stands."""
+    readme = (Path(memsyncd.client.__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
+    found = {"README.md": next(block for block in blocks if "Memsyncd(" in block and "anthropic" not in block)}
+    for module in (memsyncd.client, memsyncd.client.memory):
+        text = inspect.cleandoc(str(module.__doc__)) + "\n"
+        found[module.__name__] = textwrap.dedent("".join(re.findall(r"^    .*\n|^\n", text, flags=re.MULTILINE)))
+    return found
 
+
+@pytest.mark.parametrize(("where", "code"), find_examples().items(), ids=find_examples())
+def test_what_the_documents_show_works(
+    place: Place, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str, code: str
+) -> None:
     monkeypatch.setenv("MEMSYNCD_SOCKET", home.socket_path)
-    code = str(memsyncd.client.__doc__).partition("\n\n")[2].partition("\n\nOnly")[0]
-    lines = [line.removeprefix("    ") for line in code.replace('"~/code/api"', repr(str(place.root))).splitlines()]
-    exec("\n".join(lines), {})
-    assert capsys.readouterr().out.startswith(".memories/decisions.md 3 ")
+    names = {"Memsyncd": Memsyncd, "question": "which database?"}
+    exec(re.sub(r'"~/[^"]*"', repr(str(place.root)), code), names)
+    assert capsys.readouterr().out.startswith(".memories/decisions.md 3")
