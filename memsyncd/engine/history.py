@@ -17,8 +17,9 @@ from memsyncd.engine.indexing import check_wanted, open_records
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound
 from memsyncd.store.history import History, Revision
+from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.writing import read_text_file
 
 PAGE = 50
@@ -61,6 +62,7 @@ def parse_subject(*, anchor: str | None, path: str | None) -> Subject:
         raise BadRequest(f"{anchor} is no anchor", hint="an anchor is a note's path, `#` and a heading: MEMORY.md#setup")
     if named is None or named in ("", "."):
         return Subject()
+    named = named.rstrip("/")
     found = parse_memory_path(named).note if named.startswith(MEMORIES) else parse_note_path(named)
     return Subject(path=found.text if found else ".memories", heading=heading if anchor is not None else None)
 
@@ -127,8 +129,7 @@ def purge(
     done = history.purge(revisions=chosen)
     still_in: list[str] = []
     for at, path in enumerate(sorted(history.tips()) if searched is not None else ()):
-        file = read_text_file(workspace.scope, NotePath(path))
-        if file is not None and searched is not None and searched in file.data:
+        if searched is not None and _says(workspace.scope, path, searched):
             still_in.append(path)
         if at % STEP_FILES == 0:
             yield
@@ -190,6 +191,14 @@ def _holds(history: History, revision: Revision, searched: bytes | None) -> bool
         return True
     texts = (history.read_text(digest) for digest in (revision.old_digest, revision.new_digest) if digest is not None)
     return any(text is not None and searched in text for text in texts)
+
+
+def _says(scope: Scope, path: str, searched: bytes) -> bool:
+    try:
+        file = read_text_file(scope, NotePath(path))
+    except MemsyncdError:
+        return False
+    return file is not None and searched in file.data
 
 
 def _name(subject: Subject) -> str:

@@ -87,7 +87,7 @@ def _append(
     puts: list[Put] = []
     added: dict[int, AddedSection] = {}
     for path in dict.fromkeys(paths):
-        mine = [at for at, other in enumerate(paths) if other == path]
+        mine = [index for index, other in enumerate(paths) if other == path]
         was = read_text_file(workspace.scope, path)
         data, spans = append_section(path.text, was.data if was else None, [items[index].addition for index in mine], at=at)
         if len(data) > workspace.scope.max_file_bytes:

@@ -47,7 +47,10 @@ class Writers:
 
     def note_synced(self, workspace: Workspace, done: SyncDone) -> None:
         """Have the records learn what was changed: after a workspace's first sync of all there is, then of what each one saw."""
-        if workspace.id not in self._seen:
+        if workspace.records is None:
+            # Once they can be opened again, everything has to be looked at.
+            self._seen.discard(workspace.id)
+        elif workspace.id not in self._seen:
             self._seen.add(workspace.id)
             self._see(workspace, None)
         elif done.paths:

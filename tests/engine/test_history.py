@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from memsyncd.engine.history import Subject, parse_subject, purge, read_change
+from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
+from tests.engine.conftest import take
+
+NOTE = "# A\none\n\n# B\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    ("anchor", "path", "subject"),
+    [
+        (None, None, Subject()),
+        (None, "MEMORY.md", Subject(path="MEMORY.md")),
+        (None, ".memories/d/", Subject(path=".memories/d")),
+        (None, "/memories/a.md", Subject(path=".memories/a.md")),
+        (None, "/memories", Subject(path=".memories")),
+        ("MEMORY.md#a/b", None, Subject(path="MEMORY.md", heading="a/b")),
+        ("/memories/a.md#b", None, Subject(path=".memories/a.md", heading="b")),
+    ],
+)
+def test_what_is_named_is_read_as_people_and_tools_write_it(anchor: str | None, path: str | None, subject: Subject) -> None:
+    assert parse_subject(anchor=anchor, path=path) == subject
+
+
+@pytest.mark.parametrize(
+    ("anchor", "path", "refusal"),
+    [
+        ("MEMORY.md", None, BadRequest),
+        ("a.md#b", "a.md", BadRequest),
+        (None, "../a.md", PathRefused),
+        (None, "/etc", PathRefused),
+    ],
+)
+def test_what_names_nothing_is_refused(anchor: str | None, path: str | None, refusal: type[Exception]) -> None:
+    with pytest.raises(refusal):
+        parse_subject(anchor=anchor, path=path)
+
+
+def change(bench: Any, path: str | None = None, anchor: str | None = None, **named: Any) -> Any:
+    subject, asked = parse_subject(anchor=anchor, path=path), {"revision": None, "is_to_now": False} | named
+    return take(read_change(bench.workspace, bench.policy, bench.clock, subject, **asked))
+
+
+def test_a_change_has_what_stood_before_and_after(bench: Any) -> None:
+    bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="1")
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="2")
+    assert (change(bench, "MEMORY.md").old, change(bench, "MEMORY.md").new) == (
+        NOTE.replace("one", "1").encode(),
+        NOTE.replace("one", "1").replace("two", "2").encode(),
+    )
+    assert (change(bench, anchor="MEMORY.md#a").old, change(bench, anchor="MEMORY.md#a").new) == (b"# A\none\n\n", b"# A\n1\n\n")
+    first = bench.past()[-1].id
+    assert change(bench, revision=first).old is None
+    bench.write("MEMORY.md", "now\n")
+    assert change(bench, revision=first, is_to_now=True).new == b"now\n"
+
+
+def test_what_there_is_not_is_said(bench: Any) -> None:
+    for named in ({"path": "MEMORY.md"}, {"revision": 5}, {"anchor": "MEMORY.md#a"}):
+        with pytest.raises(NoteNotFound, match="there is no"):
+            change(bench, **named)
+
+
+def forget(bench: Any, path: str | None = None, revision: int | None = None, containing: str | None = None) -> Any:
+    subject = parse_subject(anchor=None, path=path)
+    return take(purge(bench.workspace, bench.policy, bench.clock, subject, revision=revision, containing=containing))
+
+
+def test_what_held_a_text_is_forgotten_and_the_rest_is_not(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="fine\n")
+    bench.memory("str_replace", "/memories/a.md", old_str="fine", new_str="token-1234")
+    bench.memory("str_replace", "/memories/a.md", old_str="token-1234", new_str="fine again")
+    bench.memory("create", "/memories/b.md", file_text="b\n")
+    done = forget(bench, containing="token-1234")
+    assert (done.n_revisions, done.still_in) == (2, ())
+    assert [one.command for one in bench.past()] == ["create", "create"]
+    bench.undo(".memories/b.md")
+
+
+def test_notes_that_still_say_it_are_named(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="token-1234\n")
+    bench.write("MEMORY.md", "token-1234\n")
+    bench.sync()
+    bench.see()
+    assert forget(bench, containing="token-1234").still_in == (".memories/a.md", "MEMORY.md")
+
+
+def test_one_revision_or_a_whole_note_can_be_forgotten(bench: Any) -> None:
+    for path in ("a", "b"):
+        bench.memory("create", f"/memories/{path}.md", file_text="one\n")
+        bench.memory("insert", f"/memories/{path}.md", insert_line=0, insert_text="two")
+    assert forget(bench, revision=bench.past()[0].id).n_revisions == 1
+    assert forget(bench, path=".memories/a.md").n_revisions == 2
+    assert [one.path for one in bench.past()] == [".memories/b.md"]
