@@ -58,7 +58,7 @@ def _diff(args: Args, console: Console) -> int:
 
 
 def _check_named(args: Args, name: str) -> None:
-    if args.target is None and args.revision is None:
+    if not (args.target or args.revision):
         raise BadRequest(f"{name}: name a section, a note or a revision", hint="list what there is with `memsyncd history`")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from memsyncd.cli.grammar import Argument, Option, read_count
 from memsyncd.cli.places import find_own_note, find_roots
+from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ def find_subject(text: str | None, console: Console) -> tuple[str | None, dict[s
     """The root that the path lies beneath, if that is known, and the parameters that name what is meant."""
     if text is None:
         return None, {}
+    if not text:
+        raise BadRequest("the name of the note is empty", hint="name a section, a note or a folder; a dot is for all of them")
     path, mark, heading = text.partition("#")
     root, path = find_writable(path, console, find_roots(console.ask("workspace.list")["workspaces"]))
     return root, {"anchor": f"{path}#{heading}"} if mark else {"path": path}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def _act(args: Args, console: Console) -> int:
-    if (args.target, args.revision, args.act) == (None, None, None):
+    if not (args.target or args.revision or args.act):
         raise BadRequest("undo: name a section, a note, a revision or an act", hint="list what there is with `memsyncd history`")
     console.wait_for(args.timeout_ms or WRITE_MS)
     asked = {"act": args.act, "client": args.client or CLIENT, "timeout_ms": args.timeout_ms}

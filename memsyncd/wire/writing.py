@@ -18,7 +18,9 @@ Heading = Annotated[str, msgspec.Meta(max_length=200)]
 Word = Annotated[str, msgspec.Meta(max_length=200)]
 Tags = Annotated[list[Word], msgspec.Meta(max_length=32)]
 Importance = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-RevisionId = Annotated[int, msgspec.Meta(ge=1)]
+RevisionId = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Place = Annotated[str, msgspec.Meta(min_length=1)]
+"""The name of a note, folder or section. An empty one is a program's mistake, and does not stand for everything."""
 Searched = Annotated[str, msgspec.Meta(min_length=4, max_length=4096)]
 
 # --- parameters ---
@@ -84,8 +86,8 @@ class NoteAddManyParams(Params, frozen=True, kw_only=True):
 
 
 class HistoryParams(Params, frozen=True, kw_only=True):
-    anchor: str | None = None
-    path: str | None = None
+    anchor: Place | None = None
+    path: Place | None = None
     """A note, or a folder with all that is in it; left out with `anchor`, the whole workspace."""
     limit: Limit = 20
     before: RevisionId | None = None
@@ -94,8 +96,8 @@ class HistoryParams(Params, frozen=True, kw_only=True):
 
 
 class DiffParams(Params, frozen=True, kw_only=True):
-    anchor: str | None = None
-    path: str | None = None
+    anchor: Place | None = None
+    path: Place | None = None
     revision: RevisionId | None = None
     """Left out, the latest one of the note or section."""
     to_now: bool = False
@@ -106,8 +108,8 @@ class DiffParams(Params, frozen=True, kw_only=True):
 class UndoParams(Params, frozen=True, kw_only=True):
     """What to take back: a revision, all revisions of an act, or the latest one of a note or section."""
 
-    anchor: str | None = None
-    path: str | None = None
+    anchor: Place | None = None
+    path: Place | None = None
     revision: RevisionId | None = None
     act: RevisionId | None = None
     client: ClientName | None = None
@@ -118,8 +120,8 @@ class UndoParams(Params, frozen=True, kw_only=True):
 class PurgeParams(Params, frozen=True, kw_only=True):
     """Which revisions are to leave `records.db` for good: at least one of these says which, several must all hold."""
 
-    anchor: str | None = None
-    path: str | None = None
+    anchor: Place | None = None
+    path: Place | None = None
     revision: RevisionId | None = None
     containing: Searched | None = None
     """Those whose text before or after holds this."""

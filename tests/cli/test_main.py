@@ -91,7 +91,9 @@ def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> Non
         ["memory", "view", "--dialect", "latin"],
         ["remember", "text", "--stdin"],
         ["undo"],
+        ["undo", ""],
         ["diff"],
+        ["history", ""],
         ["history", "purge"],
     ],
 )
