@@ -48,7 +48,8 @@ def _print_block(answer: dict[str, Any], console: Console) -> None:
         terminal.say(f"nothing to tell: {clean_line(answer['why_empty'])}")
     if answer["text"] and answer["left_out"]:
         n_places = render_count(len(answer["left_out"]), "place")
-        told = f"{answer['tokens']:,} tokens; no room for {n_places} more, see --json and --max-tokens"
+        weaker = f" and {render_count(answer['unranked'], 'weaker match', 'weaker matches')}" if answer["unranked"] else ""
+        told = f"{answer['tokens']:,} tokens; no room for {n_places} more{weaker}, see --json and --max-tokens"
         terminal.say(terminal.err_paint("dim", told))
     if stale := render_freshness(answer["freshness"]):
         terminal.say(terminal.err_paint("yellow", stale))

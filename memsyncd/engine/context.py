@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from memsyncd.core.recall.context import HEADING, Block, Budget, Piece, build_block
 from memsyncd.core.recall.extract import count_title_lines
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
-from memsyncd.core.recall.query import parse_query
+from memsyncd.core.recall.query import compile_query, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate
 from memsyncd.core.recall.standing import Standing, order_standing
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
@@ -21,6 +21,7 @@ from memsyncd.engine.recall import Asked, rank
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.store.blanks import count_blanks_before
 from memsyncd.store.readers import Reader
+from memsyncd.store.reasons import count_matches
 from memsyncd.store.search import read_sections, read_texts
 from memsyncd.store.standing import find_standing
 
@@ -48,10 +49,11 @@ class AskedContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A block, and if it is empty why."""
+    """A block, and if it is empty why. `n_unranked` chunks match besides, and less well than all that it has or leaves out."""
 
     block: Block
     why_empty: str | None
+    n_unranked: int = 0
 
 
 def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolicy) -> Built:
@@ -60,16 +62,19 @@ def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolic
     filters = asked.filters.join(query.filters)
     question = Question(text=asked.query, query=query, filters=filters, hidden=asked.hidden)
     has_words = bool(take_filters(asked.query)[1].strip())
+    n_unranked = 0
     with workspace.lend(asked.timeout_s) as reader:
         if has_words:
-            pieces = _find_matching(reader, workspace, question, asked, policy)
+            pieces, n_unranked = _find_matching(reader, workspace, question, asked, policy)
         else:
             pieces = _find_unasked(reader, workspace, question, asked.budget)
     block = build_block(pieces, asked.budget, heading=asked.heading)
     if block.text:
-        return Built(block=block, why_empty=None)
+        return Built(block=block, why_empty=None, n_unranked=n_unranked)
     if pieces:
-        return Built(block=block, why_empty="the budget has no room for a single line: ask with a larger one")
+        return Built(
+            block=block, why_empty="the budget has no room for a single line: ask with a larger one", n_unranked=n_unranked
+        )
     if has_words:
         return Built(block=block, why_empty=explain_nothing([workspace], question, asked.timeout_s).why)
     return Built(block=block, why_empty=_explain_unasked(workspace, filters))
@@ -77,14 +82,17 @@ def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolic
 
 def _find_matching(
     reader: Reader, workspace: Workspace, question: Question, asked: AskedContext, policy: SearchPolicy
-) -> list[Piece]:
+) -> tuple[list[Piece], int]:
+    """The best of what matches, and how many chunks match besides."""
     if not question.query.positive and question.filters.is_empty:
-        return []
+        return [], 0
     limit = max(N_CANDIDATES, asked.budget.max_tokens // LEAST_CHUNK_TOKENS)
     searched = Asked(query=question.text, filters=question.filters, hidden=question.hidden, now_s=asked.now_s)
     ranking = replace(policy.ranking, note=NOTE_FACTOR * policy.ranking.note)
     ranked = rank(reader, workspace, question.query, searched, replace(policy, ranking=ranking), limit=limit)
-    return _read_pieces(reader, [(one.candidate, MATCH) for one in ranked])
+    match = compile_query(question.query)
+    n_matching = count_matches(reader, match, question.filters, most=workspace.condition.counts.chunks) if match else 0
+    return _read_pieces(reader, [(one.candidate, MATCH) for one in ranked]), max(0, n_matching - len(ranked))
 
 
 def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budget: Budget) -> list[Piece]:

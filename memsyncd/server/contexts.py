@@ -81,6 +81,7 @@ def _to_result(workspace: Workspace, built: Built, *, took_ms: float) -> results
         tokens=built.block.n_tokens,
         included=_to_parts(built.block.included),
         left_out=_to_parts(built.block.left_out),
+        unranked=built.n_unranked,
         why_empty=built.why_empty,
         freshness=convert.to_freshness_of([workspace]),
         took_ms=round(took_ms, 3),

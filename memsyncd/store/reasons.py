@@ -22,10 +22,10 @@ _ALL_KINDS = "SELECT kind, count(*) AS n FROM sections WHERE kind IS NOT NULL GR
 _ALL_TAGS = "SELECT tag, count(*) AS n FROM tags GROUP BY tag ORDER BY n DESC, tag LIMIT ?"
 
 
-def count_matches(reader: Reader, match: str, filters: Filters | None = None) -> int:
-    """Chunks that match an FTS5 expression, up to MOST_COUNTED: all, archived ones too, or those that filters let through."""
+def count_matches(reader: Reader, match: str, filters: Filters | None = None, *, most: int = MOST_COUNTED) -> int:
+    """Chunks that match an FTS5 expression, up to `most`: all, archived ones too, or those that filters let through."""
     allowed, bindings = compile_filters(reader, filters) if filters is not None else ("", {})
-    rows = reader.rows(_COUNT.format(allowed=allowed), {"match": match, "most": MOST_COUNTED, **bindings})
+    rows = reader.rows(_COUNT.format(allowed=allowed), {"match": match, "most": most, **bindings})
     return int(rows[0][0])
 
 

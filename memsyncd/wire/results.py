@@ -155,6 +155,8 @@ class ContextResult(Result, frozen=True, kw_only=True):
     included: list[ContextPart]
     """Best first; the text has them in order of note and line."""
     left_out: list[ContextPart]
+    unranked: int
+    """Chunks that match besides: only the best are ranked, and these are less than all that is included or left out."""
     why_empty: str | None
     freshness: Freshness
     took_ms: float

@@ -82,6 +82,21 @@ def test_a_note_that_is_gone_from_the_disk_is_not_shown(filled: Any) -> None:
     assert "decisions.md" not in ask(filled, hidden=hidden).block.text
 
 
+def test_a_block_says_how_much_matches_beyond_what_was_ranked(bench: Any) -> None:
+    for note in range(3):
+        lines = "\n\n".join(f"redis number {number} has a line of its own that fills a chunk" for number in range(150))
+        bench.write(f".memories/{note}.md", lines)
+    bench.sync()
+    built = ask(bench, "redis")
+    parts = (*built.block.included, *built.block.left_out)
+    n_chunks = bench.workspace.condition.counts.chunks
+    assert n_chunks > 400
+    assert sum((part.span.n_lines + 1) // 2 for part in parts) == n_chunks - built.n_unranked
+    assert built.n_unranked > 200
+    assert ask(bench, "redis number 7").n_unranked > 0
+    assert ask(bench, "path:1.md -redis").n_unranked == 0
+
+
 # --- without one ------------------------------------------------------------------------------------------------------
 
 
