@@ -99,7 +99,11 @@ def find_target(place: str, folders: Iterable[str]) -> Target | None:
 
     Raises OSError if the links lead nowhere (ENOENT) or in a circle (ELOOP).
     """
-    real = os.path.realpath(place, strict=True)
+    return locate(os.path.realpath(place, strict=True), folders)
+
+
+def locate(real: str, folders: Iterable[str]) -> Target | None:
+    """A real path as one beneath the first of the real `folders` that holds it, or None."""
     for folder in folders:
         if real == folder:
             return Target(folder, "")
@@ -141,12 +145,22 @@ def open_part_by_part(folder_fd: int, path: str, flags: int) -> int:
     at = os.dup(folder_fd)
     try:
         for part in folders:
-            deeper = os.open(part, FOLDER_FLAGS, dir_fd=at)
+            deeper = _open_next(at, part)
             os.close(at)
             at = deeper
         return os.open(name, flags, dir_fd=at)
     finally:
         os.close(at)
+
+
+def _open_next(at: int, part: str) -> int:
+    try:
+        return os.open(part, FOLDER_FLAGS, dir_fd=at)
+    except NotADirectoryError:
+        # Systems differ in what they call a link here; the kernel that walks by itself says ELOOP.
+        if stat.S_ISLNK(os.lstat(part, dir_fd=at).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+        raise
 
 
 class _OpenHow(ctypes.Structure):

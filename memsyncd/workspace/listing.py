@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat as modes
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -96,9 +96,9 @@ class _Look:
     followed: set[str] = field(default_factory=set)
 
     def walk(self, top: NotePath) -> Iterator[Listed]:
-        waiting = [(top, find_place(self.scope, top))]
+        waiting = deque([(top, find_place(self.scope, top))])
         while waiting:
-            path, place = waiting.pop()
+            path, place = waiting.popleft()
             try:
                 entries = _list_entries(place)
             except NOTHING_THERE:
@@ -107,29 +107,35 @@ class _Look:
             except OSError as error:
                 self.failed[path] = error
                 continue
-            for name, stat in entries:
-                inside = f"{place.path}/{name}" if place.path else name
-                yield from self._look_at(NotePath(f"{path.text}/{name}"), Target(place.folder, inside), stat, waiting)
+            for name, stat in sorted(entries):
+                yield from self._look_at(NotePath(f"{path.text}/{name}"), place, stat, waiting)
 
     def _look_at(
-        self, path: NotePath, place: Target, stat: os.stat_result, waiting: list[tuple[NotePath, Target]]
+        self, path: NotePath, above: Target, stat: os.stat_result, waiting: deque[tuple[NotePath, Target]]
     ) -> Iterator[Listed]:
         if path.name in self.unshown or find_refusal(path.text) or self.scope.exclude.matches(path.text):
             return
+        place = Target(above.folder, f"{above.path}/{path.name}" if above.path else path.name)
         if modes.S_ISLNK(stat.st_mode):
             try:
                 place = resolve(self.scope, path)
                 stat = _stat_beneath(place)
             except (OSError, PathRefused):
                 return
-            if not self.is_linking or place.real_path in self.followed:
+            if not self.is_linking or (modes.S_ISDIR(stat.st_mode) and not self._is_first(above, place)):
                 return
-            self.followed.add(place.real_path)
         if modes.S_ISDIR(stat.st_mode):
             waiting.append((path, place))
             yield Listed(path=path, size_bytes=0, is_folder=True)
         elif modes.S_ISREG(stat.st_mode):
             yield Listed(path=path, size_bytes=stat.st_size, is_folder=False)
+
+    def _is_first(self, above: Target, place: Target) -> bool:
+        """True once for each folder that a link leads to, and never for one that the link itself lies in."""
+        if f"{above.real_path}/".startswith(f"{place.real_path}/") or place.real_path in self.followed:
+            return False
+        self.followed.add(place.real_path)
+        return True
 
 
 def _list_entries(place: Target) -> list[tuple[str, os.stat_result]]:

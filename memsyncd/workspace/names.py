@@ -22,6 +22,11 @@ def is_utf8(name: str) -> bool:
     return name.isascii() or not any("\udc80" <= char <= "\udcff" for char in name)
 
 
+def show_name(text: str) -> str:
+    """The same, or as near to it as can be encoded."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def has_control(path: str) -> bool:
     """True if it holds what makes it read as another name."""
     return CONTROL.search(path) is not None

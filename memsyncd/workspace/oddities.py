@@ -6,6 +6,7 @@ No text here names a path outside the workspace.
 from __future__ import annotations
 
 from memsyncd.core.note import Problem
+from memsyncd.workspace.names import show_name
 
 ODDITIES: dict[str, tuple[str, str]] = {
     "bad_name": ("the name is not valid UTF-8, so it is not indexed", "rename it"),
@@ -44,8 +45,6 @@ ODDITIES: dict[str, tuple[str, str]] = {
 def odd(path: str, code: str, *, why: str = "") -> Problem:
     """The problem `code` of a path; `why` is the system's own word for it. A name that is no UTF-8 is shown as well as can be."""
     problem, hint = ODDITIES[code]
-    return Problem(path=_show(path), line=0, code=code, problem=f"{problem} ({_show(why)})" if why else problem, hint=hint)
-
-
-def _show(text: str) -> str:
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return Problem(
+        path=show_name(path), line=0, code=code, problem=f"{problem} ({show_name(why)})" if why else problem, hint=hint
+    )

@@ -16,7 +16,7 @@ from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath, find_refusal
 from memsyncd.errors import PathRefused, TooLarge, Unwritable
-from memsyncd.workspace.confine import Target, open_beneath
+from memsyncd.workspace.confine import Target, locate, open_beneath
 from memsyncd.workspace.failures import naming_failures, refuse, say_changed
 from memsyncd.workspace.files import N_ATTEMPTS, read_bounded
 from memsyncd.workspace.scope import Scope, is_memory
@@ -77,13 +77,12 @@ def resolve(scope: Scope, path: NotePath) -> Target:
         real = os.path.realpath(f"{scope.root}/{path.text}")
     except OSError:  # swapped for a link, or back, on the way
         raise say_changed(path) from None
-    for folder in (scope.root, *scope.allow_links_to):
-        inside = real.removeprefix(f"{folder.rstrip('/')}/")
-        if inside != real:
-            if folder == scope.root and find_refusal(inside):
-                raise refuse(path, "a link on the way leads to a hidden place")
-            return Target(folder, inside)
-    raise refuse(path, "a link on the way leads out of the workspace")
+    target = locate(real, (scope.root, *scope.allow_links_to))
+    if target is None:
+        raise refuse(path, "a link on the way leads out of the workspace")
+    if target.folder == scope.root and find_refusal(target.path):
+        raise refuse(path, "a link on the way leads to a hidden place, or to the workspace itself")
+    return target
 
 
 def check_root(scope: Scope) -> None:

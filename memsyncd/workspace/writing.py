@@ -22,6 +22,7 @@ from memsyncd.workspace.failures import naming_failures, refuse, say_changed
 from memsyncd.workspace.folders import HeldFolder, hold_folder, hold_new_folder
 from memsyncd.workspace.handover import change_back, give_back, holds, set_aside, take_away, take_back
 from memsyncd.workspace.listing import Listed, find_files, is_folder, list_folder
+from memsyncd.workspace.names import show_name
 from memsyncd.workspace.renames import NotPossibleError, exchange, rename_to_free
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.stats import file_stat
@@ -246,7 +247,7 @@ def _check_holds_only(folder: HeldFolder, name: str, path: NotePath, was: Mappin
         for unknown in (*tree.others, *tree.files):
             if unknown not in expected and unknown not in own:
                 raise Conflict(
-                    f"{path.text} also holds {unknown}, which is not known to memsyncd",
+                    f"{path.text} also holds {show_name(unknown)}, which is not known to memsyncd",
                     hint="remove it yourself, or delete the notes one by one",
                 )
         for file, read in expected.items():

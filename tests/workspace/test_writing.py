@@ -276,7 +276,7 @@ class TestLinks:
         (root / "link").symlink_to(outside)
         seen = set()
         with swapping(root / ".memories/in", root / "link", root / "kept"):
-            for number in range(400):
+            for number in range(200):
                 with contextlib.suppress(MemsyncdError):
                     file = read_text_file(parse_scope(str(root)), NotePath(".memories/in/a.md"))
                     if file is not None:
