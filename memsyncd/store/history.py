@@ -26,7 +26,7 @@ __all__ = ["History", "Intended", "Purged", "Revision", "Seen"]
 
 OUTSIDE = "outside"
 """The command of an act that was only seen."""
-PRUNE_STEP = 500
+PRUNE_STEP = 200
 """Revisions that one call of `prune` drops at most, so that writers need not wait long."""
 _COMPLETE, _UNWIPED = "is_complete", "is_unwiped"
 """Keys in `meta`: every note has been seen; what was purged may still lie about in the file."""
@@ -36,11 +36,9 @@ _ADD_REVISION = "INSERT INTO revisions(act, path, old_path, old_digest, new_dige
 _TOO_OLD = """
 SELECT revisions.id FROM acts JOIN revisions ON act = acts.id WHERE at < ? AND state = 'done' ORDER BY revisions.id LIMIT ?
 """
+_CROWDED = "SELECT path FROM revisions GROUP BY path HAVING count(*) > ? LIMIT ?"
 _TOO_MANY = """
-SELECT id FROM (
-  SELECT id, row_number() OVER (PARTITION BY path ORDER BY id DESC) AS place FROM revisions
-  WHERE state = 'done' AND path IN (SELECT path FROM revisions GROUP BY path HAVING count(*) > ?1)
-) WHERE place > ?1 ORDER BY id LIMIT ?2
+SELECT id FROM (SELECT id FROM revisions WHERE path = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET ?) ORDER BY id LIMIT ?
 """
 _DROP_REVISION = "DELETE FROM revisions WHERE id = ? RETURNING act, old_digest, new_digest"
 _DROP_EMPTY_ACT = "DELETE FROM acts WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE act = ?1)"
@@ -173,11 +171,11 @@ class History:
     def prune(self, *, max_revisions: int, max_age_s: float, now_s: float) -> int:
         """Drop the oldest revisions of notes with more than that many, and what is older; how many. Call again until it is 0."""
         with naming_failures():
-            too_old = self._writer.execute(_TOO_OLD, (now_s - max_age_s, PRUNE_STEP)).fetchall()
-            doomed: list[Any] = too_old or self._writer.execute(_TOO_MANY, (max_revisions, PRUNE_STEP)).fetchall()
+            too_old: list[Any] = self._writer.execute(_TOO_OLD, (now_s - max_age_s, PRUNE_STEP)).fetchall()
+            doomed = [row[0] for row in too_old] or self._find_too_many(max_revisions)
         if doomed:
             with transaction(self._writer):
-                self._forget([row[0] for row in doomed])
+                self._forget(doomed)
         if not self._is_clean:
             self._wipe()
         return len(doomed)
@@ -195,6 +193,14 @@ class History:
             self._mark(_UNWIPED)
         self._wipe()
         return Purged(n_revisions=len(rows), n_texts=n_texts, is_clean=self._is_clean)
+
+    def _find_too_many(self, max_revisions: int) -> list[int]:
+        found: list[int] = []
+        paths: list[Any] = self._writer.execute(_CROWDED, (max_revisions, PRUNE_STEP)).fetchall()
+        for (path,) in paths:
+            rows: list[Any] = self._writer.execute(_TOO_MANY, (path, max_revisions, PRUNE_STEP - len(found))).fetchall()
+            found += [row[0] for row in rows]
+        return found
 
     def _wipe(self) -> None:
         """Rewrite the file without what was deleted from it, and empty the log of writes. What cannot be done now comes later."""

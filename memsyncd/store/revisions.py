@@ -25,16 +25,17 @@ WITH RECURSIVE steps(path, before) AS (
   UNION
   SELECT old_path, :end FROM revisions WHERE old_path >= :path || '/' AND old_path < :path || '0'
   UNION
-  SELECT old_path, id FROM steps JOIN revisions ON revisions.path = steps.path AND id < before
-  WHERE old_path IS NOT NULL AND state = 'done'
+  SELECT old_path, id FROM steps CROSS JOIN revisions
+  WHERE revisions.path = steps.path AND id < before AND old_path IS NOT NULL AND state = 'done'
 ), trail(path, before) AS (
   SELECT path, max(before) FROM steps GROUP BY path
 )
 """
 _OF_TRAIL = """revisions.id IN (
-  SELECT id FROM trail JOIN revisions ON revisions.path = trail.path WHERE id < before
-  UNION SELECT id FROM trail JOIN revisions ON old_path = trail.path WHERE id < before
+  SELECT id FROM trail CROSS JOIN revisions WHERE revisions.path = trail.path AND id < before
+  UNION SELECT id FROM trail CROSS JOIN revisions WHERE old_path = trail.path AND id < before
 )"""
+_IS_INTENDED = "revisions.id IN (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
 _END = 2**63 - 1
 
 
@@ -97,7 +98,7 @@ def select_revisions(connection: apsw.Connection, wanted: Wanted, damaged: set[s
 
 def select_intended(connection: apsw.Connection, damaged: set[str]) -> list[Revision]:
     """Those of acts that nobody has finished or taken back, in the order in which they were begun."""
-    rows = connection.execute(f"{_COLUMNS} WHERE state = 'intended' ORDER BY revisions.id").fetchall()
+    rows = connection.execute(f"{_COLUMNS} WHERE {_IS_INTENDED} ORDER BY revisions.id").fetchall()
     return [_read_row(row, damaged) for row in rows]
 
 

@@ -338,6 +338,19 @@ def test_a_folder_has_the_history_of_its_notes_even_from_before_it_was_renamed(h
     assert places(history.find_revisions(path="f")) == [("g/a.md", "f/a.md"), ("f/a.md", None)]
 
 
+def test_no_search_goes_through_all_that_ever_happened(records: Records) -> None:
+    asked: list[tuple[str, object]] = []
+    records._writer.exec_trace = lambda cursor, statement, bindings: asked.append((statement, bindings)) is None
+    records.history.find_revisions(path="a.md", before=5)
+    records.history.find_revisions(act=1)
+    records.history.find_intended()
+    records._writer.exec_trace = None
+    assert len(asked) == 3
+    for statement, bindings in asked:
+        plan = [row[3] for row in records._writer.execute(f"EXPLAIN QUERY PLAN {statement}", bindings)]  # type: ignore[arg-type]
+        assert not [step for step in plan if step.startswith("SCAN revisions") and "revisions_intended" not in step]
+
+
 # --- dropping
 
 
@@ -369,6 +382,15 @@ def test_a_great_deal_is_dropped_in_steps(history: History, monkeypatch: pytest.
         write(history, f"{number}.md", None, b"x")
     steps = [history.prune(max_revisions=9, max_age_s=1, now_s=100) for _ in range(4)]
     assert steps == [2, 2, 1, 0]
+
+
+def test_of_one_note_the_oldest_are_dropped_first(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_module, "PRUNE_STEP", 2)
+    for number in range(6):
+        write(history, "a.md", b"%d" % (number - 1) if number else None, b"%d" % number)
+    kept = [one.id for one in history.find_revisions()]
+    assert history.prune(max_revisions=2, max_age_s=100, now_s=1) == 2
+    assert [one.id for one in history.find_revisions()] == kept[:4]
 
 
 def test_what_is_intended_is_not_dropped_however_old(history: History) -> None:
