@@ -32,20 +32,21 @@ def main() -> None:
 
 
 def answer(question: str, memory: MemsyncdMemoryTool, model: str) -> None:
-    turns = Anthropic().beta.messages.tool_runner(
-        model=model,
-        max_tokens=MAX_TOKENS,
-        max_iterations=MAX_TURNS,
-        system=INSTRUCTIONS,
-        messages=[{"role": "user", "content": question}],
-        tools=[memory],
-    )
-    for message in turns:
-        for block in message.content:
-            if block.type == "text":
-                print(block.text)
-            elif block.type == "tool_use":
-                print(f"[{block.name}: {block.input}]", file=sys.stderr)
+    with Anthropic() as client:
+        turns = client.beta.messages.tool_runner(
+            model=model,
+            max_tokens=MAX_TOKENS,
+            max_iterations=MAX_TURNS,
+            system=INSTRUCTIONS,
+            messages=[{"role": "user", "content": question}],
+            tools=[memory],
+        )
+        for message in turns:
+            for block in message.content:
+                if block.type == "text":
+                    print(block.text)
+                elif block.type == "tool_use":
+                    print(f"[{block.name}: {block.input}]", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -53,14 +53,15 @@ def find_refusal(act: Callable[[], object]) -> tuple[str, MemsyncdError]:
 
 
 @pytest.mark.parametrize("dialect", ["docs", "sdk"])
-@pytest.mark.parametrize("wish", REFUSED, ids=lambda wish: f"{wish['command']}-{wish.get('path', '')!a}")
-def test_what_the_daemon_refuses_is_told_byte_for_byte(place: Place, socket: str, wish: dict[str, Any], dialect: Any) -> None:
-    with pytest.raises(MemsyncdError) as refused:
-        place.client.call("memory", **wish, dialect=dialect, workspace=place.id)
-    for tool in (MemsyncdMemoryTool(place.id, dialect=dialect), AsyncMemsyncdMemoryTool(place.id, dialect=dialect)):
-        told, failure = find_refusal(lambda tool=tool: call(tool, wish))
-        assert told == refused.value.message
-        assert (type(failure), failure.hint) == (type(refused.value), refused.value.hint)
+def test_what_the_daemon_refuses_is_told_byte_for_byte(place: Place, socket: str, dialect: Any) -> None:
+    tools = [kind(place.id, dialect=dialect) for kind in (MemsyncdMemoryTool, AsyncMemsyncdMemoryTool)]
+    for wish in REFUSED:
+        with pytest.raises(MemsyncdError) as refused:
+            place.client.call("memory", **wish, dialect=dialect, workspace=place.id)
+        for tool in tools:
+            told, failure = find_refusal(lambda tool=tool, wish=wish: call(tool, wish))
+            assert told == refused.value.message
+            assert (type(failure), failure.hint) == (type(refused.value), refused.value.hint)
 
 
 def call(tool: MemsyncdMemoryTool | AsyncMemsyncdMemoryTool, wish: object) -> object:

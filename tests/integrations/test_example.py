@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
+import runpy
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.integrations.conftest import LAST_WORDS
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Home, Place
+    from tests.daemon.conftest import Place
     from tests.integrations.conftest import Model
 
+QUESTION = "Which colour?"
 
-def test_the_example_asks_and_lets_the_model_remember(home: Home, place: Place, make_model: Callable[..., Model]) -> None:
+
+def test_the_example_asks_and_lets_the_model_remember(
+    place: Place,
+    make_model: Callable[..., Model],
+    socket: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     model = make_model({"command": "create", "path": "/memories/colour.md", "file_text": "# Colour\n\nchartreuse\n"})
-    env = {**home.env, "ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": model.url, "NO_PROXY": os.environ["NO_PROXY"]}
-    command = [sys.executable, "-m", "memsyncd.integrations.example", "--workspace", str(place.root), "Which colour?"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=45, check=False)
-    assert (done.returncode, done.stdout) == (0, f"{LAST_WORDS}\n"), done.stderr
-    assert "/memories/colour.md" in done.stderr
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "none is needed")
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+    monkeypatch.setattr(sys, "argv", ["example", "--workspace", str(place.root), QUESTION])
+    runpy.run_module("memsyncd.integrations.example", run_name="__main__")
+    said, shown = capsys.readouterr()
+    assert said == f"{LAST_WORDS}\n"
+    assert "/memories/colour.md" in shown
+    assert model.requests[0]["messages"][0]["content"] == QUESTION
     assert model.results[0]["content"] == "File created successfully at: /memories/colour.md"
     assert place.find("chartreuse") == {".memories/colour.md"}
