@@ -82,7 +82,7 @@ def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int
 
 def _say_running(state: dict[str, Any]) -> str:
     if state["pid"] is None:
-        return "memsyncd starts when the first client connects"
+        return "memsyncd starts when the first client connects" if state["is_waiting"] else "memsyncd is being started"
     says = f": {clean_line(state['says'])}" if state["says"] else ""
     return f"memsyncd runs as a service (pid {state['pid']}){says}"
 

@@ -114,7 +114,7 @@ async def is_answering(socket_path: str) -> bool:
         answer = await asyncio.wait_for(_ask(socket_path), ASK_TIMEOUT_S)
     except (OSError, ValueError, TimeoutError):
         return False
-    return "result" in answer or answer["error"]["data"]["code"] not in NOT_YET
+    return answer.get("error", {}).get("data", {}).get("code") not in NOT_YET
 
 
 async def _ask(socket_path: str) -> dict[str, Any]:

@@ -46,6 +46,11 @@ class Ear:
             assert time.monotonic() < end_s, self.heard
         return message
 
+    def hear_status(self, text: str) -> None:
+        """Hear on until this was said, be it already."""
+        if not any(said.get("STATUS") == text for said in self.heard):
+            self.hear_until(lambda said: said.get("STATUS") == text)
+
     def close(self) -> None:
         self._sock.close()
 
@@ -80,7 +85,7 @@ def test_the_daemon_is_ready_once_a_search_is_answered(own: Home, ear: Ear, supe
     ear.hear_until(lambda said: "READY" in said)
     with Client(own.socket_path, WAIT_S) as client:
         assert client.call("search", query="larch", workspace="*", wait="disk")["hits"]
-    ear.hear_until(lambda said: said.get("STATUS") == "1 workspace, 1 note")
+    ear.hear_status("1 workspace, 1 note")
 
 
 def test_beats_come_in_time_for_as_long_as_all_is_well(ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
@@ -110,11 +115,11 @@ def test_stopping_is_said_first_and_takes_less_than_five_seconds(
 
 
 def test_a_workspace_that_is_gone_stands_in_the_status(own: Home, ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
-    ear.hear_until(lambda said: said.get("STATUS") == "1 workspace, 1 note")
+    ear.hear_status("1 workspace, 1 note")
     (own.folder / "w1" / "proj").rename(own.folder / "elsewhere")
     with Client(own.socket_path, WAIT_S) as client:
         client.call("sync")
-    ear.hear_until(lambda said: said.get("STATUS") == "1 workspace, 1 note; missing: trees")
+    ear.hear_status("1 workspace, 1 note; missing: trees")
 
 
 def test_an_abstract_address_is_reached_too() -> None:
