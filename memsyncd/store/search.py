@@ -19,11 +19,19 @@ from memsyncd.store.filters import compile_filters
 from memsyncd.store.readers import Reader
 
 HEADING_WEIGHT, TEXT_WEIGHT, TAGS_WEIGHT, PARTS_WEIGHT = 1.5, 1.0, 1.0, 1.0
+N_ALIKE = 50
+"""So many more are asked for than are wanted: the last that is wanted is seldom like more of them than that."""
 
 _WEIGHTS = f"{HEADING_WEIGHT}, {TEXT_WEIGHT}, {TAGS_WEIGHT}, {PARTS_WEIGHT}"
 _LEG = (
     "SELECT rowid, -bm25({table}, {weights}) AS strength FROM {table}"
     " WHERE {table} MATCH :match {allowed} ORDER BY bm25({table}, {weights}) LIMIT :limit"
+)
+_LEG_IN_ORDER = (
+    "WITH found AS MATERIALIZED"
+    " (SELECT rowid AS id, -bm25({table}, {weights}) AS strength FROM {table} WHERE {table} MATCH :match {allowed})"
+    " SELECT found.id, strength FROM found JOIN chunks c ON c.id = found.id JOIN files f ON f.id = c.file"
+    " WHERE strength >= :least ORDER BY strength DESC, f.path, c.start_line, c.end_line, c.digest LIMIT :limit"
 )
 _CHUNKS = (
     "SELECT c.id, c.file, c.section, f.path, c.start_line, c.end_line, c.tokens, f.day"
@@ -74,15 +82,28 @@ class ShownText:
 
 
 def find_candidates(reader: Reader, match: str, filters: Filters, *, limit: int) -> list[Candidate]:
-    """The `limit` chunks that fit an FTS5 expression best, of each leg, in no order that matters."""
+    """The `limit` chunks that fit an FTS5 expression best, of each leg, or some more if these fit as well as the last of them.
+
+    They come in no order that matters.
+    """
     allowed, bindings = compile_filters(reader, filters)
-    bound = {"match": match, "limit": limit, **bindings}
-    stemmed, exact = (
-        dict(reader.rows(_LEG.format(table=table, weights=_WEIGHTS, allowed=allowed), bound))
-        for table in ("chunks_fts", "chunks_exact")
-    )
+    bound = {"match": match, **bindings}
+    stemmed, exact = (_find_leg(reader, table, allowed, bound, limit) for table in ("chunks_fts", "chunks_exact"))
     rows = reader.rows(_PLACES, (json.dumps(list(stemmed.keys() | exact.keys())),))
     return [_candidate(row, stemmed.get(row[0], 0.0), exact.get(row[0], 0.0)) for row in rows]
+
+
+def _find_leg(reader: Reader, table: str, allowed: str, bound: dict[str, Any], limit: int) -> dict[int, float]:
+    """Strengths by chunk. Which of many that are alike SQLite happens to come upon first must not decide what is found."""
+    most = limit + N_ALIKE
+    rows = reader.rows(_LEG.format(table=table, weights=_WEIGHTS, allowed=allowed), {**bound, "limit": most})
+    if len(rows) <= limit:
+        return dict(rows)
+    least = rows[limit - 1][1]
+    if len(rows) == most and rows[-1][1] == least:
+        statement = _LEG_IN_ORDER.format(table=table, weights=_WEIGHTS, allowed=allowed)
+        return dict(reader.rows(statement, {**bound, "least": least, "limit": limit}))
+    return {chunk: strength for chunk, strength in rows if strength >= least}
 
 
 def find_let_through(reader: Reader, filters: Filters, unwanted: str, *, limit: int) -> list[Candidate]:

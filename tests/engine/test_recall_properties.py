@@ -1,0 +1,180 @@
+"""What holds of every answer, whatever the notes say: properties of the real index, notes and questions of few words."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.recall.context import Budget, Part
+from memsyncd.core.recall.query import compile_query, parse_query
+from memsyncd.engine.context import AskedContext, Built, build_context
+from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.recall import Asked, Found, search
+
+WORDS = st.sampled_from(["redis", "timeout", "timeouts", "cache", "disk", "the", "2026-03-01", "getUserName", "設計"])
+LINES = st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
+HEADINGS = st.sampled_from(["", "", "# Cache", "## Disk", "# Redis"])
+TEXTS = st.lists(st.tuples(HEADINGS, LINES), min_size=1, max_size=6).map(
+    lambda parts: "\n\n".join("\n".join(filter(None, part)) for part in parts) + "\n"
+)
+PATHS = st.sampled_from(["MEMORY.md", ".memories/a.md", ".memories/b/redis.md", ".memories/2026-03-01.md", ".memories/z.txt"])
+NOTES = st.dictionaries(PATHS, TEXTS, min_size=1, max_size=5)
+QUESTIONS = st.lists(
+    WORDS | st.sampled_from(['"redis timeout"', "-disk", "cach*", "path:a.md", "section:cache"]), min_size=1, max_size=4
+).map(" ".join)
+
+MakeBench = Callable[..., Any]
+few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+numbers = itertools.count()
+
+
+@pytest.fixture
+def make(make_bench: MakeBench) -> MakeBench:
+    """Makes an index of notes, which are saved and seen one by one."""
+
+    def make_one(notes: Mapping[str, str]) -> Any:
+        bench = make_bench(f"project-{next(numbers)}")
+        bench.open()
+        for path, text in notes.items():
+            bench.write(path, text)
+            bench.sync()
+        return bench
+
+    return make_one
+
+
+def ask(bench: Any, query: str, *, limit: int = 200) -> Found:
+    return search([bench.workspace], Asked(query=query, limit=limit, timeout_s=30), SearchPolicy())
+
+
+def ask_context(bench: Any, query: str, max_tokens: int) -> Built:
+    asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens), timeout_s=30)
+    return build_context(bench.workspace, asked, SearchPolicy())
+
+
+def tell(found: Found) -> list[tuple[object, ...]]:
+    """All that an answer says, but for what differs from one workspace to another."""
+    return [(hit.path, hit.span, hit.section, hit.snippet, hit.score, hit.matched, hit.parts) for hit in found.hits]
+
+
+def places(found: Found) -> set[tuple[str, int, int]]:
+    return {(hit.path, hit.span.start, hit.span.end) for hit in found.hits}
+
+
+def find_lines(parts: Sequence[Part]) -> set[tuple[str, int]]:
+    return {(part.piece.path, line) for part in parts for line in range(part.span.start, part.span.end + 1)}
+
+
+# --- the same answer --------------------------------------------------------------------------------------------------
+
+
+@few
+@given(notes=NOTES, query=QUESTIONS, order=st.randoms(use_true_random=False))
+def test_the_order_in_which_notes_were_indexed_changes_no_answer(
+    make: MakeBench, notes: dict[str, str], query: str, order: Any
+) -> None:
+    shuffled = dict(order.sample(sorted(notes.items()), len(notes)))
+    first, second = make(notes), make(shuffled)
+    assert tell(ask(first, query)) == tell(ask(second, query))
+    assert ask_context(first, query, 100).block == ask_context(second, query, 100).block
+
+
+@few
+@given(before=NOTES, notes=NOTES, query=QUESTIONS)
+def test_an_index_with_a_past_answers_as_a_new_one_does(
+    make: MakeBench, before: dict[str, str], notes: dict[str, str], query: str
+) -> None:
+    bench = make(before)
+    for path in before.keys() - notes.keys():
+        (bench.root / path).unlink()
+    for path, text in notes.items():
+        bench.write(path, text)
+    bench.sync()
+    found, built = ask(bench, query), ask_context(bench, query, 100)
+    bench.rebuild()
+    assert tell(ask(bench, query)) == tell(found)
+    assert ask_context(bench, query, 100).block == built.block
+
+
+def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_came_first(make_bench: MakeBench) -> None:
+    told = []
+    for name, numbered in (("up", range(230)), ("down", reversed(range(230)))):
+        bench = make_bench(name)
+        bench.open()
+        for number in numbered:
+            bench.write(f".memories/{number:03}.md", "redis alike\n")
+            if number % 115 == 0:
+                bench.sync()
+        bench.sync()
+        told.append((tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300).block))
+    assert told[0] == told[1]
+    assert [hit[0] for hit in told[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
+
+
+# --- which hits -------------------------------------------------------------------------------------------------------
+
+
+@few
+@given(notes=NOTES, unrelated=TEXTS, rare=st.sampled_from(["kraken", "krakens", "x_kraken_y", "krakenWise"]), at=PATHS)
+def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
+    make: MakeBench, notes: dict[str, str], unrelated: str, rare: str, at: str
+) -> None:
+    bench = make({**notes, at: notes.get(at, "") + f"\n\n{rare} sighted\n"})
+    before = ask(bench, "kraken")
+    assert {hit.path for hit in before.hits} == {at}
+    bench.write(".memories/unrelated.md", unrelated)
+    bench.sync()
+    after = ask(bench, "kraken")
+    assert places(after) == places(before)
+    assert {hit.matched for hit in after.hits} == {("kraken",)}
+
+
+@few
+@given(notes=NOTES, query=QUESTIONS)
+def test_fewer_hits_are_the_first_of_more(make: MakeBench, notes: dict[str, str], query: str) -> None:
+    bench = make(notes)
+    every = tell(ask(bench, query))
+    for limit in range(1, len(every) + 1):
+        assert [hit[:4] for hit in tell(ask(bench, query, limit=limit))] == [hit[:4] for hit in every[:limit]]
+
+
+# --- a block ----------------------------------------------------------------------------------------------------------
+
+
+@few
+@given(notes=NOTES, query=QUESTIONS, max_tokens=st.integers(100, 400))
+def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_out(
+    make: MakeBench, notes: dict[str, str], query: str, max_tokens: int
+) -> None:
+    bench = make(notes)
+    built = ask_context(bench, query, max_tokens)
+    block = built.block
+    assert block.n_tokens <= max_tokens
+    assert not find_lines(block.included) & find_lines(block.left_out)
+    match = compile_query(parse_query(query))
+    if match and "path:" not in query and "section:" not in query:
+        rows = bench.ask(
+            "SELECT f.path, c.start_line, c.end_line FROM chunks c JOIN files f ON f.id = c.file"
+            " WHERE c.id IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?)",
+            match,
+        )
+        matching = {(path, line) for path, start, end in rows for line in range(start, end + 1)}
+        assert find_lines(block.included) | find_lines(block.left_out) == matching
+    assert built.n_unranked == 0
+
+
+@few
+@given(notes=NOTES, max_tokens=st.integers(100, 400), query=st.sampled_from(["", "line", "line redis", "number"]))
+def test_a_block_repeats_no_line(make: MakeBench, notes: dict[str, str], max_tokens: int, query: str) -> None:
+    count = itertools.count()
+    numbered = {
+        path: "\n".join(f"line {next(count)}. {line}" if line and not line.startswith("#") else line for line in text.split("\n"))
+        for path, text in notes.items()
+    }
+    text = ask_context(make(numbered), query, max_tokens).block.text
+    assert all(text.count(f"line {number}.") <= 1 for number in range(next(count)))
