@@ -66,18 +66,31 @@ def _install(args: Args, console: Console) -> int:
 
 
 def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int:
-    terminal, before = console.terminal, supervisor.read_state()
-    if before["pid"] is None and not before["is_waiting"]:
-        pid = stop_daemon(console)
-        if pid:
-            terminal.say(f"the daemon that ran by itself was stopped (pid {pid}); the service takes its place")
+    terminal = console.terminal
+    _make_room(supervisor, console)
     supervisor.start(is_changed=is_changed)
-    state = supervisor.read_state()
-    terminal.say(_say_running(state))
+    terminal.say(_say_running(supervisor.read_state()))
     limits = supervisor.say_limits()
     if limits:
         terminal.say(limits)
     return 0
+
+
+def _make_room(supervisor: Supervisor, console: Console) -> None:
+    """Stop a daemon that somebody else runs: the service could not start beside it."""
+    if _find_stray(supervisor.read_state(), console):
+        pid = stop_daemon(console)
+        console.terminal.say(f"the daemon that ran by itself was stopped (pid {pid}); the service takes its place")
+
+
+def _find_stray(state: dict[str, Any], console: Console) -> int | None:
+    """The process number of a daemon that is not the service's. If a client would start that, none can be there."""
+    if state["pid"] is not None or state["is_waiting"]:
+        return None
+    try:
+        return int(console.ask("ping")["pid"])
+    except NoDaemon:
+        return None
 
 
 def _say_running(state: dict[str, Any]) -> str:
@@ -110,6 +123,7 @@ def _status(args: Args, console: Console) -> int:
         "files": list(files),
         **supervisor.read_state(),
     }
+    state["stray_pid"] = _find_stray(state, console)
     is_fine = state["installed"] and (state["state"] == "active" or state["is_waiting"])
     if args.json:
         terminal.print_json(state)
@@ -120,8 +134,10 @@ def _status(args: Args, console: Console) -> int:
 
 
 def _render_state(state: dict[str, Any]) -> list[str]:
+    stray = state["stray_pid"]
+    lines = [f"a daemon that no service runs answers (pid {stray})"] if stray else []
     if not state["installed"]:
-        return ["no service is installed; that is done by: memsyncd service install"]
+        return [*lines, "no service is installed; that is done by: memsyncd service install"]
     facts = [f"memsyncd is {state['state']} ({state['detail']})"]
     if state["pid"]:
         facts.append(f"pid {state['pid']}")
@@ -129,7 +145,7 @@ def _render_state(state: dict[str, Any]) -> list[str]:
         facts.append(f"restarted {render_count(state['restarts'], 'time')}")
     if state["state"] == "failed":
         facts.append(f"last result: {state['result']}")
-    lines = [" · ".join(facts)]
+    lines.append(" · ".join(facts))
     if state["is_waiting"] and not state["pid"]:
         lines.append("it starts when a client connects")
     if state["says"]:
@@ -156,6 +172,7 @@ def _restart(_args: Args, console: Console) -> int:
         raise NoDaemon("no service is installed", hint="install it with: memsyncd service install")
     if not supervisor.is_there():
         raise NoDaemon("the service cannot be started", hint=supervisor.say_absence())
+    _make_room(supervisor, console)
     supervisor.restart()
     console.terminal.say(_say_running(supervisor.read_state()))
     return 0

@@ -95,6 +95,16 @@ def test_the_service_takes_the_place_of_a_daemon_that_runs_by_itself(user: Manag
     assert user.show("ActiveState") == "active"
 
 
+def test_a_restart_brings_back_what_was_started_beside_the_service(installed: Manager) -> None:
+    assert installed.memsyncd("restart").returncode == 0
+    status = installed.memsyncd("service", "status")
+    assert status.returncode == 3
+    assert "a daemon that no service runs answers (pid " in status.stdout
+    done = installed.memsyncd("service", "restart")
+    assert done.returncode == 0, done.stderr
+    assert installed.memsyncd("service", "status").returncode == 0
+
+
 def test_it_is_active_only_once_it_answers(installed: Manager) -> None:
     for _ in range(3):
         assert installed.do("systemctl", "--user", "restart", "memsyncd").returncode == 0
