@@ -54,7 +54,7 @@ def test_a_change_has_what_stood_before_and_after(bench: Any) -> None:
         NOTE.replace("one", "1").encode(),
         NOTE.replace("one", "1").replace("two", "2").encode(),
     )
-    assert (change(bench, anchor="MEMORY.md#a").old, change(bench, anchor="MEMORY.md#a").new) == (b"# A\none\n\n", b"# A\n1\n\n")
+    assert (change(bench, anchor="MEMORY.md#a").old, change(bench, anchor="MEMORY.md#a").new) == (b"# A\none\n", b"# A\n1\n")
     first = bench.past()[-1].id
     assert change(bench, revision=first).old is None
     bench.write("MEMORY.md", "now\n")

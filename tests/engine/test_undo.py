@@ -147,6 +147,15 @@ def test_a_section_taken_out_alone_comes_back_where_it_was(bench: Any) -> None:
     assert bench.files() == {"MEMORY.md": NOTE.encode()}
 
 
+def test_an_added_section_goes_again_though_others_were_added_since(bench: Any) -> None:
+    bench.memory("create", "/memories/k.md", file_text="# K\n")
+    bench.memory("insert", "/memories/k.md", insert_line=1, insert_text="\n## One\n1\n")
+    bench.memory("insert", "/memories/k.md", insert_line=4, insert_text="\n## Two\n2\n")
+    assert [one.command for one in bench.past(anchor=".memories/k.md#k/one")] == ["insert"]
+    bench.undo(anchor=".memories/k.md#k/one")
+    assert bench.files() == {".memories/k.md": b"# K\n\n## Two\n2\n"}
+
+
 # --- everything -------------------------------------------------------------------------------------------------------
 
 

@@ -1,13 +1,15 @@
 r"""Which bytes of a note are one section's, and what are the note's bytes with others in their place?
 
-A section's own bytes run from its heading's line to before the next heading of any level, line ends included, a byte order mark
-not. UTF-16 notes have sections too, whose bytes are counted in their own units.
+A section's own bytes run from its heading's line to the end of its last line that is not blank, before the next heading of any
+level; a byte order mark is none of them. Blank lines after it set off what follows, so adding something there changes no section
+above it. UTF-16 notes have sections too, whose bytes are counted in their own units.
 """
 
 from __future__ import annotations
 
 import codecs
 import re
+from bisect import bisect_left
 from itertools import accumulate
 
 from memsyncd.core.markdown.blocks import find_paragraphs
@@ -25,23 +27,25 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 def find_section_bytes(path: str, data: bytes, anchor: str) -> tuple[int, int] | None:
     """Byte offsets [start, end) of a section's own lines; None if the note has no section of this anchor."""
-    for part in find_note_parts(path, data):
-        if part.anchor == anchor:
-            offsets = _find_line_offsets(data)
-            return offsets[part.start], offsets[part.end]
-    return None
+    place = _find_place(path, data, anchor)
+    return place[:2] if place else None
 
 
 def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
-    """The note with these bytes for the section's own; empty ones take it out. Raises NoteNotFound if there is no such section.
+    """The note with these bytes for the section's own. Raises NoteNotFound if there is no such section.
 
-    A section that ended the note without a newline and now stands above another gets one.
+    Empty ones take it out with the blank lines after it, the last section of a note with those above it. A section that ended a
+    note without a newline and now stands above another gets one.
     """
-    found = find_section_bytes(path, data, anchor)
-    if found is None:
+    place = _find_place(path, data, anchor)
+    if place is None:
         raise NoteNotFound(f"no section {anchor}", hint="memsyncd list shows the sections of a note")
-    start, end = found
-    return b"".join((data[:start], by, _find_missing_end(data, by, data[end:]), data[end:]))
+    start, end, next_start = place
+    if by:
+        return b"".join((data[:start], by, _find_missing_end(data, by, data[end:]), data[end:]))
+    if next_start < len(data):
+        return data[:start] + data[next_start:]
+    return data[: _find_text_end(data, _find_line_offsets(data), start)]
 
 
 def find_note_parts(path: str, data: bytes) -> list[Part]:
@@ -51,6 +55,25 @@ def find_note_parts(path: str, data: bytes) -> list[Part]:
         return find_parts(path, lines, find_paragraphs(lines), has_top=False)
     n_front_lines = find_front_matter(path, lines).n_lines
     return find_parts(path, lines, find_blocks(lines, n_front_lines), has_top=n_front_lines > 0)
+
+
+def _find_place(path: str, data: bytes, anchor: str) -> tuple[int, int, int] | None:
+    """Where a section begins, where its last line that is not blank ends, and where the next section begins."""
+    for part in find_note_parts(path, data):
+        if part.anchor == anchor:
+            offsets = _find_line_offsets(data)
+            start, next_start = offsets[part.start], offsets[part.end]
+            return start, max(start, _find_text_end(data, offsets, next_start)), next_start
+    return None
+
+
+def _find_text_end(data: bytes, offsets: list[int], end: int) -> int:
+    """Where the last line before `end` ends that is not blank; 0 if there is none."""
+    codec = _find_wide_codec(data) or "utf-8"
+    at = bisect_left(offsets, end)
+    while at and not data[offsets[at - 1] : offsets[at]].decode(codec, "replace").strip():
+        at -= 1
+    return offsets[at] if at else 0
 
 
 def _find_line_offsets(data: bytes) -> list[int]:

@@ -34,13 +34,13 @@ def notes(draw: st.DrawFn) -> bytes:
 @pytest.mark.parametrize(
     ("anchor", "own"),
     [
-        ("n.md#", b"---\ntags: [x]\n---\ntop\n\n"),
-        ("n.md#one", b"# One\ntext\n\n"),
+        ("n.md#", b"---\ntags: [x]\n---\ntop\n"),
+        ("n.md#one", b"# One\ntext\n"),
         ("n.md#one/two", b"## Two\r\nmore\r\n"),
         ("n.md#one-2", b"# One\nlast"),
     ],
 )
-def test_a_sections_bytes_run_to_the_next_heading(anchor: str, own: bytes) -> None:
+def test_a_sections_bytes_run_to_its_last_line_that_is_not_blank(anchor: str, own: bytes) -> None:
     found = find_section_bytes("n.md", NOTE, anchor)
     assert found is not None
     assert NOTE[slice(*found)] == own
@@ -62,8 +62,21 @@ def test_a_section_that_is_not_there_is_not_found() -> None:
 
 
 def test_other_bytes_take_the_place_of_a_section() -> None:
-    assert replace_section("n.md", NOTE, "n.md#one", b"# 1\n") == NOTE.replace(b"# One\ntext\n\n", b"# 1\n")
-    assert replace_section("n.md", NOTE, "n.md#one/two", b"") == NOTE.replace(b"## Two\r\nmore\r\n", b"")
+    assert replace_section("n.md", NOTE, "n.md#one", b"# 1\n") == NOTE.replace(b"# One\ntext\n", b"# 1\n")
+
+
+def test_a_section_that_is_taken_out_takes_the_blank_lines_with_it_that_set_it_off() -> None:
+    note = b"# one\n\n \n# two\ntext\n\n# three\n"
+    assert replace_section("n.md", note, "n.md#one", b"") == b"# two\ntext\n\n# three\n"
+    assert replace_section("n.md", note, "n.md#two", b"") == b"# one\n\n \n# three\n"
+    assert replace_section("n.md", note, "n.md#three", b"") == b"# one\n\n \n# two\ntext\n"
+    assert replace_section("n.md", b"\n\n# one", "n.md#one", b"") == b""
+
+
+def test_a_section_added_below_changes_none_above() -> None:
+    note = b"# one\ntext\n"
+    above = find_section_bytes("n.md", note, "n.md#one")
+    assert above == find_section_bytes("n.md", note + b"\n# two\n", "n.md#one")
 
 
 @pytest.mark.parametrize(
@@ -103,10 +116,15 @@ def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(da
         end_before = end
         mark = data[:2] if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else b""
         own = decode_note(path, mark + data[start:end]).lines
-        assert own == lines[section.span.start - 1 : section.span.end]
+        assert own == drop_blank_end(lines[section.span.start - 1 : section.span.end])
 
 
-@given(notes(), st.sampled_from([b"", b"# new", b"# new\n\n## and\r\n", b"\xff", b"```\n"]))
+def drop_blank_end(lines: list[str]) -> list[str]:
+    n_lines = max((at for at, line in enumerate(lines, 1) if line.strip()), default=0)
+    return lines[:n_lines]
+
+
+@given(notes(), st.sampled_from([b"# new", b"# new\n\n## and\r\n", b"\xff", b"```\n"]))
 def test_a_section_put_back_gives_the_same_bytes(data: bytes, by: bytes) -> None:
     for part in find_note_parts("n.md", data):
         found = find_section_bytes("n.md", data, part.anchor)
@@ -117,7 +135,7 @@ def test_a_section_put_back_gives_the_same_bytes(data: bytes, by: bytes) -> None
         assert changed.endswith(data[end:])
         after = len(data) - end
         assert changed[:start] + data[start:end] + changed[len(changed) - after :] == data
-        assert replace_section("n.md", data, part.anchor, data[start:end]) == data
+        assert start == end or replace_section("n.md", data, part.anchor, data[start:end]) == data
 
 
 @given(notes())
