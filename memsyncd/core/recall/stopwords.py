@@ -13,5 +13,12 @@ ENGLISH = frozenset(
     with won would wouldn you your yours yourself yourselves
     """.split()
 )
+ENGLISH_ASKING = frozenset(
+    """
+    knew know knowing known knows mention mentioned mentioning mentions said say saying says speak speaking speaks spoke spoken
+    talk talked talking talks tell telling tells told
+    """.split()
+)
+"""What a question says of itself: what do we know of it, who spoke about it?"""
 
-STOPWORDS = ENGLISH
+STOPWORDS = ENGLISH | ENGLISH_ASKING

@@ -94,6 +94,8 @@ def show(terms: tuple[Term, ...]) -> list[str]:
         ("is:archived redis after:2026-03 before:2027", '"redis"'),
         ('"kind:decision"', '"kind decision"'),
         ("kind: decision", '"kind" OR "decision"'),
+        ("what do we know about Amara?", '"Amara"'),
+        ("who said so", '"who" OR "said" OR "so"'),
         ("after:spring", '"after spring"'),
     ],
 )
