@@ -99,9 +99,7 @@ def rename_path(scope: Scope, old: NotePath, new: NotePath) -> None:
         try:
             rename_to_free(from_folder.fd, from_name, to_folder.fd, to_name)
         except FileExistsError:
-            if not _is_other_case(from_folder, from_name, to_folder, to_name):
-                raise _say_taken(new) from None
-            os.rename(from_name, to_name, src_dir_fd=from_folder.fd, dst_dir_fd=to_folder.fd)
+            raise _say_taken(new) from None
         if not (from_folder.is_in_place() and to_folder.is_in_place()):
             rename_to_free(to_folder.fd, to_name, from_folder.fd, from_name)
             raise say_changed(new)
@@ -141,15 +139,6 @@ def _check_movable(folder: HeldFolder, name: str, old: NotePath, new: NotePath) 
         raise refuse(old, "it is not a regular file")
     if modes.S_ISDIR(mode) and new.text == MEMORY_FILE:
         raise refuse(new, "it is a note, not a folder")
-
-
-def _is_other_case(from_folder: HeldFolder, from_name: str, to_folder: HeldFolder, to_name: str) -> bool:
-    """True if both names are one to this file system, and not two hard links, of which a rename would leave both."""
-    if from_folder.path != to_folder.path or from_name.casefold() != to_name.casefold():
-        return False
-    stat = os.lstat(from_name, dir_fd=from_folder.fd)
-    is_single = modes.S_ISDIR(stat.st_mode) or stat.st_nlink == 1
-    return is_single and os.path.samestat(stat, os.lstat(to_name, dir_fd=to_folder.fd))
 
 
 def _check_writable(stat: os.stat_result, path: NotePath) -> None:

@@ -288,16 +288,11 @@ class TestRenaming:
             rename(tree, ".memories/gone.md", ".memories/x/y.md")
         assert list_all(tree) == TREE
 
-    def test_two_hard_links_whose_names_differ_in_case_alone_both_stay(self, tree: Path) -> None:
+    def test_another_note_whose_name_differs_in_case_alone_stays_even_if_it_is_the_same_file(self, tree: Path) -> None:
         os.link(tree / ".memories/three.md", tree / ".memories/THREE.md")
         with pytest.raises(AlreadyExists):
             rename(tree, ".memories/three.md", ".memories/THREE.md")
         assert (tree / ".memories/three.md").exists()
-
-    def test_the_case_of_a_name_may_be_changed(self, tree: Path) -> None:
-        rename(tree, ".memories/three.md", ".memories/THREE.md")
-        assert "THREE.md" in os.listdir(tree / ".memories")
-        assert "three.md" not in os.listdir(tree / ".memories")
 
     def test_a_folder_that_is_moved_away_meanwhile_takes_nothing_along(self, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (tree / ".memories/to").mkdir()
@@ -339,28 +334,28 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.workspace.scope import parse_scope
 from memsyncd.workspace.writing import delete_path, find_files, put_text_file, read_text_file
 scope, folder = parse_scope(sys.argv[1]), NotePath(".memories/a")
-print("ready", flush=True)
-for _ in range(1_000_000):
-    for number in range(20):
-        put_text_file(scope, NotePath(f".memories/a/b/{number}.md"), b"x", was=None)
-    print("full", flush=True)
-    delete_path(scope, folder, was={path: read_text_file(scope, path) for path in find_files(scope, folder)})
-    print("gone", flush=True)
+for number in range(20):
+    put_text_file(scope, NotePath(f".memories/a/b/{number}.md"), b"x", was=None)
+was = {path: read_text_file(scope, path) for path in find_files(scope, folder)}
+print("full", flush=True)
+delete_path(scope, folder, was=was)
+print("gone", flush=True)
+sys.stdin.read()
 """
 
 
 def test_a_folder_is_deleted_wholly_or_not_at_all_at_whatever_instant_the_process_is_killed(root: Path) -> None:
     scope = parse_scope(str(root))
     for number in range(6):
-        with subprocess.Popen([sys.executable, "-c", DELETER, str(root)], stdout=subprocess.PIPE) as deleter:
+        command = [sys.executable, "-c", DELETER, str(root)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as deleter:
             assert deleter.stdout is not None
-            while deleter.stdout.readline() != b"full\n":
-                pass
+            assert deleter.stdout.readline() == b"full\n"
             time.sleep(0.0007 * number)
             deleter.kill()
-            said = deleter.stdout.read()
-        left = len(find_files(scope, NotePath(".memories/a")))
-        assert left in (0, 20) or b"gone" in said
+            has_said = deleter.stdout.read() == b"gone\n"
+        n_left = len(find_files(scope, FOLDER))
+        assert n_left == 0 if has_said else n_left in (0, 20)
         sweep_temporaries(scope, FOLDER)
         assert not [name for name in list_all(root) if "memsyncd" in name]
         subprocess.run(["rm", "-rf", root / ".memories/a"], check=True)

@@ -17,6 +17,7 @@ import pytest
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.errors import AlreadyExists, Conflict, MemsyncdError, PathRefused, StoreFull, Unwritable
 from memsyncd.workspace import handover, writing
+from memsyncd.workspace.renames import NotPossibleError
 from memsyncd.workspace.scan import scan
 from memsyncd.workspace.scope import parse_scope
 from memsyncd.workspace.writing import TextFile, put_text_file, read_text_file, rename_path, sweep_temporaries
@@ -48,6 +49,32 @@ def note(root: Path) -> Path:
     place = root / NOTE.text
     place.write_bytes(b"old\n")
     return place
+
+
+@pytest.fixture
+def exchanging(root: Path) -> None:
+    """For what holds only where two names can change places in one step."""
+    folder = os.open(root, os.O_RDONLY)
+    for name in ("x", "y"):
+        (root / name).mkdir()
+    try:
+        writing.exchange(folder, "x", "y")
+    except NotPossibleError:
+        pytest.skip("names cannot be exchanged here")
+    finally:
+        os.close(folder)
+        for name in ("x", "y"):
+            (root / name).rmdir()
+
+
+@pytest.fixture
+def leasing(root: Path) -> None:
+    """For what holds only where the system tells whether a file is open for writing."""
+    with open(root / "x", "wb"), open(root / "x", "rb") as reader:
+        is_told = handover._is_being_written(reader.fileno())
+    (root / "x").unlink()
+    if not is_told:
+        pytest.skip("this system does not tell who writes")
 
 
 def before(monkeypatch: pytest.MonkeyPatch, function: str, act: Callable[[], object], *, n_times: int = 1) -> None:
@@ -378,6 +405,7 @@ def replace(note: Path, data: bytes) -> None:
     temporary.rename(note)
 
 
+@pytest.mark.usefixtures("exchanging")
 def test_what_somebody_writes_in_the_last_instant_gets_its_place_back(
     root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,10 +428,9 @@ def test_what_somebody_writes_in_the_last_instant_gets_its_place_back(
         note.write_bytes(b"old\n")
 
 
+@pytest.mark.usefixtures("leasing")
 def test_a_note_that_somebody_has_open_for_writing_is_left_to_them(root: Path, note: Path) -> None:
     with open(note, "ab") as writer:
-        if not handover._is_being_written(os.open(note, os.O_RDONLY)):
-            pytest.skip("this system does not tell who writes")
         with pytest.raises(Conflict):
             put_over(root, b"new")
         writer.write(b"and more\n")
@@ -412,6 +439,7 @@ def test_a_note_that_somebody_has_open_for_writing_is_left_to_them(root: Path, n
     assert note.read_bytes() == b"new"
 
 
+@pytest.mark.usefixtures("exchanging", "leasing")
 def test_a_note_that_is_opened_for_writing_in_the_last_instant_keeps_what_is_then_written(
     root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,6 +453,7 @@ def test_a_note_that_is_opened_for_writing_in_the_last_instant_keeps_what_is_the
     assert note.read_bytes() == b"old\nand more\n"
 
 
+@pytest.mark.usefixtures("exchanging")
 def test_who_writes_twice_in_the_last_instants_finds_the_last_in_place_and_the_first_beside_it(
     root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,6 +466,7 @@ def test_who_writes_twice_in_the_last_instants_finds_the_last_in_place_and_the_f
     assert [problem.code for problem in scan(parse_scope(str(root))).problems] == ["sync_conflict"]
 
 
+@pytest.mark.usefixtures("exchanging")
 def test_who_takes_the_new_note_away_at_once_leaves_what_was_written_before(
     root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -447,6 +477,7 @@ def test_who_takes_the_new_note_away_at_once_leaves_what_was_written_before(
     assert (note.read_bytes(), (root / "taken").read_bytes()) == (b"first", b"new")
 
 
+@pytest.mark.usefixtures("exchanging")
 def test_nothing_is_lost_while_somebody_else_keeps_replacing_the_note(root: Path, note: Path) -> None:
     """The other learns what it displaces; each version must be known to whoever displaced it, or stand there at the end."""
     known, written = set(), {b"old\n"}
