@@ -55,8 +55,8 @@ class Systemd:
         """Path and text of every unit."""
         files = {self.path_of(SERVICE): render_service(program)}
         if is_on_demand:
-            path = find_socket_path(program, self._env, self.runtime or f"/run/user/{os.geteuid()}")
-            files[self.path_of(SOCKET)] = render_socket(path, self.runtime)
+            runtime = self.runtime or f"/run/user/{os.geteuid()}"
+            files[self.path_of(SOCKET)] = render_socket(find_socket_path(program, self._env, runtime), runtime)
         return files
 
     def is_installed(self) -> bool:
@@ -194,7 +194,7 @@ def render_service(program: Program) -> str:
 def render_socket(path: str, runtime: str) -> str:
     """The socket's unit, listening at `path`; what lies in the runtime folder is named by it."""
     shown = path.replace("%", "%%")
-    if runtime and path.startswith(f"{runtime}/"):
+    if path.startswith(f"{runtime}/"):
         shown = "%t" + path[len(runtime) :].replace("%", "%%")
     lines = (
         f"ListenStream={shown}" if line.startswith("ListenStream=") else line
