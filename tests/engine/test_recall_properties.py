@@ -10,24 +10,26 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.recall.context import Budget, Part
 from memsyncd.core.recall.query import compile_query, parse_query
 from memsyncd.engine.context import AskedContext, Built, build_context
-from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.policies import SearchPolicy, SyncPolicy
 from memsyncd.engine.recall import Asked, Found, search
 
 WORDS = st.sampled_from(["redis", "timeout", "timeouts", "cache", "disk", "the", "2026-03-01", "getUserName", "設計"])
-LINES = st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
+LINES = st.sampled_from(["redis timeout", "redis cache disk", "timeouts"]) | st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
 HEADINGS = st.sampled_from(["", "", "# Cache", "## Disk", "# Redis"])
-TEXTS = st.lists(st.tuples(HEADINGS, LINES), min_size=1, max_size=6).map(
-    lambda parts: "\n\n".join("\n".join(filter(None, part)) for part in parts) + "\n"
-)
+TEXTS = st.sampled_from(["redis timeout\n", "# Cache\nredis timeout\n\nredis timeout\n"]) | st.lists(
+    st.tuples(HEADINGS, LINES), min_size=1, max_size=6
+).map(lambda parts: "\n\n".join("\n".join(filter(None, part)) for part in parts) + "\n")
 PATHS = st.sampled_from(["MEMORY.md", ".memories/a.md", ".memories/b/redis.md", ".memories/2026-03-01.md", ".memories/z.txt"])
 NOTES = st.dictionaries(PATHS, TEXTS, min_size=1, max_size=5)
 QUESTIONS = st.lists(
     WORDS | st.sampled_from(['"redis timeout"', "-disk", "cach*", "path:a.md", "section:cache"]), min_size=1, max_size=4
 ).map(" ".join)
 
+OVERLAPPING = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=12))
 MakeBench = Callable[..., Any]
 few = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = itertools.count()
@@ -39,6 +41,7 @@ def make(make_bench: MakeBench) -> MakeBench:
 
     def make_one(notes: Mapping[str, str]) -> Any:
         bench = make_bench(f"project-{next(numbers)}")
+        bench.policy = OVERLAPPING
         bench.open()
         for path, text in notes.items():
             bench.write(path, text)
