@@ -46,18 +46,25 @@ def append_section(path: str, data: bytes | None, additions: Sequence[Addition],
         return data or b"", ()
     note = open_text(path, data or b"")
     text = note.text + _end_note(path, data, note.line_end) if data else f"{_make_title(path)}\n"
-    spans: list[Span] = []
-    for addition in additions:
-        unified = unify_line_ends(text)
-        lines = ["", *_render_section(addition, at)]
-        if _BLANK_END.search(unified):
-            lines = lines[1:]
-        text = join_apart(text, write_line_ends("\n".join((*lines, "")), note.line_end))
-        n_lines = count_lines(unify_line_ends(text))
-        spans.append(Span(n_lines - len(lines) + 1 + (not lines[0]), n_lines))
-    added = note.to_bytes(text)
+    unified = unify_line_ends(text)
+    is_apart = _BLANK_END.search(unified) is not None
+    lines, spans = _stack([_render_section(addition, at) for addition in additions], count_lines(unified), is_apart=is_apart)
+    added = note.to_bytes(join_apart(text, write_line_ends("\n".join((*lines, "")), note.line_end)))
     _check_added(path, data, added, spans)
-    return added, tuple(spans)
+    return added, spans
+
+
+def _stack(sections: Sequence[list[str]], n_above: int, *, is_apart: bool) -> tuple[list[str], tuple[Span, ...]]:
+    """The lines of all sections beneath `n_above` others, a blank one above each that needs it, and where each section is."""
+    lines: list[str] = []
+    spans: list[Span] = []
+    for section in sections:
+        if lines or not is_apart:
+            lines.append("")
+        start = n_above + len(lines) + 1
+        lines += section
+        spans.append(Span(start, n_above + len(lines)))
+    return lines, tuple(spans)
 
 
 def _end_note(path: str, data: bytes, line_end: str) -> str:
