@@ -17,7 +17,10 @@ from memsyncd.cli.servicefiles import MARK, Program, is_ours
 from memsyncd.errors import BadRequest
 
 ODD = '/opt/it\'s a "place" & <more>/$HOME/bin/python3'
-LINTERS = {"plutil": ["plutil", "-lint", "FILE"], "plistutil": ["plistutil", "-i", "FILE", "-f", "bin", "-o", "/dev/null"]}
+READERS = {
+    "plutil": ["plutil", "-convert", "binary1", "-o", "OUT", "IN"],
+    "plistutil": ["plistutil", "-f", "bin", "-o", "OUT", "-i", "IN"],
+}
 RUNNING = """gui/501/org.memsyncd.agent = {
 \tactive count = 1
 \tpath = /Users/ann/Library/LaunchAgents/org.memsyncd.agent.plist
@@ -66,14 +69,16 @@ def test_environment_and_odd_paths_come_through_as_they_are() -> None:
     assert told.stdout == f"{ODD}|run|"
 
 
-@pytest.mark.parametrize("linter", LINTERS)
-def test_what_reads_property_lists_finds_nothing_wrong(tmp_path: Path, linter: str) -> None:
-    if shutil.which(linter) is None:
-        pytest.skip(f"{linter} is not installed")
-    file = tmp_path / f"{LABEL}.plist"
-    file.write_text(render_agent(Program((ODD, "run"), {"MEMSYNCD_CONFIG": ODD})))
-    done = subprocess.run([str(file) if word == "FILE" else word for word in LINTERS[linter]], capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr + done.stdout
+@pytest.mark.parametrize("reader", READERS)
+def test_other_readers_of_property_lists_read_the_same(tmp_path: Path, reader: str) -> None:
+    if shutil.which(reader) is None:
+        pytest.skip(f"{reader} is not installed")
+    program = Program((ODD, "run"), {"MEMSYNCD_CONFIG": ODD})
+    places = {"IN": str(tmp_path / f"{LABEL}.plist"), "OUT": str(tmp_path / "out")}
+    Path(places["IN"]).write_text(render_agent(program))
+    subprocess.run([places.get(word, word) for word in READERS[reader]], capture_output=True, check=True)
+    # plistutil leaves with 0 whatever it met, so what it wrote is what counts.
+    assert plistlib.loads(Path(places["OUT"]).read_bytes()) == make_agent(*program.words, **program.env)
 
 
 def start_as_launchd_does(home: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
