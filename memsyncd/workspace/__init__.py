@@ -1,1 +1,1 @@
-"""The only reader of memory files: roots, confinement, scans, bytes."""
+"""The only reader and writer of memory files: roots, confinement, scans, bytes, writing."""

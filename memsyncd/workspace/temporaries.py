@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memsyncd.core.notepath import NotePath
-from memsyncd.workspace.confine import FILE_FLAGS, open_folder_in
+from memsyncd.errors import Conflict, PathRefused
+from memsyncd.workspace.confine import FILE_FLAGS, Target, open_folder_in
 from memsyncd.workspace.folders import hold_folder
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.textfiles import resolve
@@ -71,10 +72,14 @@ def writing_temporary(folder_fd: int, data: bytes, *, like_fd: int | None) -> It
 def sweep_temporaries(scope: Scope, folder: NotePath | None) -> None:
     """Remove what a killed process left in this folder and in those above it, up to the root. What cannot be removed stays.
 
-    For the time when nothing is being written there. Raises PathRefused if the folder leads out of the workspace.
+    For the time when nothing is being written there. A folder that leads out of the workspace is left alone.
     """
-    path = resolve(scope, folder).path if folder else ""
-    while True:
+    try:
+        place = resolve(scope, folder) if folder else Target(scope.root, "")
+    except (PathRefused, Conflict):
+        return
+    path = place.path
+    while place.folder == scope.root:
         with contextlib.suppress(OSError), hold_folder(scope.root, path) as held:
             for name in filter(is_temporary, os.listdir(held.fd)):
                 with contextlib.suppress(OSError):

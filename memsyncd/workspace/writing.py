@@ -119,6 +119,8 @@ def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) ->
         raise refuse(path, "it lies outside the workspace, in a folder that is read only")
     if path.text == MEMORY_FOLDER:
         raise refuse(path, "it is the folder of notes")
+    if was is None and os.path.islink(f"{scope.root}/{path.text}"):
+        raise _say_taken(path)
     if was is not None and was.path.text != place.path:
         raise say_changed(path)
     return place

@@ -268,6 +268,16 @@ class TestLinks:
         assert list_all(tmp_path / "out") == ["real.md"]
         assert list_all(root / ".git") == []
 
+    def test_a_link_that_leads_nowhere_has_its_name_and_nothing_is_made_at_its_end(self, root: Path, note: Path) -> None:
+        (root / ".memories/link.md").symlink_to("../docs.md")
+        link = NotePath(".memories/link.md")
+        assert read_text_file(parse_scope(str(root)), link) is None
+        with pytest.raises(AlreadyExists):
+            put(root, b"x", was=None, path=link)
+        with pytest.raises(AlreadyExists):
+            rename_path(parse_scope(str(root)), NOTE, link)
+        assert list_all(root) == [".memories", ".memories/a.md", ".memories/link.md"]
+
     def test_a_folder_that_may_be_linked_to_is_read_and_not_written(self, root: Path, tmp_path: Path) -> None:
         shared = Path(os.path.realpath(tmp_path)) / "shared"
         shared.mkdir()
