@@ -14,8 +14,10 @@ CONFLICT_COPY = re.compile(r"\.sync-conflict-\d|[( _-]conflicted copy|_conflict-
 """Syncthing; Dropbox and Nextcloud; ownCloud."""
 CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 """Line ends, escape sequences, and what turns the direction of writing: a name that holds them reads as another."""
-LEFTOVER = re.compile(r"^[#.]|~$|\.sw[a-z]$|\.(?:vsc)?tmp(?:\.|$)|\.(?:part|crdownload|lock)$|___jb_\w+___$|^4913$|^sed\w+$")
-"""Hidden names and Emacs; backups; vim; VS Code and agents; downloads; JetBrains; vim's trial of a folder; sed."""
+LEFTOVER_STARTS = ("#", ".")
+"""Emacs, and hidden names."""
+LEFTOVER_ENDS = tuple("~ .swp .swo .swn .swx .tmp .vsctmp ___jb_tmp___ ___jb_old___ .part .crdownload .lock".split())
+"""Backups, vim, VS Code, JetBrains, downloads."""
 
 
 def is_utf8(name: str) -> bool:
@@ -38,7 +40,10 @@ def is_conflict_copy(path: str) -> bool:
 
 def is_leftover(name: str) -> bool:
     """True for what editors, agents and other tools put beside a file for a while."""
-    return LEFTOVER.search(name) is not None
+    if name.startswith(LEFTOVER_STARTS) or name.endswith(LEFTOVER_ENDS) or ".tmp." in name:
+        return True
+    # Vim tries a folder with the one, and sed -i writes the other.
+    return name == "4913" or (name.startswith("sed") and name[3:].isalnum())
 
 
 def has_twin(place: str, inode: int) -> bool:

@@ -7,6 +7,7 @@ hands meanwhile is no empty root; so `core.changes.diff` deletes nothing for any
 
 from __future__ import annotations
 
+import heapq
 import os
 import stat as modes
 from collections.abc import Collection
@@ -80,6 +81,6 @@ def _name_what_is_missed(walk: Walk, only: frozenset[str] | None) -> None:
     if SHADOWED in walk.files:
         walk.problems.append(odd(SHADOWED, "shadowed"))
     if walk.unindexed and (only is None or not only.isdisjoint(("", MEMORY_FOLDER))):
-        examples = [path.removeprefix(f"{MEMORY_FOLDER}/") for path in sorted(walk.unindexed)[:N_EXAMPLES]]
+        examples = [path.removeprefix(f"{MEMORY_FOLDER}/") for path in heapq.nsmallest(N_EXAMPLES, walk.unindexed)]
         more = ", ..." if len(walk.unindexed) > N_EXAMPLES else ""
         walk.problems.append(odd(MEMORY_FOLDER, "not_indexed", why=f"{len(walk.unindexed)}: {', '.join(examples)}{more}"))
