@@ -116,18 +116,18 @@ class History:
             changes = list(self._tips.find_changes({one.path: one for one in seen}))
         if not changes:
             return []
+        paths = list(dict.fromkeys(change.path for change in changes))
         with transaction(self._writer):
-            for path in {change.path for change in changes}:
+            for path in paths:
                 if (data := texts[path]) is not None:
                     self._texts.keep(data)
             if not is_first:
-                paths = {change.path for change in changes}
-                act = self._add_act((at_s, "", OUTSIDE, paths.pop() if len(paths) == 1 else "", None))
+                act = self._add_act((at_s, "", OUTSIDE, paths[0] if len(paths) == 1 else "", None))
                 self._add_revisions(act, changes, "done")
             self._tips.apply(changes)
             self._lean(changes)
             self._texts.drop_unused(change.old_digest for change in changes if change.old_digest is not None)
-        return list(dict.fromkeys(change.path for change in changes))
+        return paths
 
     def tips(self) -> dict[str, str]:
         """Of each note the digest of what it said when last heard of, by path."""

@@ -86,7 +86,7 @@ class Texts:
 
     def drop_unused(self, digests: Iterable[str]) -> int:
         """Drop those that are no tip and in no revision; how many that were."""
-        return self.drop([digest for digest in set(digests) if not self._writer.execute(_IS_USED, (digest,)).get])
+        return self.drop([digest for digest in sorted(set(digests)) if not self._writer.execute(_IS_USED, (digest,)).get])
 
     def drop(self, digests: Collection[str]) -> int:
         """Drop these, whoever names them, and what cannot be read without them; how many there were."""
@@ -95,12 +95,12 @@ class Texts:
             self.drop([digest for digest in self._find_standing_on(doomed) if not self._move(digest, doomed)]) if doomed else 0
         )
         before = self._writer.total_changes()
-        self._writer.executemany("DELETE FROM texts WHERE digest = ?", ((digest,) for digest in doomed))
+        self._writer.executemany("DELETE FROM texts WHERE digest = ?", ((digest,) for digest in sorted(doomed)))
         self.damaged -= doomed
         return n_lost + self._writer.total_changes() - before
 
     def _find_standing_on(self, doomed: set[str]) -> list[str]:
-        rows = (self._writer.execute("SELECT digest FROM texts WHERE base = ?", (base,)).fetchall() for base in doomed)
+        rows = (self._writer.execute("SELECT digest FROM texts WHERE base = ?", (base,)).fetchall() for base in sorted(doomed))
         return [str(row[0]) for of_base in rows for row in of_base if row[0] not in doomed]
 
     def _move(self, digest: str, doomed: set[str]) -> bool:

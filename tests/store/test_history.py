@@ -429,17 +429,24 @@ def test_a_purge_does_not_take_what_a_note_says_today(history: History) -> None:
 
 
 def test_no_byte_of_a_purged_text_stays_in_the_files(records: Records) -> None:
-    """Random bytes are stored as they are, so that they can be searched for. Of this story SQLite's own zeroing leaves some."""
-    chance, history, text = random.Random(20), records.history, b""
-    for _ in range(120):
+    """Random bytes are stored as they are, so that they can be searched for. SQLite's own zeroing leaves some of this story."""
+    chance, history = random.Random(2), records.history
+    records._writer.pragma("synchronous", "OFF")
+    notes: dict[str, bytes] = {}
+    sizes = (20, 100, 200, 400)
+    for number in range(400):
+        path = f"{chance.randrange(10)}.md"
+        text = notes.get(path, b"")
         at = chance.randrange(len(text) + 1)
-        new = text[:at] + chance.randbytes(chance.choice((20, 300, 900, 4000))) + text[at + 1600 :]
-        write(history, "a.md", text or None, new)
-        text = new
-    revisions = history.find_revisions(limit=200)
-    held = {one.new_digest: history.read_text(one.new_digest or "") or b"" for one in revisions}
-    history.purge(revisions=[one.id for one in chance.sample(revisions, 60)])
-    stays = {piece for digest, data in held.items() if history.read_text(digest or "") for piece in cut(data)}
+        notes[path] = text[:at] + chance.randbytes(chance.choice(sizes)) + text[at + chance.choice(sizes) :]
+        write(history, path, text or None, notes[path])
+        if number % 10 == 0:
+            history.prune(max_revisions=20, max_age_s=100, now_s=1)
+    revisions = history.find_revisions(limit=1000)
+    digests = {digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest is not None}
+    held = {digest: history.read_text(digest) or b"" for digest in digests}
+    history.purge(revisions=[one.id for one in chance.sample(revisions, 100)])
+    stays = {piece for digest, data in held.items() if history.read_text(digest) for piece in cut(data)}
     gone = {piece for data in held.values() for piece in cut(data)} - stays
     assert len(gone) > 1000
     assert not gone & {piece for data in read_files(records.path) for piece in cut(data)}

@@ -156,7 +156,9 @@ def test_a_damaged_text_is_mended_when_it_is_said_again(records: Records) -> Non
     write(records, [first, second])
     damage(records, digest_bytes(second), b"nonsense")
     assert records.history.read_text(digest_bytes(first)) is None
+    assert not all(one.is_kept for one in records.history.find_revisions())
     write(records, [second, third], "b.md")
+    assert all(one.is_kept for one in records.history.find_revisions())
     assert [records.history.read_text(digest_bytes(version)) for version in (first, second, third)] == [first, second, third]
     assert records.history.damaged == frozenset()
 
@@ -165,8 +167,10 @@ def test_what_can_only_be_read_through_a_damaged_text_goes_with_it(records: Reco
     first, second, third = make_versions(3, 3000)
     write(records, [first, second, third])
     damage(records, digest_bytes(second), b"nonsense")
+    assert records.history.read_text(digest_bytes(first)) is None
     assert records.history.purge(revisions=[], texts=[digest_bytes(second)]).n_texts == 2
     assert find_bases(records) == {digest_bytes(third): None}
+    assert records.history.damaged == frozenset()
     assert records._writer.execute("PRAGMA foreign_key_check").fetchall() == []
 
 
