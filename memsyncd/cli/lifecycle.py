@@ -42,9 +42,11 @@ def _start(args: Args, console: Console) -> int:
     try:
         pid = console.ask("ping")["pid"]
     except NoDaemon:
-        return _start_anew(paths, console)
+        if not _has_service_started(console, running_pid=None):
+            return _start_anew(paths, console)
+    else:
+        console.terminal.say(f"memsyncd runs already (pid {pid})")
     _add(paths, console)
-    console.terminal.say(f"memsyncd runs already (pid {pid})")
     show_until_indexed(console)
     return 0
 
@@ -90,8 +92,24 @@ def _stop(_args: Args, console: Console) -> int:
 
 
 def _restart(_args: Args, console: Console) -> int:
+    if _has_service_started(console, running_pid=_find_pid(console)):
+        return 0
     stop_daemon(console)
     return _start_anew([], console)
+
+
+def _has_service_started(console: Console, *, running_pid: int | None) -> bool:
+    """Where a service is installed, it is that which is started: another daemon would stand in its way."""
+    from memsyncd.cli.service import has_started
+
+    return has_started(console, running_pid=running_pid)
+
+
+def _find_pid(console: Console) -> int | None:
+    try:
+        return int(console.ask("ping")["pid"])
+    except NoDaemon:
+        return None
 
 
 def stop_daemon(console: Console) -> int | None:
@@ -99,9 +117,8 @@ def stop_daemon(console: Console) -> int | None:
 
     Raises NotFresh if it takes longer than STOP_TIMEOUT_S.
     """
-    try:
-        pid = int(console.ask("ping")["pid"])
-    except NoDaemon:
+    pid = _find_pid(console)
+    if pid is None:
         return None
     console.close()
     if pid <= 1:

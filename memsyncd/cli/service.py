@@ -166,6 +166,23 @@ def _logs(args: Args, console: Console) -> int:
         raise BadRequest(f"{command[0]} is not installed", hint="see where this system keeps its logs") from None
 
 
+def has_started(console: Console, *, running_pid: int | None) -> bool:
+    """Start or restart the installed service, if the daemon that runs is its own or none does. False if there is no such service.
+
+    A client that names another socket means another daemon.
+    """
+    if "MEMSYNCD_SOCKET" in console.env:
+        return False
+    supervisor = find_supervisor(console)
+    if not (supervisor.is_installed() and supervisor.is_there()):
+        return False
+    if running_pid not in {None, supervisor.read_state()["pid"]}:
+        return False
+    supervisor.restart()
+    console.terminal.say(_say_running(supervisor.read_state()))
+    return True
+
+
 def _restart(_args: Args, console: Console) -> int:
     supervisor = find_supervisor(console)
     if not supervisor.is_installed():

@@ -95,14 +95,27 @@ def test_the_service_takes_the_place_of_a_daemon_that_runs_by_itself(user: Manag
     assert user.show("ActiveState") == "active"
 
 
-def test_a_restart_brings_back_what_was_started_beside_the_service(installed: Manager) -> None:
-    assert installed.memsyncd("restart").returncode == 0
-    status = installed.memsyncd("service", "status")
+def test_a_restart_takes_the_place_of_what_runs_beside_the_service(user: Manager) -> None:
+    assert user.memsyncd("start").returncode == 0
+    assert user.memsyncd("service", "install", "--no-start").returncode == 0
+    status = user.memsyncd("service", "status")
     assert status.returncode == 3
     assert "a daemon that no service runs answers (pid " in status.stdout
-    done = installed.memsyncd("service", "restart")
+    done = user.memsyncd("service", "restart")
     assert done.returncode == 0, done.stderr
-    assert installed.memsyncd("service", "status").returncode == 0
+    assert user.memsyncd("service", "status").returncode == 0
+
+
+def test_start_and_restart_mean_the_service_where_one_is_installed(installed: Manager) -> None:
+    pid = installed.show("MainPID")
+    done = installed.memsyncd("restart")
+    assert "memsyncd runs as a service (pid " in done.stderr
+    assert installed.show("MainPID") not in {pid, "0"}
+    assert installed.memsyncd("stop").returncode == 0
+    wait_until(installed, lambda: installed.show("ActiveState") == "inactive")
+    done = installed.memsyncd("start")
+    assert "memsyncd runs as a service (pid " in done.stderr
+    assert installed.show("ActiveState") == "active"
 
 
 def test_it_is_active_only_once_it_answers(installed: Manager) -> None:
