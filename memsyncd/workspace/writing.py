@@ -10,6 +10,7 @@ What should be written, and keeping what was there before, is left to the engine
 
 from __future__ import annotations
 
+import errno
 import os
 import stat as modes
 from collections.abc import Mapping
@@ -44,6 +45,7 @@ __all__ = (
 )
 
 ANY_WRITER = 0o222
+ASKS_FOR_EFFECTIVE = os.access in os.supports_effective_ids
 
 
 def put_text_file(scope: Scope, path: NotePath, data: bytes, *, was: TextFile | None) -> FileStat:
@@ -222,9 +224,11 @@ def _delete_folder(folder: HeldFolder, name: str, path: NotePath, was: Mapping[N
         raise
     try:
         remove_tree(folder.fd, aside, tree)
-    except OSError:
-        # Somebody who was in there has put something down since: that stays, where it was.
+    except OSError as error:
         give_back(folder.fd, aside, name)
+        # Somebody who was in there has put something down since: that stays, where it was.
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
     folder.sync()
 
 
@@ -245,6 +249,9 @@ def _check_holds_only(folder: HeldFolder, name: str, path: NotePath, was: Mappin
             if not holds(fd, file, read.data):
                 raise say_changed(NotePath(f"{path.text}/{file}"))
             _check_writable(os.lstat(file, dir_fd=fd), NotePath(f"{path.text}/{file}"))
+        for inside in ("", *tree.folders):
+            if not os.access(inside or ".", os.W_OK | os.X_OK, dir_fd=fd, effective_ids=ASKS_FOR_EFFECTIVE):
+                raise Unwritable(f"{path.text}: a folder in it may not be changed", hint="make it writable for you: chmod u+w")
         return tree
     finally:
         os.close(fd)

@@ -50,3 +50,16 @@ def plain_root() -> Iterator[Path]:
             os.seteuid(0)
         subprocess.run(["chmod", "-R", "u+rwX", folder], check=True)
         shutil.rmtree(folder)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A workspace on a disk of its own, with room for some pages."""
+    folder = Path(os.path.realpath(tmp_path)) / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=20,mode=700", "none", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+        pytest.skip("only root may mount a small disk, and not everywhere")
+    (folder / ".memories").mkdir()
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)

@@ -216,15 +216,29 @@ def test_a_deep_folder_is_deleted_without_recursion(root: Path) -> None:
         subprocess.run(["rm", "-rf", root / ".memories"], check=True)  # pytest's own removal recurses
 
 
-def test_a_folder_that_may_not_be_changed_keeps_what_it_holds(plain_root: Path) -> None:
+@pytest.mark.parametrize("locked", [".memories", ".memories/a", ".memories/a/b", ".memories/a/empty"])
+def test_a_folder_of_which_a_part_may_not_be_changed_stays_whole(plain_root: Path, locked: str) -> None:
     (plain_root / ".memories/a/b").mkdir(parents=True)
+    (plain_root / ".memories/a/empty").mkdir()
     (plain_root / ".memories/a/b/one.md").write_text("x")
-    (plain_root / ".memories/a").chmod(0o500)
-    for path in (".memories/a/b", ".memories/a"):
-        # The second may leave its name, and then cannot be emptied: it gets its name back.
-        with contextlib.suppress(Unwritable):
-            delete(plain_root, NotePath(path))
-        assert (plain_root / ".memories/a/b").is_dir()
+    (plain_root / ".memories/a/two.md").write_text("x")
+    seen = list_all(plain_root)
+    (plain_root / locked).chmod(0o500)
+    with pytest.raises(Unwritable):
+        delete(plain_root, FOLDER)
+    assert list_all(plain_root) == seen
+
+
+def test_a_full_disk_lets_notes_go(small_disk: Path) -> None:
+    (small_disk / ".memories/a").mkdir()
+    for path in (".memories/a/one.md", ".memories/two.md"):
+        (small_disk / path).write_text("x")
+    with contextlib.suppress(OSError), open(small_disk / "large", "wb", buffering=0) as file:
+        while file.write(b"x" * 4096):
+            pass
+    delete(small_disk, FOLDER)
+    delete(small_disk, NotePath(".memories/two.md"))
+    assert list_all(small_disk) == [".memories", "large"]
 
 
 @pytest.mark.usefixtures("way")

@@ -542,19 +542,6 @@ def test_a_folder_that_may_not_be_written_is_named_and_nothing_changes(plain_roo
     assert read(plain_root).data == b"old\n"
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A workspace on a disk of its own, with room for some pages."""
-    folder = Path(os.path.realpath(tmp_path)) / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=20,mode=700", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("only root may mount a small disk, and not everywhere")
-    (folder / ".memories").mkdir()
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
 @pytest.mark.usefixtures("way")
 def test_a_full_disk_is_said_and_leaves_notes_whole_and_nothing_else(small_disk: Path) -> None:
     (small_disk / NOTE.text).write_bytes(b"old\n")
