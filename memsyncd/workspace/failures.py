@@ -53,4 +53,7 @@ def refuse(path: NotePath, reason: str) -> PathRefused:
 
 
 def say_changed(path: NotePath) -> Conflict:
-    return Conflict(f"{path.text} was changed by somebody else meanwhile", hint="read it again and decide anew")
+    return Conflict(
+        f"{path.text} was changed by somebody else meanwhile",
+        hint="read it again and decide anew; if this comes back, a program has it open for writing",
+    )
