@@ -6,7 +6,6 @@ metadata can hold, is checked.
 
 from __future__ import annotations
 
-import math
 import re
 import unicodedata
 from dataclasses import dataclass
@@ -66,7 +65,7 @@ def check_addition(addition: Addition) -> None:
         _refuse("kind", "is not one word", "letters, digits, `_` and `-`, such as decision")
     if addition.created is not None and not _is_time(addition.created.strip()):
         _refuse("created", "is not an ISO day or time", "write 2026-03-14 or 2026-03-14T09:30:00Z")
-    if addition.importance is not None and not (math.isfinite(addition.importance) and 0 <= addition.importance <= 1):
+    if addition.importance is not None and not 0 <= addition.importance <= 1:
         _refuse("importance", "is not from 0 to 1", "0.9 matters much, 0.1 little")
     _check_choice("priority", addition.priority, PRIORITIES)
     _check_choice("lifecycle", addition.lifecycle, LIFECYCLES)

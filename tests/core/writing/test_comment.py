@@ -65,6 +65,11 @@ def test_what_is_written_is_read_back(task: str, session: str, source: str, tags
     )
 
 
+@pytest.mark.parametrize("char", ["\ufeff", "\ufffe", "\U0001ffff", "\U000e0001", "\ue000", "\u0378"])
+def test_characters_that_yaml_does_not_take_are_written_by_their_numbers(char: str) -> None:
+    assert read(Addition(content="x", source=f"a{char}b")).source == f"a{char}b"
+
+
 def test_the_longest_that_can_be_said_is_read_back() -> None:
     tags = tuple(f"{number:02}{'x, ' * 66}" for number in range(32))
     addition = Addition(content="x", task="x: " * 66, session="y" * 200, source="é" * 200, tags=tags)

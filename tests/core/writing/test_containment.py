@@ -59,6 +59,7 @@ text
   ```
    # x
 """.split("\n")
+WILD += ["<q", "- " * 50 + "x", "> " * 120]
 wild = st.lists(st.sampled_from(WILD) | st.text("#`~<>-=! a|[]", max_size=6), max_size=12)
 
 
@@ -67,6 +68,7 @@ wild = st.lists(st.sampled_from(WILD) | st.text("#`~<>-=! a|[]", max_size=6), ma
     [
         ("just words", None),
         ("### three\n#### four", None),
+        ("##### five", None),
         ("# one\ntext\n## two", "### one\ntext\n#### two"),
         ("## two\n### three", "### two\n#### three"),
         ("# one\n###### six", "### one\n###### six"),
@@ -88,6 +90,13 @@ wild = st.lists(st.sampled_from(WILD) | st.text("#`~<>-=! a|[]", max_size=6), ma
 )
 def test_a_text_stays_within_its_section(text: str, kept: str | None) -> None:
     assert contain(text.split("\n")) == (kept if kept is not None else text).split("\n")
+
+
+@pytest.mark.parametrize(("last", "fence"), [("x", "```"), ("``` ````", "`````")])
+def test_a_text_that_cannot_be_kept_otherwise_goes_into_a_fence(last: str, fence: str) -> None:
+    # Where lists nest so deeply, the parser gives up on what follows.
+    lines = ["<q", "- " * 50 + last]
+    assert contain(lines) == [fence, *lines, fence]
 
 
 @given(wild)
