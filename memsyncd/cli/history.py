@@ -82,8 +82,12 @@ def _say_purged(answer: dict[str, Any], console: Console) -> None:
     terminal.say(
         f"forgot {render_count(answer['revisions'], 'revision')} and {n_texts}" if answer["revisions"] else "nothing to forget"
     )
-    for path in answer["still_in"]:
-        terminal.say(terminal.err_paint("yellow", f"{path} still says it: take it out there, then purge once more"))
+    left = [f"{path} still says it: take it out there, then purge once more" for path in answer["still_in"]]
+    if not answer["is_clean"]:
+        left.append("another program reads records.db: traces of it go as soon as that lets them")
+    left += [f"{name}, a damaged file set aside beside records.db, may still say it" for name in answer["set_aside"]]
+    for line in left:
+        terminal.say(terminal.err_paint("yellow", line))
 
 
 _PLACE = Argument("target", "ANCHOR|PATH", "a section, a note or a folder; by default all of the workspace", many="optional")

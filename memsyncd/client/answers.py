@@ -186,7 +186,9 @@ class Purged(TypedDict):
     workspace: str
     revisions: int
     texts: int
+    is_clean: bool
     still_in: list[str]
+    set_aside: list[str]
 
 
 class Cleared(Written):

@@ -46,11 +46,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forgotten:
-    """What a purge took out; `still_in` are notes that say today what was to be forgotten."""
+    """What a purge took out; `still_in` are notes that say today what was to be forgotten.
+
+    `is_clean` is False while another program that reads the file keeps traces in it: they go as soon as it lets them.
+    `set_aside` names files that were damaged once and are not looked into; they may hold it, too.
+    """
 
     n_revisions: int
     n_texts: int
+    is_clean: bool
     still_in: tuple[str, ...] = ()
+    set_aside: tuple[str, ...] = ()
 
 
 def parse_subject(*, anchor: str | None, path: str | None) -> Subject:
@@ -122,18 +128,27 @@ def purge(
     history = open_history(workspace, policy, clock)
     searched = containing.encode() if containing is not None else None
     chosen: list[int] = []
+    texts: set[str] = set()
     for found in iter_revisions(history, subject, revision=revision):
-        if (subject.heading is None or _touches(history, found, subject.heading)) and _holds(history, found, searched):
-            chosen.append(found.id)
+        if subject.heading is None or _touches(history, found, subject.heading):
+            held = _find_held(history, found, searched)
+            chosen += [found.id] if held or searched is None else []
+            texts |= held
         yield
-    done = history.purge(revisions=chosen)
+    done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
     still_in: list[str] = []
     for at, path in enumerate(sorted(history.tips()) if searched is not None else ()):
         if searched is not None and _says(workspace.scope, path, searched):
             still_in.append(path)
         if at % STEP_FILES == 0:
             yield
-    return Forgotten(n_revisions=done.n_revisions, n_texts=done.n_texts, still_in=tuple(still_in))
+    return Forgotten(
+        n_revisions=done.n_revisions,
+        n_texts=done.n_texts,
+        is_clean=done.is_clean,
+        still_in=tuple(still_in),
+        set_aside=tuple(workspace.records.find_set_aside()) if workspace.records is not None else (),
+    )
 
 
 def open_history(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> History:
@@ -186,11 +201,12 @@ def _touches(history: History, revision: Revision, heading: str) -> bool:
     return find_section(old, revision.old_path or revision.path, heading) != find_section(new, revision.path, heading)
 
 
-def _holds(history: History, revision: Revision, searched: bytes | None) -> bool:
+def _find_held(history: History, revision: Revision, searched: bytes | None) -> set[str]:
+    """Which of a revision's two texts, by digest, hold what is searched."""
     if searched is None:
-        return True
-    texts = (history.read_text(digest) for digest in (revision.old_digest, revision.new_digest) if digest is not None)
-    return any(text is not None and searched in text for text in texts)
+        return set()
+    texts = {digest: history.read_text(digest) for digest in (revision.old_digest, revision.new_digest) if digest is not None}
+    return {digest for digest, text in texts.items() if text is not None and searched in text}
 
 
 def _says(scope: Scope, path: str, searched: bytes) -> bool:

@@ -160,7 +160,14 @@ class Writing:
             containing=params.containing,
         )
         done = await self._ask(workspace, job)
-        return wire.Purged(workspace=workspace.id, revisions=done.n_revisions, texts=done.n_texts, still_in=list(done.still_in))
+        return wire.Purged(
+            workspace=workspace.id,
+            revisions=done.n_revisions,
+            texts=done.n_texts,
+            is_clean=done.is_clean,
+            still_in=list(done.still_in),
+            set_aside=list(done.set_aside),
+        )
 
     async def _clear(self, session: Session, params: wire.ClearParams) -> wire.Cleared:
         workspace = self._house.find(params.workspace)

@@ -81,6 +81,7 @@ MIGRATIONS: tuple[str, ...] = (
 """Script n leads from version n to n + 1; what stands here has run on people's machines and never changes."""
 
 
+ASIDE = ".damaged-"
 TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 """What may be configured as a note's size, and what its row needs besides: here a text is one value."""
 
@@ -143,6 +144,10 @@ class Records:
         ).fetchall()
         return [Move(old_path=row[0], new_path=row[1], digest=row[2], seen_at_s=row[3]) for row in rows]
 
+    def find_set_aside(self) -> list[str]:
+        """The names of damaged files that were moved away and lie beside this one."""
+        return sorted(file.name for file in self.path.parent.glob(f"{self.path.name}{ASIDE}*"))
+
     def close(self) -> None:
         self._writer.close()
 
@@ -162,7 +167,7 @@ def _migrate(writer: apsw.Connection) -> None:
 
 def _set_aside(path: Path, now_s: float) -> Path:
     """Rename a damaged file and what belongs to it; the new name says when."""
-    aside = path.with_name(f"{path.name}.damaged-{int(now_s)}")
+    aside = path.with_name(f"{path.name}{ASIDE}{int(now_s)}")
     while aside.exists():
         aside = aside.with_name(f"{aside.name}x")
     for suffix in ("", "-wal", "-shm"):

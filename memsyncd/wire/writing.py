@@ -235,8 +235,12 @@ class Purged(Result, frozen=True, kw_only=True):
     workspace: str
     revisions: int
     texts: int
+    is_clean: bool
+    """False while another program that reads records.db keeps traces in the file; they go as soon as it lets them."""
     still_in: list[str]
     """Notes whose text holds `containing` today: history no longer has it, they do."""
+    set_aside: list[str]
+    """Damaged records that were set aside beside records.db: nobody looks into them, and they may hold it, too."""
 
 
 class Cleared(Written, frozen=True, kw_only=True):

@@ -98,3 +98,19 @@ def test_one_revision_or_a_whole_note_can_be_forgotten(bench: Any) -> None:
     assert forget(bench, revision=bench.past()[0].id).n_revisions == 1
     assert forget(bench, path=".memories/a.md").n_revisions == 2
     assert [one.path for one in bench.past()] == [".memories/b.md"]
+
+
+def test_texts_beside_what_was_pasted_stay(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="fine\n")
+    bench.memory("insert", "/memories/a.md", insert_line=1, insert_text="more")
+    clean = bench.past()[0].new_digest
+    bench.memory("insert", "/memories/a.md", insert_line=2, insert_text="token-1234")
+    bench.memory("str_replace", "/memories/a.md", old_str="token-1234", new_str="x")
+    forget(bench, containing="token-1234")
+    assert bench.workspace.records.history.read_text(clean) == b"fine\nmore\n"
+    assert [one.is_kept for one in bench.past()] == [True, True]
+
+
+def test_damaged_records_that_were_set_aside_are_named(bench: Any) -> None:
+    (bench.workspace.records_path.parent / "records.db.damaged-17").write_bytes(b"token-1234")
+    assert forget(bench, containing="token-1234").set_aside == ("records.db.damaged-17",)
