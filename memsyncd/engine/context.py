@@ -1,23 +1,27 @@
 """How does a question, or none, become a block for a prompt?
 
-With a question its candidates are ranked as for a search and left unjoined; without one what lasts and what is recent is
-offered. What fits the budget is `core/recall/context`'s to say; here the index is read, one committed generation of it.
+With a question its candidates are ranked as for a search, left unjoined and narrowed to the lines that answer; without one what
+lasts and what is recent is offered. What fits the budget is `core/recall/context`'s to say; here the index is read, one committed
+generation of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.context import HEADING, Block, Budget, Piece, build_block
 from memsyncd.core.recall.extract import count_title_lines
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
-from memsyncd.core.recall.query import compile_query, parse_query
+from memsyncd.core.recall.match import Matcher
+from memsyncd.core.recall.narrow import Offer, find_rarity, narrow_pieces, weigh_lines
+from memsyncd.core.recall.query import Query, compile_query, compile_term, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate
 from memsyncd.core.recall.standing import Standing, order_standing
+from memsyncd.core.recall.words import find_parts
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.recall import Asked, rank
+from memsyncd.engine.recall import Asked, find_wanted, rank
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.store.blanks import count_blanks_before
 from memsyncd.store.readers import Reader
@@ -92,7 +96,24 @@ def _find_matching(
     ranked = rank(reader, workspace, question.query, searched, replace(policy, ranking=ranking), limit=limit)
     match = compile_query(question.query)
     n_matching = count_matches(reader, match, question.filters, most=workspace.condition.counts.chunks) if match else 0
-    return _read_pieces(reader, [(one.candidate, MATCH) for one in ranked]), max(0, n_matching - len(ranked))
+    pieces = _read_pieces(reader, [(one.candidate, MATCH) for one in ranked])
+    offers = [Offer(piece=piece, strength=one.strength) for piece, one in zip(pieces, ranked, strict=True)]
+    weigh = _find_scale(reader, question.query, workspace.condition.counts.chunks)
+    return narrow_pieces(offers, weigh), max(0, n_matching - len(ranked))
+
+
+def _find_scale(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
+    """What says how much lines gain by the words of a query that stand in them."""
+    counts = [count_matches(reader, compile_term(term), most=n_chunks) for term in query.positive]
+    rarities = [find_rarity(n_chunks, min(count, n_chunks)) for count in counts]
+    matcher = Matcher([find_wanted(reader, term) for term in query.positive])
+
+    def weigh(text: str) -> float:
+        found = matcher.find(reader.tokenize(text))
+        beside = matcher.find(reader.tokenize(parts)) if (parts := find_parts(text)) else {}
+        return weigh_lines(text, {**dict.fromkeys(beside, ()), **found}, rarities)
+
+    return weigh
 
 
 def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budget: Budget) -> list[Piece]:

@@ -157,7 +157,7 @@ def _read_hits(reader: Reader, workspace: Workspace, query: Query, passages: Seq
     chunks = [candidate.chunk for passage in passages for candidate in passage.chunks]
     # The index knows at once which of them hold a term; their texts, which overlap, would have to be cut into words for it.
     holders = [(term.text, find_holders(reader, compile_term(term), chunks)) for term in query.positive]
-    matcher = Matcher([_stem(reader, term) for term in query.positive])
+    matcher = Matcher([find_wanted(reader, term) for term in query.positive])
     return [
         Hit(
             workspace=workspace,
@@ -192,6 +192,7 @@ def _find_places(reader: Reader, matcher: Matcher, text: str) -> Iterator[Place]
                 yield from places
 
 
-def _stem(reader: Reader, term: Term) -> Wanted:
+def find_wanted(reader: Reader, term: Term) -> Wanted:
+    """A term as the index's tokenizer sees it."""
     words = tuple(word for _, _, word in reader.tokenize(" ".join(term.words)))
     return Wanted(words, term.form is Form.PREFIX)
