@@ -15,7 +15,6 @@ from memsyncd.errors import BadRequest, EditRefused
 
 LINE_ENDS = ("\n", "\r\n", "\r")
 
-_LINE_END = re.compile(r"\r\n|\r|\n")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -94,9 +93,3 @@ def join_apart(*pieces: str) -> str:
 def count_lines(unified: str) -> int:
     """Lines as an editor counts them: a last one without an end counts, an empty one after it does not."""
     return unified.count("\n") + (not unified.endswith("\n") and unified != "")
-
-
-def find_line_starts(raw: str) -> list[int]:
-    """The offset at which each line begins, and the text's length after them."""
-    starts = [0, *(found.end() for found in _LINE_END.finditer(raw))] if raw else []
-    return starts if starts and starts[-1] == len(raw) else [*starts, len(raw)]

@@ -16,7 +16,6 @@ _MISSING: Final = "The path {path} does not exist"
 _MISSING_ASKING: Final = "The path {path} does not exist. Please provide a valid path."
 _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
     "view missing": {"docs": _MISSING_ASKING, "sdk": _MISSING_ASKING},
-    "create missing": {"docs": f"Error: {_MISSING_ASKING}", "sdk": _MISSING_ASKING},
     "str_replace missing": {"docs": f"Error: {_MISSING_ASKING}", "sdk": _MISSING_ASKING},
     "insert missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING_ASKING},
     "delete missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
@@ -90,7 +89,9 @@ def say_renamed(old: str, new: str, dialect: Dialect) -> str:
     return say("renamed", dialect, old=old, new=new)
 
 
-def refuse_missing(command: Command, path: str, dialect: Dialect) -> NoteNotFound:
+def refuse_missing(
+    command: Literal["view", "str_replace", "insert", "delete", "rename"], path: str, dialect: Dialect
+) -> NoteNotFound:
     """The error for a path at which nothing stands; for `rename` that is the old one."""
     return NoteNotFound(say(f"{command} missing", dialect, path=path), hint="view /memories to see what there is")
 
