@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from memsyncd.core.recall.filters import NO_FILTERS, Filters
 from memsyncd.core.recall.leanings import lean
 from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
-from memsyncd.core.recall.query import Form, Query, Term, compile_query, compile_term, compile_unwanted, leave_out, parse_query
+from memsyncd.core.recall.query import Form, Query, Term, compile_positive, compile_term, compile_unwanted, leave_out, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, rank_candidates, score_strengths
 from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.recall.words import find_part_places
@@ -117,14 +117,14 @@ def _score(hits: Sequence[Hit], n_terms: int) -> list[Hit]:
 
 def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy, *, limit: int) -> list[Ranked]:
     """What a query finds in one workspace, unjoined, the strongest first: `limit` of each leg. `asked` has all filters."""
-    match = compile_query(query)
+    match, unwanted = compile_positive(query), compile_unwanted(query)
     if match:
         rare = _compile_rare(reader, query, workspace.condition.counts.chunks)
-        candidates = find_candidates(reader, rare, asked.filters, limit=limit) if rare else []
+        candidates = find_candidates(reader, rare, asked.filters, limit=limit, unwanted=unwanted) if rare else []
         # Rare words may stand nowhere, or nowhere that filters let through: what common ones find is an answer then.
-        candidates = candidates or find_candidates(reader, match, asked.filters, limit=limit)
+        candidates = candidates or find_candidates(reader, match, asked.filters, limit=limit, unwanted=unwanted)
     else:
-        candidates = find_let_through(reader, asked.filters, compile_unwanted(query), limit=limit)
+        candidates = find_let_through(reader, asked.filters, unwanted, limit=limit)
     visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
     ranked = rank_candidates(visible, query.days, policy.ranking)
     if policy.leanings.is_off:
@@ -146,7 +146,9 @@ def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
     if n_chunks < LARGE_INDEX_CHUNKS or len(query.wanted) < 2:
         return ""
     most = n_chunks // 10
-    return compile_query(leave_out(query, [term for term in query.wanted if is_frequent(reader, compile_term(term), most=most)]))
+    return compile_positive(
+        leave_out(query, [term for term in query.wanted if is_frequent(reader, compile_term(term), most=most)])
+    )
 
 
 def _read_hits(reader: Reader, workspace: Workspace, query: Query, passages: Sequence[Passage]) -> list[Hit]:

@@ -41,7 +41,7 @@ _PLACES = f"{_CHUNKS} (SELECT value FROM json_each(?))"
 _LET_THROUGH = (
     f"{_CHUNKS} (SELECT rowid FROM chunks WHERE 1 {{allowed}}) {{unwanted}} ORDER BY f.path, c.start_line, c.id LIMIT :limit"
 )
-_UNWANTED = "AND c.id NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :unwanted)"
+_UNWANTED = "AND {id} NOT IN (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :unwanted)"
 _HOLDERS = (
     "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :match"
     # The plus as in `filters`: with a bare rowid FTS5 is asked once for each.
@@ -81,13 +81,15 @@ class ShownText:
     tags: str
 
 
-def find_candidates(reader: Reader, match: str, filters: Filters, *, limit: int) -> list[Candidate]:
+def find_candidates(reader: Reader, match: str, filters: Filters, *, limit: int, unwanted: str = "") -> list[Candidate]:
     """The `limit` chunks that fit an FTS5 expression best, of each leg, or some more if these fit as well as the last of them.
 
-    They come in no order that matters.
+    What meets the expression `unwanted` is none of them. They come in no order that matters.
     """
     allowed, bindings = compile_filters(reader, filters)
     bound = {"match": match, **bindings}
+    if unwanted:
+        allowed, bound["unwanted"] = f"{allowed} {_UNWANTED.format(id='+rowid')}", unwanted
     stemmed, exact = (_find_leg(reader, table, allowed, bound, limit) for table in ("chunks_fts", "chunks_exact"))
     rows = reader.rows(_PLACES, (json.dumps(list(stemmed.keys() | exact.keys())),))
     return [_candidate(row, stemmed.get(row[0], 0.0), exact.get(row[0], 0.0)) for row in rows]
@@ -109,7 +111,7 @@ def _find_leg(reader: Reader, table: str, allowed: str, bound: dict[str, Any], l
 def find_let_through(reader: Reader, filters: Filters, unwanted: str, *, limit: int) -> list[Candidate]:
     """The first `limit` chunks, by path and line, that filters let through and that do not meet an FTS5 expression, if any."""
     allowed, bindings = compile_filters(reader, filters)
-    statement = _LET_THROUGH.format(allowed=allowed, unwanted=_UNWANTED if unwanted else "")
+    statement = _LET_THROUGH.format(allowed=allowed, unwanted=_UNWANTED.format(id="c.id") if unwanted else "")
     bound = {"limit": limit, **({"unwanted": unwanted} if unwanted else {}), **bindings}
     return [_candidate(row, 0.0, 0.0) for row in reader.rows(statement, bound)]
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from memsyncd.core.recall.filters import NO_FILTERS
+from memsyncd.core.recall.query import compile_query
 from memsyncd.engine import recall
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Entry, Workspace
@@ -39,7 +40,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
 
         def match_only(query: str) -> None:
             assert workspace.old_readers is not None
-            match = recall.compile_query(recall.parse_query(query))
+            match = compile_query(recall.parse_query(query))
             with workspace.old_readers.lend(10.0) as reader:
                 find_candidates(reader, match, NO_FILTERS, limit=recall.N_CANDIDATES)
 

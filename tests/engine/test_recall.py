@@ -207,6 +207,19 @@ def test_a_filter_is_no_word_that_must_be_matched(kept: Any) -> None:
     assert not found.is_relaxed
 
 
+def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_the_rest(bench: Any) -> None:
+    bench.write("MEMORY.md", "redis timeout\n")
+    bench.write(".memories/a.md", "redis has disks\n")
+    bench.sync()
+    bench.write(".memories/b.md", "redis timeout 2026\n")
+    bench.sync()
+    bench.write(".memories/c.md", "other words\n")
+    bench.sync()
+    plain, without = (ask(bench, query) for query in ('"redis timeout" 2026', '"redis timeout" 2026 -disk'))
+    assert [(hit.path, hit.parts) for hit in plain.hits] == [(hit.path, hit.parts) for hit in without.hits]
+    assert ".memories/a.md" not in {hit.path for hit in ask(bench, "redis -disk").hits}
+
+
 @pytest.mark.parametrize(
     ("text", "query", "lit"),
     [

@@ -97,23 +97,29 @@ def compile_term(term: Term) -> str:
 
 
 def compile_query(query: Query) -> str:
-    """The FTS5 expression for `query`, empty if it looks for nothing."""
-    if not query.positive:
-        return ""
+    """The FTS5 expression for what `query` lets through, empty if it looks for nothing. To rank by, see `compile_positive`."""
+    expression = compile_positive(query)
+    if expression:
+        for term in query.unwanted:
+            expression = f"({expression}) NOT {compile_term(term)}"
+    return expression
+
+
+def compile_positive(query: Query) -> str:
+    """The FTS5 expression for what `query` looks for, empty if that is nothing, whatever it leaves out.
+
+    Under a NOT bm25 forgets words in some rows, by which rows happen to stand before them.
+    """
     needed = [compile_term(term) for term in query.needed]
     wanted = [compile_term(term) for term in query.wanted]
     if needed and wanted:
         # The needed ones stand in the OR too: the words only add to the rank then.
-        expression = f"{' AND '.join(needed)} AND ({' OR '.join(needed + wanted)})"
-    else:
-        expression = " AND ".join(needed) or " OR ".join(wanted)
-    for term in query.unwanted:
-        expression = f"({expression}) NOT {compile_term(term)}"
-    return expression
+        return f"{' AND '.join(needed)} AND ({' OR '.join(needed + wanted)})"
+    return " AND ".join(needed) or " OR ".join(wanted)
 
 
 def compile_unwanted(query: Query) -> str:
-    """The FTS5 expression for what must not be met, empty if there is none; for a query that has no more than filters."""
+    """The FTS5 expression for what must not be met, empty if there is none."""
     return " OR ".join(map(compile_term, query.unwanted))
 
 
