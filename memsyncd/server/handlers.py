@@ -23,6 +23,7 @@ from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.server import convert
 from memsyncd.server.asked import read_filters
 from memsyncd.server.contexts import Contexts
+from memsyncd.server.doctor import Doctor
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for, wait_for_disk, wait_until_open
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
@@ -91,6 +92,7 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "problems": self._problems,
+            "doctor": Doctor(house, clock, self._in_thread).examine,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **Writing(house, clock, self._in_thread).methods,

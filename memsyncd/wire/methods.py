@@ -1,13 +1,14 @@
 """Which methods does the socket offer, and what goes into and comes out of each?
 
 `METHODS` is the table that the parser, discovery, the handlers and the documents are made from; the structs themselves stand
-in `params` and `results`, and those of writing and history in `writing`.
+in `params` and `results`, those of writing and history in `writing`, of `doctor` in its own.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from memsyncd.wire.doctor import DoctorParams, DoctorResult
 from memsyncd.wire.params import (
     AddParams,
     ContextParams,
@@ -93,6 +94,7 @@ METHODS: dict[str, Method] = {
     "diff": Method(DiffParams, Diff, "Show what a revision changed."),
     "undo": Method(UndoParams, Undone, "Put back what stood before a revision, if nothing has changed it since."),
     "problems": Method(WorkspaceParams, Problems, "List what is odd about notes and folders."),
+    "doctor": Method(DoctorParams, DoctorResult, "Examine workspaces: what is not well, and what to do about it."),
     "subscribe": Method(SubscribeParams, Subscribed, "Be told of changes by `changed` notifications."),
     "unsubscribe": Method(UnsubscribeParams, Unsubscribed, "Be told no more."),
 }

@@ -1,0 +1,120 @@
+"""Can memsyncd's own folders and files be relied on: whose are they, who may read them, is there room?
+
+Facts come in as `Entry` and `Room`; what they mean is decided without looking.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memsyncd.cli.doctor.findings import Finding
+from memsyncd.cli.figures import render_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memsyncd.cli.doctor.findings import Level
+    from memsyncd.cli.doctor.reach import Entry
+
+LOW_BYTES = 200_000_000
+NONE_BYTES = 20_000_000
+LOW_INODES = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What is free, for this user, on the disk that holds these places. `n_inodes` is None where there is no such count."""
+
+    device: int
+    places: tuple[str, ...]
+    free_bytes: int
+    n_inodes: int | None
+
+
+def measure_room(paths: Iterable[str]) -> list[Room]:
+    """The disks that hold these paths, or the nearest folder above that is there, each once."""
+    rooms: dict[int, Room] = {}
+    for path in paths:
+        place = find_nearest_folder(path)
+        try:
+            device = os.stat(place).st_dev
+            free_bytes, found = shutil.disk_usage(place).free, os.statvfs(place)
+        except OSError:
+            continue
+        known = rooms[device].places if device in rooms else ()
+        n_inodes = found.f_favail if found.f_files else None
+        rooms[device] = Room(device=device, places=(*known, path), free_bytes=free_bytes, n_inodes=n_inodes)
+    return list(rooms.values())
+
+
+def find_nearest_folder(path: str) -> str:
+    """The path itself if it is there, else the nearest folder above it."""
+    while not os.path.exists(path) and path not in ("/", ""):
+        path = os.path.dirname(path)
+    return path or "/"
+
+
+def judge_room(rooms: Sequence[Room]) -> list[Finding]:
+    """Whether there is room for what is indexed, written and kept."""
+    found = []
+    for room in rooms:
+        where = ", ".join(room.places)
+        remedy = "free some space on this disk; memsyncd goes on by itself"
+        if room.free_bytes < LOW_BYTES:
+            level: Level = "error" if room.free_bytes < NONE_BYTES else "warning"
+            what = f"{render_size(room.free_bytes)} are free on the disk"
+            found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
+        elif room.n_inodes is not None and room.n_inodes < LOW_INODES:
+            level = "error" if not room.n_inodes else "warning"
+            what = f"the disk has room for {room.n_inodes} more files only, however small"
+            remedy = "delete files that nobody needs; memsyncd goes on by itself"
+            found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
+    if rooms and not found:
+        least = min(room.free_bytes for room in rooms)
+        found.append(Finding(level="ok", check="disk", what=f"there is room ({render_size(least)} free)"))
+    return found
+
+
+def judge_private(entries: Sequence[Entry], *, uid: int) -> list[Finding]:
+    """Whether folders and files that hold text of notes, or say what is indexed, are the user's own and closed to others."""
+    found = [finding for entry in entries if (finding := _judge_one(entry, uid)) is not None]
+    if not found and any(entry.kind != "missing" for entry in entries):
+        found.append(Finding(level="ok", check="folders", what="only you can read what memsyncd keeps"))
+    return found
+
+
+def _judge_one(entry: Entry, uid: int) -> Finding | None:
+    mode = "700" if entry.kind == "folder" else "600"
+    if entry.kind in ("missing", "link"):
+        return None
+    if entry.kind == "unreadable":
+        what, remedy = "this cannot be looked at", "see who owns the folders above it"
+        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
+    if entry.uid != uid:
+        what = f"this belongs to user {entry.uid}"
+        remedy = f"sudo chown -R {uid} {entry.path}" if entry.uid == 0 else "see who made it"
+        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
+    if entry.mode & 0o022:
+        what = f"others may write here (mode {entry.mode:04o})"
+        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=f"chmod {mode} {entry.path}")
+    if entry.mode & 0o055:
+        what = f"others may read here, where text of your notes is kept (mode {entry.mode:04o})"
+        return Finding(level="warning", check="folders", what=what, where=entry.path, remedy=f"chmod {mode} {entry.path}")
+    if not entry.mode & 0o200:
+        what = f"you may not write here (mode {entry.mode:04o})"
+        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=f"chmod {mode} {entry.path}")
+    return None
+
+
+def judge_config_mode(entry: Entry, *, uid: int) -> list[Finding]:
+    """Whether the configuration is the user's own to write. Others may read it."""
+    if entry.kind in ("missing", "link"):
+        return []
+    if entry.uid not in (uid, 0) or entry.mode & 0o022:
+        what = f"others may change the configuration (user {entry.uid}, mode {entry.mode:04o})"
+        remedy = f"chmod 600 {entry.path}"
+        return [Finding(level="error", check="config", what=what, where=entry.path, remedy=remedy)]
+    return []

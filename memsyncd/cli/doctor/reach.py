@@ -1,0 +1,163 @@
+"""Can clients reach one daemon of this version, and nobody else's? Who answers where, and who may come near the socket.
+
+`look_at_socket` and `ask_daemons` see what is; `judge_*` say what that means.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memsyncd.cli.doctor.findings import Finding
+from memsyncd.client.connection import Client
+from memsyncd.errors import MemsyncdError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memsyncd.cli.doctor.findings import Level
+
+PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
+ANSWER_S = 5.0
+START = "memsyncd start runs it in the background; memsyncd service install has the system run it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A file or folder as lstat sees it, `kind` being socket, folder, link, file or missing."""
+
+    path: str
+    kind: str
+    mode: int = 0
+    uid: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one socket gave to `ping`: a process and its version, or why there was none."""
+
+    path: str
+    pid: int | None = None
+    version: str = ""
+    protocol: int = 0
+    failure: str = ""
+    is_listening: bool = False
+    """True if somebody holds the socket, whatever came of the question."""
+
+
+def look_at(path: str) -> Entry:
+    """What stands at this path; links are not followed."""
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        kind = "missing" if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
+        return Entry(path=path, kind=kind)
+    kinds = {stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "file")
+    return Entry(path=path, kind=kind, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid)
+
+
+def ask_daemons(paths: Sequence[str]) -> list[Answer]:
+    """Ask on each socket where a daemon may listen."""
+    return [_ask(path) for path in paths]
+
+
+def _ask(path: str) -> Answer:
+    is_listening = False
+    try:
+        with Client(path, ANSWER_S) as client:
+            is_listening = True
+            told = client.call("ping")
+        return Answer(
+            path=path, pid=int(told["pid"]), version=str(told["version"]), protocol=int(told["protocol"]), is_listening=True
+        )
+    except MemsyncdError as error:
+        return Answer(path=path, failure=error.message, is_listening=is_listening)
+
+
+def judge_answers(answers: Sequence[Answer], *, version: str, protocol: int) -> list[Finding]:
+    """Whether one daemon answers, and whether it is this program's."""
+    there = [answer for answer in answers if answer.pid is not None]
+    if not there:
+        return [_judge_silence(answers)]
+    first = there[0]
+    found = [Finding(level="ok", check="daemon", what=f"the daemon answers (pid {first.pid})", where=first.path)]
+    others = {answer.pid: answer for answer in there if answer.pid != first.pid}
+    for pid, other in others.items():
+        what = f"a second daemon answers (pid {pid}): which one a client finds depends on its environment"
+        found.append(
+            Finding(level="error", check="two_daemons", what=what, where=other.path, remedy=f"end one of them: kill {pid}")
+        )
+    if not others:
+        found.append(Finding(level="ok", check="two_daemons", what="no other daemon answers"))
+    if first.version != version or first.protocol != protocol:
+        level: Level = "warning" if first.protocol == protocol else "error"
+        what = f"the daemon is version {first.version}, this program {version}"
+        found.append(Finding(level=level, check="version", what=what, remedy="memsyncd restart brings them together"))
+    else:
+        found.append(Finding(level="ok", check="version", what=f"both are version {version}"))
+    return found
+
+
+def _judge_silence(answers: Sequence[Answer]) -> Finding:
+    stuck = next((answer for answer in answers if answer.is_listening), None)
+    if stuck is not None:
+        what = f"a daemon holds the socket and does not answer: {stuck.failure}"
+        remedy = "memsyncd restart; if it does not stop, end it with kill -KILL: its index heals itself"
+        return Finding(level="error", check="daemon", what=what, where=stuck.path, remedy=remedy)
+    first = answers[0]
+    return Finding(level="error", check="daemon", what=f"no daemon runs: {first.failure}", where=first.path, remedy=START)
+
+
+def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_answered: bool) -> list[Finding]:
+    """Whether the socket's place is one that it can have, and that only its owner can reach."""
+    found = _judge_length(socket.path)
+    found += _judge_folder(folder, uid)
+    if socket.kind == "missing":
+        return found
+    if socket.kind != "socket":
+        what = f"what stands at the socket's path is no socket but a {socket.kind}"
+        found.append(Finding(level="error", check="socket", what=what, where=socket.path, remedy="see what it is and remove it"))
+    elif socket.uid != uid:
+        what = f"the socket belongs to user {socket.uid}"
+        remedy = "do not trust who answers there; set MEMSYNCD_SOCKET to a path in a folder of your own"
+        found.append(Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy))
+    elif socket.mode & 0o077:
+        what = f"others may reach the socket (mode {socket.mode:04o})"
+        remedy = f"chmod 600 {socket.path}"
+        found.append(Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy))
+    elif not is_answered:
+        what = "a socket of a daemon that is gone lies there; the next one removes it"
+        found.append(Finding(level="info", check="socket", what=what, where=socket.path))
+    if not [finding for finding in found if finding.check == "socket"]:
+        found.append(Finding(level="ok", check="socket", what="only you can reach the socket", where=socket.path))
+    return found
+
+
+def _judge_length(path: str) -> list[Finding]:
+    n_bytes = len(os.fsencode(path))
+    if n_bytes <= PATH_LIMIT_BYTES:
+        return []
+    what = f"the socket's path has {n_bytes} bytes, {PATH_LIMIT_BYTES} are possible"
+    remedy = "set MEMSYNCD_SOCKET, or `path` under [socket], to a shorter absolute path in a folder of your own"
+    return [Finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+
+
+def _judge_folder(folder: Entry, uid: int) -> list[Finding]:
+    if folder.kind == "missing":
+        return []
+    if folder.kind != "folder":
+        what = f"the socket's folder is a {folder.kind}, so no daemon will start"
+        return [Finding(level="error", check="socket", what=what, where=folder.path, remedy="name the real folder")]
+    if folder.uid != uid:
+        what = f"the socket's folder belongs to user {folder.uid}, so no daemon will start"
+        remedy = "set MEMSYNCD_SOCKET to a path in a folder of your own"
+        return [Finding(level="error", check="socket", what=what, where=folder.path, remedy=remedy)]
+    if folder.mode & 0o077:
+        level: Level = "error" if folder.mode & 0o022 else "warning"
+        what = f"others may look into the socket's folder (mode {folder.mode:04o})"
+        return [Finding(level=level, check="socket", what=what, where=folder.path, remedy=f"chmod 700 {folder.path}")]
+    return []

@@ -1,0 +1,67 @@
+"""How sound are a workspace's databases, as the disk has them now? To be asked away from the loop; nothing is repaired here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memsyncd.engine.findings import Finding
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import StoreCorrupt
+from memsyncd.store.soundness import find_damage, find_set_aside, is_replaced, read_generation
+
+LEND_S = 5.0
+
+
+def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
+    """Whether index.db is there, whole, the one that is open, and of the generation that it should be."""
+    if workspace.readers is None:
+        what = "the index is not open, so nothing can be searched"
+        return [Finding(level="error", check="index", what=what, remedy="see the log, then: memsyncd restart")]
+    path = str(workspace.index_path)
+    if not workspace.index_path.exists():
+        what = "index.db is gone from the disk"
+        return [Finding(level="error", check="index", what=what, where=path, remedy="it is built anew: memsyncd reindex")]
+    damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
+    if damage:
+        remedy = "it is built anew by itself; if it comes back, look at the disk, then: memsyncd reindex"
+        return [Finding(level="error", check="index", what=f"index.db is damaged: {damage}", where=path, remedy=remedy)]
+    before = workspace.condition.generation
+    with workspace.lend(LEND_S) as reader:
+        has_moved, generation = is_replaced(reader), read_generation(reader)
+    if has_moved:
+        what = "index.db was replaced by another file"
+        return [Finding(level="error", check="index", what=what, where=path, remedy="it is built anew: memsyncd reindex")]
+    if workspace.index is not None and not before <= generation <= max(before, workspace.condition.generation):
+        what = f"index.db says generation {generation}, the daemon {before}: somebody else wrote it"
+        return [Finding(level="error", check="generation", what=what, where=path, remedy="build it anew: memsyncd reindex")]
+    kept = Finding(level="ok", check="index", what="index.db is sound", where=path)
+    return [kept, Finding(level="ok", check="generation", what=f"generation {generation}, as it should be")]
+
+
+def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
+    """Whether records.db is there and whole, and whether a damaged one was set aside."""
+    found = []
+    path = workspace.records_path
+    for aside in find_set_aside(path):
+        remedy = "history from before lies there; when nobody needs it any more, delete the file"
+        what = "records.db was damaged once; the damaged file was set aside"
+        found.append(Finding(level="warning", check="records", what=what, where=str(aside), remedy=remedy))
+    if "records" in workspace.condition.faults:
+        return found
+    if not path.exists():
+        remedy = "memsyncd restart makes an empty one; history from before is lost unless a backup has it"
+        what = "records.db is gone from the disk, and with it what notes said before"
+        return [*found, Finding(level="error", check="records", what=what, where=str(path), remedy=remedy)]
+    damage = _find_damage(path, is_thorough=is_thorough)
+    if damage:
+        remedy = "memsyncd restart sets it aside, never deletes it, and begins an empty one; bring back a backup if there is one"
+        what = f"records.db is damaged: {damage}"
+        return [*found, Finding(level="error", check="records", what=what, where=str(path), remedy=remedy)]
+    return [*found, Finding(level="ok", check="records", what="records.db is sound", where=str(path))]
+
+
+def _find_damage(path: Path, *, is_thorough: bool) -> str:
+    try:
+        return "; ".join(find_damage(path, is_thorough=is_thorough))
+    except StoreCorrupt as failure:
+        return failure.message

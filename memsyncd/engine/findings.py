@@ -1,0 +1,173 @@
+"""How well is a workspace, by what the daemon knows of it already? Pure: conditions, health and problems become findings.
+
+A finding has a level, a stable word for what was looked at, and, unless all is well, a remedy. What must be read first, databases
+and notes, is `doctor`'s and `proof`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from memsyncd.core.note import Problem
+from memsyncd.engine.policies import SyncPolicy
+from memsyncd.engine.workspaces import Condition
+from memsyncd.watch.health import WatchHealth
+
+Level = Literal["ok", "info", "warning", "error"]
+
+N_PLACES = 3
+LATE_ROUNDS = 3
+"""Timed looks that may be late before that is odd: a machine that is busy, a long job before."""
+LATE_SLACK_S = 30.0
+CLOCK_SLACK_S = 5.0
+MANY_MISSED = 3
+
+UNREADABLE = frozenset({"unreadable_file", "unreadable_folder"})
+UNFOUND = frozenset(
+    {"bad_name", "evicted", "link_broken", "link_loop", "link_outside", "not_a_file", "not_a_folder", "too_large"}
+)
+"""What keeps a note from being indexed."""
+
+_FAULTS: dict[str, tuple[Level, str, str]] = {
+    "root": ("error", "folder", "bring the folder back and make it readable for you, or: memsyncd remove"),
+    "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
+    "index": ("error", "index", "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex"),
+    "records": ("error", "records", "notes are indexed and found; nothing can be written until this is mended"),
+    "sync": ("error", "sync", "it is tried again at the next timed look; the log says more: memsyncd service logs"),
+    "watch": ("warning", "watcher", "changes are found by timed looks meanwhile; what is named here brings events back"),
+}
+"""Level, check and remedy of each fault that a workspace can have."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was looked at and how it is. `where` is a path from the root, or absolute; empty if there is no one place."""
+
+    level: Level
+    check: str
+    what: str
+    where: str = ""
+    remedy: str = ""
+
+
+def judge_condition(condition: Condition, health: WatchHealth, policy: SyncPolicy, *, now_s: float) -> list[Finding]:
+    """What condition and watcher tell. `now_s` is the wall clock."""
+    return [
+        *_judge_faults(condition),
+        *_judge_watcher(condition, health, policy),
+        *_judge_past(condition),
+        *_judge_freshness(condition, policy, now_s),
+    ]
+
+
+def _judge_faults(condition: Condition) -> list[Finding]:
+    found = []
+    for word, text in sorted(condition.faults.items()):
+        level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
+        found.append(Finding(level=level, check=check, what=text, remedy=remedy))
+    if "root" not in condition.faults:
+        found.append(Finding(level="ok", check="folder", what="the folder is there and can be listed"))
+    return found
+
+
+def _judge_watcher(condition: Condition, health: WatchHealth, policy: SyncPolicy) -> list[Finding]:
+    if not policy.is_enabled:
+        return [Finding(level="info", check="watcher", what="syncing is switched off: only `memsyncd sync` looks at the notes")]
+    if health.mode == "off":
+        what = f"watching is switched off: changes are seen every {policy.reconcile_s:g} s"
+        return [Finding(level="info", check="watcher", what=what)]
+    found = []
+    if "watch" not in condition.faults:
+        found.append(Finding(level="ok", check="watcher", what=f"changes are heard by {health.observer}"))
+    n_missed = condition.n_missed_events
+    if n_missed:
+        what = f"{_count(n_missed, 'change')} had to be found by timed looks, for no event had told of them"
+        remedy = "they are indexed; if the number grows, see what file system the folder lies on, then: memsyncd restart"
+        found.append(
+            Finding(level="warning" if n_missed >= MANY_MISSED else "info", check="missed_events", what=what, remedy=remedy)
+        )
+    else:
+        found.append(Finding(level="ok", check="missed_events", what="no change was missed"))
+    return found
+
+
+def _judge_past(condition: Condition) -> list[Finding]:
+    found = []
+    if condition.n_failed_syncs and "sync" not in condition.faults:
+        what = f"{_count(condition.n_failed_syncs, 'sync')} failed since the daemon started; the last one did not"
+        found.append(Finding(level="info", check="sync", what=what))
+    if condition.n_rebuilds:
+        what = f"the index was built anew {_count(condition.n_rebuilds, 'time')} since the daemon started"
+        found.append(Finding(level="info", check="index", what=what))
+    return found
+
+
+def _judge_freshness(condition: Condition, policy: SyncPolicy, now_s: float) -> list[Finding]:
+    if condition.state == "indexing":
+        what = f"the notes are being indexed, {condition.pending:,} are still to be read"
+        return [Finding(level="info", check="freshness", what=what)]
+    if not policy.is_enabled or condition.root_state != "present":
+        return []
+    if condition.synced_at_s is None:
+        what = "the folder was never looked at in full"
+        return [Finding(level="error", check="freshness", what=what, remedy="see what fails here; then: memsyncd sync")]
+    age_s = now_s - condition.synced_at_s
+    if age_s < -CLOCK_SLACK_S:
+        what = f"the clock was set back: the last look at the folder was {-age_s:,.0f} s from now"
+        return [Finding(level="warning", check="clock", what=what, remedy="set the clock right; notes are indexed all the same")]
+    if age_s > LATE_ROUNDS * policy.reconcile_s + LATE_SLACK_S:
+        what = f"the last look at the folder was {age_s:,.0f} s ago, one is due every {policy.reconcile_s:g} s"
+        return [Finding(level="error", check="freshness", what=what, remedy="see the log, then: memsyncd restart")]
+    if condition.pending:
+        what = f"{_count(condition.pending, 'note')} changed a moment ago and will be indexed in the next one"
+        return [Finding(level="info", check="freshness", what=what)]
+    return [Finding(level="ok", check="freshness", what=f"the index says what stood there {max(age_s, 0):.0f} s ago")]
+
+
+def judge_problems(problems: Iterable[Problem]) -> list[Finding]:
+    """What is odd about notes and folders: a finding for each sort that hides notes or splits them, one for all the rest."""
+    by_code: dict[str, list[Problem]] = {}
+    for problem in problems:
+        by_code.setdefault(problem.code, []).append(problem)
+    rest = sum(len(each) for code, each in by_code.items() if _find_check(code) is None)
+    found = [
+        _describe_sort(level_check[0], level_check[1], each)
+        for code, each in sorted(by_code.items())
+        if (level_check := _find_check(code)) is not None
+    ]
+    if rest:
+        what = f"{_count(rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
+        found.append(Finding(level="info", check="problems", what=what, remedy="see them: memsyncd problems"))
+    return found or [Finding(level="ok", check="problems", what="nothing is odd about the notes")]
+
+
+def _find_check(code: str) -> tuple[Level, str] | None:
+    if code in UNREADABLE:
+        return "warning", "unreadable"
+    if code in UNFOUND:
+        return "warning", "notes_skipped"
+    known: dict[str, tuple[Level, str]] = {
+        "not_indexed": ("info", "notes_skipped"),
+        "sync_conflict": ("warning", "sync_conflict"),
+        "conflict_markers": ("warning", "conflict_markers"),
+    }
+    return known.get(code)
+
+
+def _describe_sort(level: Level, check: str, problems: Sequence[Problem]) -> Finding:
+    first = problems[0]
+    places = [f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems]
+    lead = "" if len(problems) == 1 else f"{len(problems):,} times: "
+    return Finding(level=level, check=check, what=lead + first.problem, where=name_places(places), remedy=first.hint)
+
+
+def name_places(places: Sequence[str]) -> str:
+    """The first few, and how many more there are."""
+    shown = ", ".join(places[:N_PLACES])
+    return shown + (f" and {len(places) - N_PLACES:,} more" if len(places) > N_PLACES else "")
+
+
+def _count(n: int, one: str, many: str = "") -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"

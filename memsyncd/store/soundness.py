@@ -1,0 +1,54 @@
+"""Is a database file sound, as the disk has it now?
+
+Looked at over a connection of its own, which has no page in memory yet, and which cannot write. SQLite's quick_check looks at
+FTS5's tables, too: whether their words are those of the text that is kept.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import apsw
+
+from memsyncd.store.connections import deadline, is_moved, naming_failures, open_reader
+from memsyncd.store.readers import Reader
+
+CHECK_S = 120.0
+N_SHOWN = 5
+ASIDE_MARK = ".damaged-"
+
+
+def find_damage(path: Path, *, is_thorough: bool) -> list[str]:
+    """What SQLite finds wrong with the file, in its words; `is_thorough` compares every table with its indexes as well.
+
+    Raises the classes of `naming_failures`, StoreCorrupt for a file that cannot even be looked at.
+    """
+    connection = open_reader(str(path))
+    try:
+        with deadline(connection, CHECK_S):
+            rows = connection.execute(f"PRAGMA {'integrity_check' if is_thorough else 'quick_check'}({N_SHOWN})").fetchall()
+            found = [str(row[0]) for row in rows if row[0] != "ok"]
+            if is_thorough and not found:
+                found = [f"{row[0]}: a row belongs to nothing" for row in connection.execute("PRAGMA foreign_key_check")]
+    finally:
+        connection.close()
+    return found[:N_SHOWN]
+
+
+def is_replaced(reader: Reader) -> bool:
+    """True if the file on disk is no longer the one that is read."""
+    try:
+        return is_moved(reader.connection)
+    except apsw.Error:
+        return True
+
+
+def read_generation(reader: Reader) -> int:
+    """The generation that the file says it has."""
+    with naming_failures():
+        return int(reader.rows("SELECT value FROM meta WHERE key = 'generation'")[0][0])
+
+
+def find_set_aside(path: Path) -> list[Path]:
+    """Files that were found damaged and moved away from `path`, oldest first."""
+    return sorted(found for found in path.parent.glob(f"{path.name}{ASIDE_MARK}*") if not found.name.endswith(("-wal", "-shm")))
