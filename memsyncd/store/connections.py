@@ -23,9 +23,9 @@ READ_BUSY_MS = 250
 """In WAL mode only another program's exclusive lock keeps a reader waiting, and the event loop with it."""
 VALUE_LIMIT_BYTES = 16 * 1024 * 1024
 VM_STEPS_BETWEEN_LOOKS = 1000
+READ_BYTES = 1024 * 1024
 
-_CORRUPT = (apsw.CorruptError, apsw.NotADBError, apsw.NoFTS5Error)
-"""FTS5 is always there; it cannot be asked for when the file's schema cannot be read."""
+_CORRUPT = (apsw.CorruptError, apsw.NotADBError)
 _CORRUPT_WORDS = ("malformed", "no such table", "no such column", "vtable constructor failed")
 
 
@@ -59,7 +59,9 @@ def name_failure(failure: apsw.Error) -> StoreFailed | NotFresh:
     text = str(failure)
     if isinstance(failure, apsw.InterruptError):
         return NotFresh("the query took too long and was stopped", hint="use fewer or rarer words, or a longer timeout_ms")
-    if isinstance(failure, apsw.FullError) or "ENOSPC" in text or "No space" in text:
+    # What connections share of a WAL can only fail to grow for want of space.
+    is_without_room = getattr(failure, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+    if isinstance(failure, apsw.FullError) or is_without_room:
         return StoreFull("the disk is full", hint="free some space; memsyncd goes on by itself")
     if isinstance(failure, _CORRUPT) or any(word in text for word in _CORRUPT_WORDS):
         return StoreCorrupt(f"the database is damaged: {text}", hint="memsyncd rebuilds it by itself")
@@ -82,6 +84,22 @@ def open_reader(path: str) -> apsw.Connection:
     with _opening(path, apsw.SQLITE_OPEN_READONLY) as connection:
         connection.pragma("query_only", True)
     return connection
+
+
+def check_readable(path: str) -> None:
+    """Read a file, which nobody may have open, to its end. Raises StoreFailed if the disk does not give it out.
+
+    SQLite calls it damage when the disk cannot read, though the file may be sound.
+    """
+    flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY
+    with naming_failures():
+        file = apsw.VFSFile("", path, [flags, 0])
+        try:
+            size = file.xFileSize()
+            for offset in range(0, size, READ_BYTES):
+                file.xRead(min(READ_BYTES, size - offset), offset)
+        finally:
+            file.xClose()
 
 
 @contextlib.contextmanager

@@ -27,6 +27,8 @@ class Reader:
         name, *arguments = TOKENIZER.split()
         try:
             with naming_failures():
+                # Asking for FTS5 reads the schema too, and what goes wrong with that is not told.
+                self.connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
                 self._tokenize = self.connection.fts5_tokenizer(name, arguments)
         except BaseException:
             self.connection.close()

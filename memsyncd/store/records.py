@@ -15,7 +15,7 @@ from typing import Any
 import apsw
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
-from memsyncd.store.connections import Durability, name_failure, open_writer, transaction
+from memsyncd.store.connections import Durability, check_readable, name_failure, open_writer, transaction
 from memsyncd.store.history import History
 
 MIGRATIONS: tuple[str, ...] = (
@@ -110,9 +110,19 @@ class Records:
         try:
             self._writer = self._open(workspace, root, now_s)
         except StoreCorrupt:
-            self.set_aside = _set_aside(path, now_s)
-            self._writer = self._open(workspace, root, now_s)
+            self._writer = self._open_again(workspace, root, now_s)
         self.history = History(self._writer)
+
+    def _open_again(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
+        """What could not be read once may be sound: it is set aside only if the disk gives it out and it is damaged still."""
+        for suffix in ("", "-wal"):
+            if os.path.exists(f"{self.path}{suffix}"):
+                check_readable(f"{self.path}{suffix}")
+        try:
+            return self._open(workspace, root, now_s)
+        except StoreCorrupt:
+            self.set_aside = _set_aside(self.path, now_s)
+        return self._open(workspace, root, now_s)
 
     def _open(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
         writer = open_writer(str(self.path), Durability.LASTING)

@@ -1,0 +1,249 @@
+"""SQLite's n-th call to the system fails, for each n: what was committed stays, nothing is damaged, the next try does the rest.
+
+A failure has its right name: a full disk is waited for, and sound records are not set aside because a disk did not read them.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import pytest
+
+from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
+from memsyncd.store.history import Intended, Seen
+from memsyncd.store.index import Index
+from memsyncd.store.records import Records
+from memsyncd.store.updates import DropNote
+from tests.faults.faulty_disk import Fault, FaultyDisk, find_calls
+from tests.store.conftest import FINGERPRINT, dump_index, put_note
+
+ERRORS = {errno.EIO: StoreFailed, errno.ENOSPC: StoreFull}
+"""What they are called; SQLite takes it for damage when the disk cannot read, which is a kind of failure, too."""
+STRIDE = 17
+"""In the short run only every so manieth call fails; prime to what SQLite does in turns."""
+AGE_S = 1e9
+
+
+class Store(Protocol):
+    def close(self) -> None: ...
+
+
+S = TypeVar("S", bound=Store)
+State = object
+Step = Callable[[S], object]
+
+
+pytestmark = pytest.mark.skipif("pwrite64" not in find_calls(), reason="SQLite calls the system by other names here")
+
+
+@pytest.fixture
+def disk() -> Iterator[FaultyDisk]:
+    with FaultyDisk() as disk:
+        yield disk
+
+
+# --- what is done to an index, a commit a step ---
+
+
+def text(word: str, number: int) -> str:
+    return f"# Note {number}\n\n" + "\n\n".join(f"{word} number{number} part{part} of it" for part in range(12))
+
+
+def search(index: Index) -> None:
+    with index.readers.lend(5) as reader:
+        assert reader.rows("SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'maple'")
+
+
+def tidy(index: Index) -> None:
+    while index.tidy():
+        pass
+
+
+INDEX_STEPS: tuple[Step[Index], ...] = (
+    lambda index: index.apply([put_note(f"{number}.md", text("larch", number)) for number in range(8)]),
+    lambda index: index.apply([put_note(f"{number}.md", text("maple", number), tick=2) for number in range(4)]),
+    search,
+    lambda index: index.apply([DropNote("7.md"), put_note("moved.md", text("larch", 6), moved_from="6.md", tick=3)]),
+    tidy,
+    lambda index: index.apply([put_note("late.md", text("maple", 9), tick=4)]),
+    search,
+)
+
+
+def open_index(folder: Path) -> Index:
+    return Index(folder / "index.db", FINGERPRINT)
+
+
+def describe_index(index: Index) -> State:
+    assert not index.find_damage()
+    return index.generation, index.counts, dump_index(index.path)
+
+
+# --- what is done to records ---
+
+
+OLD, NEW, NEXT = b"what stood there\n" * 200, b"what was written\n" * 200, b"what others wrote\n" * 200
+
+
+def begin(old: bytes | None, new: bytes | None, records: Records) -> None:
+    change = Intended(path="a.md", old=old, new=new)
+    records.history.begin(at_s=5, client="ada", command="edit", path="a.md", changes=[change])
+
+
+def finish(records: Records) -> None:
+    for act, _ in records.history.find_intended():
+        records.history.finish(act)
+
+
+def purge(records: Records) -> None:
+    doomed = [one.id for one in records.history.find_revisions() if one.old_digest is None]
+    records.history.purge(revisions=doomed)
+
+
+RECORDS_STEPS: tuple[Step[Records], ...] = (
+    lambda records: records.history.see([Seen(path="b.md", data=OLD)], at_s=1, is_first=True),
+    lambda records: records.history.set_complete(),
+    partial(begin, None, OLD),
+    finish,
+    partial(begin, OLD, NEW),
+    finish,
+    lambda records: records.history.see([Seen(path="a.md", data=NEXT), Seen(path="b.md", data=None)], at_s=9, is_first=False),
+    lambda records: records.history.prune(max_revisions=2, max_age_s=AGE_S, now_s=10),
+    purge,
+)
+
+
+def open_records(folder: Path) -> Records:
+    return Records(folder / "records.db", workspace="w", root="/w", now_s=1.0)
+
+
+def describe_records(records: Records) -> State:
+    """All that can be asked for, texts byte for byte."""
+    history = records.history
+    revisions = history.find_revisions(limit=100)
+    digests = {digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest} | set(
+        history.tips().values()
+    )
+    texts = {digest: history.read_text(digest) for digest in digests}
+    assert not history.damaged
+    return revisions, history.find_intended(), history.tips(), texts, history.is_complete
+
+
+# --- the loop ---
+
+
+def is_refused(act: Callable[[], object], kind: type[MemsyncdError], disk: FaultyDisk) -> bool:
+    """Do it; True if it failed by its right name."""
+    try:
+        act()
+    except MemsyncdError as failure:
+        assert disk.has_failed
+        assert isinstance(failure, kind), failure.message  # noqa: PT017
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story(Generic[S]):
+    """What is done to a store, a commit a step, and what it says after each."""
+
+    open: Callable[[Path], S]
+    describe: Callable[[S], State]
+    steps: Sequence[Step[S]]
+
+    def tell(self, folder: Path) -> list[State]:
+        store = self.open(folder)
+        states = [self.describe(store)]
+        for step in self.steps:
+            step(store)
+            states.append(self.describe(store))
+        store.close()
+        return states
+
+    def prepare(self, folder: Path, n_steps: int) -> None:
+        store = self.open(folder)
+        for step in self.steps[:n_steps]:
+            step(store)
+        store.close()
+
+    def suffer(self, folder: Path, disk: FaultyDisk, fault: Fault, states: Sequence[State], n_done: int) -> bool:
+        """Go on with a fault ahead, and once it is over to the end. False if the end came first."""
+        kind = ERRORS[fault.error]
+        disk.expect(fault)
+        opened: list[S] = []
+        is_open = not is_refused(lambda: opened.append(self.open(folder)), kind, disk)
+        while is_open and n_done < len(self.steps) and not is_refused(partial(self.steps[n_done], opened[0]), kind, disk):
+            n_done += 1
+        has_failed = disk.mend()
+        if opened and fault.at % 2:
+            # As after a crash; else with the connections that have seen the fault.
+            opened.pop().close()
+        store = opened[0] if opened else self.open(folder)
+        try:
+            stands = self.describe(store)
+            assert stands in (states[n_done], *states[n_done + 1 : n_done + 2])
+            for step in self.steps[n_done + (stands != states[n_done]) :]:
+                step(store)
+            assert self.describe(store) == states[-1]
+        finally:
+            store.close()
+        again = self.open(folder)
+        assert self.describe(again) == states[-1]
+        again.close()
+        return has_failed
+
+
+STORIES: dict[str, Story[Any]] = {
+    "index": Story(open=open_index, describe=describe_index, steps=INDEX_STEPS),
+    "records": Story(open=open_records, describe=describe_records, steps=RECORDS_STEPS),
+}
+
+
+def run_through(story: Story[Any], folder: Path, disk: FaultyDisk, error: int, *, n_before: int, stride: int) -> None:
+    """Once for every so manieth call of those after the first `n_before` steps; every third time it goes on failing."""
+    whole, prepared = folder / "whole", folder / "prepared"
+    whole.mkdir()
+    states = story.tell(whole)
+    prepared.mkdir()
+    story.prepare(prepared, n_before)
+    n_told, is_over = 0, False
+    while not is_over:
+        n_told += 1
+        place = folder / "place"
+        shutil.copytree(prepared, place)
+        fault = Fault(at=n_told * stride, error=error, lasts=n_told % 3 == 0)
+        is_over = not story.suffer(place, disk, fault, states, n_before)
+        assert not [path for path in place.iterdir() if "damaged" in path.name], "what is sound was set aside"
+        shutil.rmtree(place)
+    assert n_told > 2
+
+
+each_disk = pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
+each_story = pytest.mark.parametrize("name", STORIES)
+each_beginning = pytest.mark.parametrize("n_before", [0, 5])
+
+
+@each_disk
+@each_story
+@each_beginning
+def test_a_disk_that_fails_loses_nothing_that_was_committed_and_damages_nothing(
+    name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
+) -> None:
+    run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=STRIDE)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
+@each_disk
+@each_story
+@each_beginning
+def test_whichever_call_a_disk_fails_nothing_is_lost_or_damaged(
+    name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
+) -> None:
+    run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=1)
