@@ -125,7 +125,8 @@ def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, polic
         candidates = candidates or find_candidates(reader, match, asked.filters, limit=limit, unwanted=unwanted)
     else:
         candidates = find_let_through(reader, asked.filters, unwanted, limit=limit)
-    visible = [candidate for candidate in candidates if (workspace.id, candidate.path) not in asked.hidden]
+    hidden = {path for hidden_in, path in asked.hidden if hidden_in == workspace.id}
+    visible = [candidate for candidate in candidates if candidate.path not in hidden]
     ranked = rank_candidates(visible, query.days, policy.ranking)
     if policy.leanings.is_off:
         return ranked

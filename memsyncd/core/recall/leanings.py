@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 from memsyncd.core.recall.ranking import Ranked, in_order
@@ -57,7 +57,7 @@ def lean(ranked: Sequence[Ranked], traits: Mapping[int, Traits], leanings: Leani
 
 
 def _multiply(one: Ranked, factors: Mapping[str, float]) -> Ranked:
-    return replace(one, strength=one.strength * math.prod(factors.values()), parts={**one.parts, **factors})
+    return one._replace(strength=one.strength * math.prod(factors.values()), parts={**one.parts, **factors})
 
 
 def find_factors(traits: Traits, leanings: Leanings, now_s: float) -> dict[str, float]:
