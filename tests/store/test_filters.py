@@ -167,9 +167,12 @@ def test_filters_cost_no_query_for_each_chunk_that_they_let_through(index: Index
         for filters in (NO_FILTERS, Filters(kinds=("log",))):
             allowed, bindings = compile_filters(reader, filters)
             statement = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'redis OR runs' {allowed} ORDER BY bm25(chunks_fts)"
-            began_s = time.perf_counter()
-            assert reader.rows(statement, bindings)
-            costs.append(time.perf_counter() - began_s)
+            rounds = []
+            for _ in range(5):  # the best of some: others use the machine as well
+                began_s = time.perf_counter()
+                assert reader.rows(statement, bindings)
+                rounds.append(time.perf_counter() - began_s)
+            costs.append(min(rounds))
     assert costs[1] < 10 * costs[0]
 
 
