@@ -1,9 +1,9 @@
 """Which lines of what was found come first in a block? Chunks overlap and say more than is asked, and a block has little room.
 
-Strong pieces are cut where any of their section begins or ends, so that each of their lines is in one cut. A cut is as strong as
-the strongest piece that it is of, and gains by what it holds itself: the share of the question's words, rare ones counting for
-more, and a lead that is one of them, as in `- **Ann:** …`, `Timeout: …` or `**Timeout** …`: what follows is said by whom or of
-what was asked. Weak pieces follow as they are.
+Strong pieces are cut where any piece of their section begins or ends, so that each of their lines is in one cut. A cut is as
+strong as the strongest piece that it is of, and gains by what it holds itself: the share of the question's words, rare ones
+counting for more, and a lead that is one of them, as in `- **Ann:** …`, `Timeout: …` or `**Timeout** …`: what follows is said by
+whom or of what was asked. Weak pieces follow as they are.
 """
 
 from __future__ import annotations
@@ -61,14 +61,15 @@ def narrow_pieces(offers: Sequence[Offer], weigh: Callable[[str], float]) -> lis
     strongest = max((offer.strength for offer in offers), default=0.0)
     if strongest <= 0:
         return [offer.piece for offer in offers]
-    strong = [offer for offer in offers if offer.strength >= STRONG_SHARE * strongest]
+    least = STRONG_SHARE * strongest
     cuts = [
         (strength / strongest + weigh(piece.text), piece)
-        for section in _group_sections(strong)
-        for strength, piece in _cut_section(section)
+        for section in _group_sections(offers)
+        if any(offer.strength >= least for offer in section)
+        for strength, piece in _cut_section(section, least)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
-    return [*(piece for _, piece in cuts), *(offer.piece for offer in offers if offer.strength < STRONG_SHARE * strongest)]
+    return [*(piece for _, piece in cuts), *(offer.piece for offer in offers if offer.strength < least)]
 
 
 def _group_sections(offers: Sequence[Offer]) -> list[list[Offer]]:
@@ -78,25 +79,28 @@ def _group_sections(offers: Sequence[Offer]) -> list[list[Offer]]:
     return [*sections.values()]
 
 
-def _cut_section(offers: Sequence[Offer]) -> Iterator[tuple[float, Piece]]:
-    """Cuts with the strength of the strongest piece that each is of."""
+def _cut_section(offers: Sequence[Offer], least: float) -> Iterator[tuple[float, Piece]]:
+    """Cuts with the strength of the strongest piece that each is of, those of at least `least`."""
     best: dict[int, Offer] = {}
     texts: dict[int, str] = {}
     edges: set[int] = set()
     for offer in sorted(offers, key=lambda offer: -offer.strength):
         lines, span = offer.piece.text.split("\n"), offer.piece.span
         if len(lines) != span.n_lines:
-            yield offer.strength, offer.piece  # a part of a giant line: which lines these are cannot be told
+            if offer.strength >= least:
+                yield offer.strength, offer.piece  # a part of a giant line: which lines these are cannot be told
             continue
         edges |= {span.start, span.end + 1}
         for line, text in enumerate(lines, span.start):
             best.setdefault(line, offer)
             texts.setdefault(line, text)
     for span in _find_cuts(texts, edges):
-        offer = best[span.start]
-        n_blanks = offer.piece.n_blanks_before if span.start == offer.piece.span.start else 0
-        text = "\n".join(texts[line] for line in range(span.start, span.end + 1))
-        yield offer.strength, replace(offer.piece, span=span, text=text, n_blanks_before=n_blanks)
+        numbers = range(span.start, span.end + 1)
+        offer = max((best[line] for line in numbers), key=lambda offer: offer.strength)
+        if offer.strength >= least:
+            n_blanks = offer.piece.n_blanks_before if span.start == offer.piece.span.start else 0
+            text = "\n".join(texts[line] for line in numbers)
+            yield offer.strength, replace(offer.piece, span=span, text=text, n_blanks_before=n_blanks)
 
 
 def _find_cuts(texts: Mapping[int, str], edges: set[int]) -> Iterator[Span]:
