@@ -339,6 +339,9 @@ def test_deleted_text_leaves_every_file_of_the_index_once_it_is_quiet(kept: Kept
     note.write_text("# Password\n\nnone\n")
     assert not kept.find(SECRET, wait="disk")
     kept.wait(lambda: not holds_secret(kept.index.parent), "it stayed")
+    # What it said is in the history, packed or plain, until that is told to forget it.
+    kept.client.call("history.purge", containing=SECRET)
+    assert not kept.client.call("history", path=".memories/secret.md")["revisions"]
     assert not holds_secret(kept.records.parent)
 
 
