@@ -33,8 +33,10 @@ from memsyncd.store.search import (
     read_traits,
 )
 
-LARGE_INDEX_CHUNKS = 20_000
+LARGE_INDEX_CHUNKS = 8_000
 """From here on a common word costs milliseconds: FTS5 ranks every chunk that holds it."""
+HURRIED_LOOKUPS = 40_000
+"""Terms times chunks: a search for more takes longer than a hurry allows, more often than not."""
 CANDIDATES_A_HIT = 10
 """Neighbours join into passages: many hits need many more chunks to be made of."""
 
@@ -46,8 +48,8 @@ READ_S = 1.0
 class Asked:
     """One search. `hidden` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since 1970.
 
-    `is_hurried`: raise NotFresh rather than take the time to say why there is no hit. The time is then for finding alone: to read
-    what was found never takes long.
+    `is_hurried`: raise NotFresh at once if there is much to look up, and rather than take the time to say why there is no hit.
+    The time is then for finding alone: to read what was found never takes long.
     """
 
     query: str
@@ -89,6 +91,8 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
     """Search one workspace, or several as one. Raises TooLarge, NotFresh (out of time), and as `Workspace.lend`."""
     query = parse_query(asked.query)
     asked = replace(asked, filters=asked.filters.join(query.filters))
+    if asked.is_hurried and len(query.positive) * sum(w.condition.counts.chunks for w in workspaces) > HURRIED_LOOKUPS:
+        raise NotFresh("there is more to look up than can be done in a hurry")
     is_asked = bool(query.positive) or not asked.filters.is_empty
     hits = [hit for workspace in workspaces if is_asked for hit in _search_one(workspace, query, asked, policy)]
     if not hits:

@@ -17,6 +17,7 @@ from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, Found, search
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
+from memsyncd.store.updates import Counts
 
 
 def ask(bench: Any, query: str, **more: Any) -> Found:
@@ -118,6 +119,17 @@ def test_a_query_that_runs_out_of_time_says_so(bench: Any) -> None:
     bench.sync()
     with pytest.raises(NotFresh):
         ask(bench, "b c d e f g h", timeout_s=0.0001)
+
+
+def test_a_hurried_search_gives_up_at_once_where_there_is_much_to_look_up_or_to_explain(filled: Any) -> None:
+    assert places(ask(filled, "redis cold", is_hurried=True)) == places(ask(filled, "redis cold"))
+    with pytest.raises(NotFresh):
+        ask(filled, "nowhere", is_hurried=True)
+    filled.workspace.change(counts=Counts(files=10_000, chunks=30_000))
+    assert ask(filled, "redis", is_hurried=True).hits
+    with pytest.raises(NotFresh):
+        ask(filled, "redis cold", is_hurried=True)
+    assert ask(filled, "redis cold").hits
 
 
 def test_several_workspaces_answer_as_one(filled: Any, make_bench: Callable[..., Any]) -> None:
