@@ -190,7 +190,7 @@ def test_a_runtime_folder_that_others_may_enter_is_made_private_or_refused(own: 
     folder.chmod(0o777)
     done = subprocess.Popen([sys.executable, "-m", "memsyncd", "run"], env=own.env, stderr=subprocess.PIPE, text=True)
     try:
-        wait_for(lambda: done.poll() is not None or os.path.exists(own.socket_path))
+        wait_for(lambda: done.poll() is not None or is_answering(own.socket_path))
         assert done.poll() == 6 or stat.S_IMODE(folder.stat().st_mode) == 0o700
     finally:
         done.terminate()
@@ -259,7 +259,7 @@ def test_it_lives_on_when_nobody_reads_what_it_says(own: Home, memory: Path) -> 
     os.close(writer)
     os.close(reader)
     try:
-        wait_for(lambda: os.path.exists(own.socket_path))
+        wait_for(lambda: is_answering(own.socket_path))
         with Client(own.socket_path, WAIT_S) as client:
             for word in ("maple", "hazel"):
                 (memory / "MEMORY.md").write_text(f"{word}\n")
@@ -290,7 +290,7 @@ def test_it_lives_on_when_its_log_cannot_be_written(own: Home, memory: Path) -> 
     with open("/dev/full", "w") as full:
         process = subprocess.Popen([sys.executable, "-m", "memsyncd", "run", str(memory)], env=own.env, stderr=full, stdout=full)
     try:
-        wait_for(lambda: os.path.exists(own.socket_path))
+        wait_for(lambda: is_answering(own.socket_path))
         with Client(own.socket_path, WAIT_S) as client:
             (memory / "MEMORY.md").write_text("maple\n")
             assert client.call("search", query="maple", wait="disk")["hits"]
@@ -341,7 +341,7 @@ def test_a_socket_that_somebody_deletes_is_bound_anew_or_the_field_left(own: Hom
     own.config.write_text("[sync]\nreconcile_s = 1\n")
     daemon = own.start()
     os.unlink(own.socket_path)
-    wait_for(lambda: os.path.exists(own.socket_path))
+    wait_for(lambda: is_answering(own.socket_path))
     with daemon.client() as client:
         assert client.call("ping")["pid"] == daemon.process.pid
     assert daemon.stop() == 0
