@@ -8,6 +8,7 @@ once in ten minutes; a full disk is waited for and never a reason to rebuild.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
@@ -45,6 +46,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
     yield
     if workspace.index is not None:
         return Opened()
+    remove_index(find_aside(workspace))
     try:
         workspace.index = Index(workspace.index_path, fingerprint_of(policy))
     except (IndexUnfit, StoreCorrupt) as failure:
@@ -61,7 +63,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
 def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[SyncDone]:
     """Index the whole disk into a new file beside the old one and swap it in. On failure the old one, if open, stays."""
     check_wanted(workspace)
-    aside = workspace.index_path.with_name("index.db.new")
+    aside = find_aside(workspace)
     remove_index(aside)
     generation = max(workspace.condition.generation, workspace.index.generation if workspace.index else 0)
     fresh = Index(aside, fingerprint_of(policy), generation=generation + 1)
@@ -98,6 +100,11 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
         n_rebuilds=workspace.condition.n_rebuilds + 1,
     )
     return done
+
+
+def find_aside(workspace: Workspace) -> Path:
+    """The file that a rebuild fills. One that is there when nothing is rebuilt is what a crash has left."""
+    return workspace.index_path.with_name("index.db.new")
 
 
 def update_index(workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest) -> Steps[SyncDone]:

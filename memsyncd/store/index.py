@@ -209,7 +209,7 @@ class Index:
 
 def remove_index(path: Path) -> None:
     """Delete an index's files, if they are there; nobody may have them open."""
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", "-journal"):
         Path(f"{path}{suffix}").unlink(missing_ok=True)
 
 

@@ -180,7 +180,7 @@ def _set_aside(path: Path, now_s: float) -> Path:
     aside = path.with_name(f"{path.name}{ASIDE}{int(now_s)}")
     while aside.exists():
         aside = aside.with_name(f"{aside.name}x")
-    for suffix in ("", "-wal", "-shm"):
+    for suffix in ("", "-wal", "-shm", "-journal"):
         if os.path.exists(f"{path}{suffix}"):
             Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
     return aside

@@ -149,7 +149,8 @@ def test_removing_an_index_leaves_nothing(tmp_path: Path, open_index: Open, put:
     index = open_index()
     index.apply([put("MEMORY.md", "one")])
     index.close()
-    (tmp_path / "index.db-wal").touch()
+    for suffix in ("-wal", "-shm", "-journal"):
+        (tmp_path / f"index.db{suffix}").touch()
     remove_index(tmp_path / "index.db")
     remove_index(tmp_path / "index.db")
     assert not list(tmp_path.iterdir())

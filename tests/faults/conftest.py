@@ -1,0 +1,104 @@
+"""Daemons as in tests/daemon, each begun as its fault wants it, and disks that are small or go away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.errors import MemsyncdError, NoDaemon
+from tests.daemon.conftest import daemon, home, make_home, make_place, place, pytest_runtest_makereport, root, wait_until
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home
+
+__all__ = ["daemon", "home", "make_home", "make_place", "place", "pytest_runtest_makereport", "root"]
+
+WAIT_S = 15.0
+Launch = Callable[..., subprocess.Popen[bytes]]
+
+
+def connect(home: Home) -> Client:
+    """A client of the daemon, as soon as there is one."""
+    found: list[Client] = []
+
+    def is_up() -> bool:
+        try:
+            client = Client(home.socket_path, WAIT_S)
+            client.call("ping")
+        except NoDaemon:
+            return False
+        found.append(client)
+        return True
+
+    wait_until(is_up, "no daemon came up")
+    return found[0]
+
+
+def code_of(act: Callable[[], object]) -> str:
+    """What a request is refused with, empty if it is not."""
+    try:
+        act()
+    except MemsyncdError as failure:
+        return failure.code
+    return ""
+
+
+@pytest.fixture
+def own(make_home: Callable[[], Home]) -> Home:
+    """A home for one test, whose daemon looks at everything once a second."""
+    home = make_home()
+    home.config.write_text("[sync]\nreconcile_s = 1\n")
+    return home
+
+
+@pytest.fixture
+def launch() -> Iterator[Launch]:
+    """Begins a daemon by way of another program, or with another stderr; it must end in order when the test is over."""
+    begun: list[tuple[Home, subprocess.Popen[bytes]]] = []
+
+    def begin(home: Home, prefix: Sequence[str] = (), *, stderr: IO[bytes] | int | None = None) -> subprocess.Popen[bytes]:
+        command = [*prefix, sys.executable, "-m", "memsyncd", "run"]
+        with home.log.open("ab") as log:
+            process = subprocess.Popen(
+                command, env=home.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log if stderr is None else stderr
+            )
+        begun.append((home, process))
+        return process
+
+    yield begin
+    failed = []
+    for begun_in, process in begun:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(WAIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        if process.wait() != 0:
+            failed.append(begun_in.read_log())
+    assert not failed, failed[0]
+
+
+@pytest.fixture
+def mount() -> Iterator[Callable[[Path, str], None]]:
+    """Puts a disk of a size in memory in the place of a folder."""
+    mounted: list[Path] = []
+
+    def mount(folder: Path, size: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(folder)]
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            pytest.skip("only root may mount a small disk, and not everywhere")
+        mounted.append(folder)
+
+    yield mount
+    for folder in mounted:
+        # Lazily: a daemon may have it open, and it may be unmounted already.
+        subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)

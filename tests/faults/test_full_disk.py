@@ -1,0 +1,135 @@
+"""The disk is full: nobody's words are lost, it is said, nothing is rebuilt, and with space everything goes on by itself."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.client import Client
+from tests.daemon.conftest import read_notes, wait_until
+from tests.faults.conftest import code_of
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home
+
+Mount = Callable[[Path, str], None]
+BALLAST_BYTES = 600_000
+
+
+@pytest.fixture
+def ballast(own: Home, mount: Mount) -> Path:
+    """A file that takes much of a small disk, on which index, records and the list of workspaces lie."""
+    disk = own.folder / "disk"
+    mount(disk, "2m")
+    own.env |= {"XDG_STATE_HOME": str(disk / "state"), "XDG_CACHE_HOME": str(disk / "cache")}
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(BALLAST_BYTES))
+    return ballast
+
+
+def fill_up(disk: Path) -> Path:
+    """Take every byte that is left."""
+    rest = disk / "rest"
+    with rest.open("wb", 0) as stream:
+        for size in (65536, 4096, 1):
+            while code_of_system(partial(stream.write, bytes(size))) is None:
+                pass
+    return rest
+
+
+def code_of_system(act: Callable[[], object]) -> int | None:
+    try:
+        act()
+    except OSError as failure:
+        return failure.errno
+    return None
+
+
+def words(chance: random.Random, n_lines: int) -> str:
+    """Text that takes its room: hardly a word of it twice."""
+    return "\n".join(" ".join(f"{chance.getrandbits(40):x}" for _ in range(8)) for _ in range(n_lines))
+
+
+def status(client: Client) -> dict[str, Any]:
+    return dict(client.call("status")["workspaces"][0])
+
+
+def read_all(root: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+
+
+def assert_nothing_was_rebuilt(home: Home) -> None:
+    log = home.log.read_text()
+    assert "index_rebuilt" not in log
+    assert "index_corrupt" not in log
+    assert "Traceback" not in log
+
+
+def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_nobody_saves(own: Home, ballast: Path) -> None:
+    root, chance = own.make_folder(), random.Random(1)
+    (root / "MEMORY.md").write_text("larch\n")
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        client.call("search", query="larch", wait="disk")
+        rest = fill_up(ballast.parent)
+        (root / ".memories").mkdir()
+        for number in range(6):
+            (root / ".memories" / f"{number}.md").write_text(f"# Note\n\nmaple\n\n{words(chance, 120)}\n")
+        wait_until(lambda: any("disk is full" in reason for reason in status(client)["reasons"]), "it was not said")
+        assert status(client)["state"] == "degraded"
+        assert client.call("search", query="larch")["hits"]
+        ballast.unlink()
+        rest.unlink()
+        wait_until(lambda: status(client)["state"] == "ready", "it did not go on")
+        assert len(client.call("search", query="maple")["hits"]) == 6
+        assert {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+    assert daemon.stop() == 0
+    assert_nothing_was_rebuilt(own)
+
+
+def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_are_all_there(own: Home, ballast: Path) -> None:
+    root, chance = ballast.parent / "proj", random.Random(2)
+    root.mkdir()
+    (root / "MEMORY.md").write_text("larch\n")
+    stands = read_all(root)
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        client.call("search", query="larch", wait="disk")
+
+        def create(name: str, text: str) -> str:
+            code = code_of(lambda: client.call("memory", command="create", path=f"/memories/{name}", file_text=text))
+            if not code:
+                stands[f".memories/{name}"] = text.encode()
+            return code
+
+        codes = [create(f"{number}.md", words(chance, 60)) for number in range(60)]
+        assert "" in codes
+        assert set(codes) == {"", "disk_full"}
+        assert read_all(root) == stands
+        rest = fill_up(ballast.parent)
+        for command in (
+            {"command": "insert", "path": "/memories/0.md", "insert_line": 0, "insert_text": words(chance, 40)},
+            {"command": "create", "path": "/memories/new/deep/0.md", "file_text": words(chance, 40)},
+            {"command": "rename", "old_path": "/memories/0.md", "new_path": "/memories/there/0.md"},
+            {"command": "delete", "path": "/memories/0.md"},
+        ):
+            assert code_of(lambda command=command: client.call("memory", **command)) == "disk_full"
+            assert read_all(root) == stands
+        assert client.call("search", query="larch")["hits"]
+        rest.unlink()
+        ballast.unlink()
+        assert create("late.md", "maple\n") == ""
+        wait_until(lambda: status(client)["state"] == "ready", "it did not go on")
+        assert {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+        assert client.call("search", query="maple")["hits"]
+        client.call("undo", path=".memories/late.md")
+        assert not (root / ".memories" / "late.md").exists()
+    assert daemon.stop() == 0
+    assert_nothing_was_rebuilt(own)
