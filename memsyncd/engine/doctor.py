@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from memsyncd.engine.findings import Finding
@@ -10,32 +11,60 @@ from memsyncd.errors import StoreCorrupt
 from memsyncd.store.soundness import find_damage, find_set_aside, is_replaced, read_generation
 
 LEND_S = 5.0
+N_ATTEMPTS = 3
+REBUILT = "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
+DAMAGED = "the database is damaged: "
+"""What `store.connections.name_failure` begins with, and our own sentence, too."""
 
 
 def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
     """Whether index.db is there, whole, the one that is open, and of the generation that it should be."""
-    if workspace.readers is None:
-        what = "the index is not open, so nothing can be searched"
-        return [Finding(level="error", check="index", what=what, remedy="see the log, then: memsyncd restart")]
+    found: list[Finding] = []
+    for _ in range(N_ATTEMPTS):
+        index = workspace.index
+        found = _examine_open_index(workspace, is_thorough=is_thorough) if index is not None else [_say_unopened(workspace)]
+        # What was looked at while another took its place may be neither.
+        if workspace.index is index:
+            break
+    return found
+
+
+def asks_for_rebuild(findings: Iterable[Finding]) -> bool:
+    """True if one of them says of index.db what only a rebuild heals."""
+    return any(finding.remedy == REBUILT for finding in findings)
+
+
+def _say_unopened(workspace: Workspace) -> Finding:
+    if workspace.condition.is_indexing:
+        return Finding(
+            level="info", check="index", what="the index is being built anew; what can be found meanwhile is old or little"
+        )
+    what = "there is no index that can be written, and what is found is old if anything is"
+    return Finding(
+        level="error", check="index", what=what, remedy="see what else is said here and in the log; then: memsyncd reindex"
+    )
+
+
+def _examine_open_index(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
     path = str(workspace.index_path)
     if not workspace.index_path.exists():
         what = "index.db is gone from the disk"
-        return [Finding(level="error", check="index", what=what, where=path, remedy="it is built anew: memsyncd reindex")]
+        return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
     damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
     if damage:
-        remedy = "it is built anew by itself; if it comes back, look at the disk, then: memsyncd reindex"
-        return [Finding(level="error", check="index", what=f"index.db is damaged: {damage}", where=path, remedy=remedy)]
+        return [Finding(level="error", check="index", what=f"index.db is damaged: {damage}", where=path, remedy=REBUILT)]
     before = workspace.condition.generation
     with workspace.lend(LEND_S) as reader:
         has_moved, generation = is_replaced(reader), read_generation(reader)
     if has_moved:
         what = "index.db was replaced by another file"
-        return [Finding(level="error", check="index", what=what, where=path, remedy="it is built anew: memsyncd reindex")]
-    if workspace.index is not None and not before <= generation <= max(before, workspace.condition.generation):
+        return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
+    found = [Finding(level="ok", check="index", what="index.db is sound", where=path)]
+    if not before <= generation <= workspace.condition.generation + 1:
         what = f"index.db says generation {generation}, the daemon {before}: somebody else wrote it"
-        return [Finding(level="error", check="generation", what=what, where=path, remedy="build it anew: memsyncd reindex")]
-    kept = Finding(level="ok", check="index", what="index.db is sound", where=path)
-    return [kept, Finding(level="ok", check="generation", what=f"generation {generation}, as it should be")]
+        remedy = "build it anew: memsyncd reindex"
+        return [*found, Finding(level="error", check="generation", what=what, where=path, remedy=remedy)]
+    return [*found, Finding(level="ok", check="generation", what=f"generation {generation}, as it should be")]
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
@@ -43,7 +72,7 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[Finding]
     found = []
     path = workspace.records_path
     for aside in find_set_aside(path):
-        remedy = "history from before lies there; when nobody needs it any more, delete the file"
+        remedy = "history from before lies there; keep the file elsewhere, or delete it when nobody needs it"
         what = "records.db was damaged once; the damaged file was set aside"
         found.append(Finding(level="warning", check="records", what=what, where=str(aside), remedy=remedy))
     if "records" in workspace.condition.faults:
@@ -64,4 +93,4 @@ def _find_damage(path: Path, *, is_thorough: bool) -> str:
     try:
         return "; ".join(find_damage(path, is_thorough=is_thorough))
     except StoreCorrupt as failure:
-        return failure.message
+        return failure.message.removeprefix(DAMAGED)

@@ -22,6 +22,7 @@ LATE_ROUNDS = 3
 """Timed looks that may be late before that is odd: a machine that is busy, a long job before."""
 LATE_SLACK_S = 30.0
 CLOCK_SLACK_S = 5.0
+CLOCK_JUMP_S = 60.0
 MANY_MISSED = 3
 
 UNREADABLE = frozenset({"unreadable_file", "unreadable_folder"})
@@ -124,6 +125,18 @@ def _judge_freshness(condition: Condition, policy: SyncPolicy, now_s: float) -> 
         what = f"{_count(condition.pending, 'note')} changed a moment ago and will be indexed in the next one"
         return [Finding(level="info", check="freshness", what=what)]
     return [Finding(level="ok", check="freshness", what=f"the index says what stood there {max(age_s, 0):.0f} s ago")]
+
+
+def judge_clock(drift_s: float) -> list[Finding]:
+    """`drift_s` is by how much the clock went forward since the daemon started, beside the time that went by."""
+    if abs(drift_s) < CLOCK_JUMP_S:
+        return [Finding(level="ok", check="clock", what="the clock went evenly since the daemon started")]
+    way = "forward" if drift_s > 0 else "back"
+    what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
+    if drift_s > 0:
+        return [Finding(level="info", check="clock", what=what)]
+    remedy = "see that it is right now; what was written in between is in `history` under times that come again"
+    return [Finding(level="warning", check="clock", what=what, remedy=remedy)]
 
 
 def judge_problems(problems: Iterable[Problem]) -> list[Finding]:

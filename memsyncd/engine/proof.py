@@ -83,7 +83,7 @@ def _compare_one(workspace: Workspace, policy: SyncPolicy, reader: Reader, path:
         _note_other_bytes(read, path, is_same_file=recorded.stat.is_same_as(read.record.stat), compared=compared)
     else:
         note = parse_note(read.path, read.data, policy.chunking)
-        differences = compare_note(reader, note, recorded)
+        differences = compare_note(reader, note, read.record)
         if differences:
             compared.wrong[path] = describe(differences)
 

@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from memsyncd.engine.browse import find_problems
-from memsyncd.engine.doctor import examine_index, examine_records
-from memsyncd.engine.findings import Finding, judge_condition, judge_problems
+from memsyncd.engine.doctor import asks_for_rebuild, examine_index, examine_records
+from memsyncd.engine.findings import Finding, judge_clock, judge_condition, judge_problems
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pieces, judge_proof, list_pieces
@@ -36,6 +36,7 @@ class Doctor:
         self._house = house
         self._clock = clock
         self._in_thread = in_thread
+        self._clock_began_s = self._read_clock_s()
 
     async def examine(self, _session: Session, params: DoctorParams) -> DoctorResult:
         """Examine one workspace, or all. Raises WorkspaceNotFound."""
@@ -44,25 +45,24 @@ class Doctor:
         else:
             chosen = [self._house.find(params.workspace)]
         await wait_until_open(chosen, OPEN_S)
-        return DoctorResult(
-            findings=[
-                _to_info(workspace, finding)
-                for workspace in chosen
-                for finding in await self._examine_one(workspace, is_verified=params.verify)
-            ]
-        )
+        drift_s = self._read_clock_s() - self._clock_began_s
+        found = [_to_info(None, finding) for finding in judge_clock(drift_s)]
+        for workspace in chosen:
+            own = await self._examine_one(workspace, is_verified=params.verify)
+            found += [_to_info(workspace.id, finding) for finding in own]
+        return DoctorResult(findings=found)
 
     async def _examine_one(self, workspace: Workspace, *, is_verified: bool) -> list[Finding]:
         health = self._house.watching.health(workspace)
         found = judge_condition(workspace.condition, health, self._house.policy, now_s=self._clock.wall_s())
-        faults = len(workspace.condition.faults)
-        found += await self._try("problems", lambda: judge_problems(find_problems(workspace)[faults:]))
-        found += await self._try("index", partial(examine_index, workspace, is_thorough=is_verified))
-        found += await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))
-        is_damaged = any(finding.check == "index" and finding.level == "error" for finding in found)
-        if is_damaged:
+        is_open = workspace.index is not None
+        if is_open:
+            found += await self._try("problems", partial(_look_at_problems, workspace))
+        index = await self._try("index", partial(examine_index, workspace, is_thorough=is_verified))
+        found += [*index, *await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))]
+        if asks_for_rebuild(index):
             self._house.rounds.report_damage(StoreCorrupt("index.db is damaged", workspace=workspace.id))
-        if is_verified and not is_damaged and workspace.readers is not None:
+        elif is_verified and is_open:
             found += await self._verify(workspace)
         return found
 
@@ -89,18 +89,27 @@ class Doctor:
             return [_cannot("verify", failure)]
         return judge_proof(compared, n_synced=max(0, late - len(compared.late)))
 
+    def _read_clock_s(self) -> float:
+        """The wall clock without the time that went by, awake and asleep: it changes only if somebody sets the clock."""
+        return self._clock.wall_s() - self._clock.now_s() - self._clock.asleep_s()
+
     def _compare(self, workspace: Workspace, paths: tuple[str, ...], compared: Compared) -> Callable[[], None]:
         now_ns, policy = self._clock.wall_ns(), self._house.policy
         return partial(compare_piece, workspace, policy, paths, compared, now_ns=now_ns)
+
+
+def _look_at_problems(workspace: Workspace) -> list[Finding]:
+    # A problem without a path is a fault of the workspace, which is found as such.
+    return judge_problems(problem for problem in find_problems(workspace) if problem.path)
 
 
 def _cannot(check: str, failure: MemsyncdError) -> Finding:
     return Finding(level="error", check=check, what=f"this could not be looked at: {failure.message}", remedy=failure.hint)
 
 
-def _to_info(workspace: Workspace, finding: Finding) -> FindingInfo:
+def _to_info(workspace: str | None, finding: Finding) -> FindingInfo:
     return FindingInfo(
-        workspace=workspace.id,
+        workspace=workspace,
         level=finding.level,
         check=finding.check,
         what=finding.what,

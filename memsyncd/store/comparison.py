@@ -33,11 +33,13 @@ _STANDING = {
 _EXACT_WITHOUT_CHUNK = "SELECT count(*) FROM chunks_exact_docsize WHERE id NOT IN (SELECT id FROM chunks)"
 _FTS_WITHOUT_CHUNK = "SELECT count(*) FROM chunks_fts_docsize WHERE id NOT IN (SELECT id FROM chunks)"
 _CHUNK_WITHOUT_EXACT = "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT id FROM chunks_exact_docsize)"
+_OTHER_SIZES = "SELECT count(*) FROM chunks_fts_docsize a JOIN chunks_exact_docsize b ON b.id = a.id WHERE a.sz <> b.sz"
 _CHUNK_ASTRAY = "SELECT count(*) FROM chunks c JOIN sections s ON s.id = c.section WHERE s.file <> c.file"
 _ASTRAY = {
     "text of chunks that are gone can still be found": _FTS_WITHOUT_CHUNK,
     "words of chunks that are gone can still be found": _EXACT_WITHOUT_CHUNK,
     "chunks cannot be found by their words as they are written": _CHUNK_WITHOUT_EXACT,
+    "chunks have other words as they are written than as they are stemmed": _OTHER_SIZES,
     "chunks stand under sections of other notes": _CHUNK_ASTRAY,
 }
 
@@ -66,7 +68,7 @@ def read_recorded(reader: Reader, path: str) -> Recorded | None:
 
 
 def compare_note(reader: Reader, note: Note, recorded: Recorded) -> list[Difference]:
-    """In which parts the rows of this note are not those that `note` would be written as."""
+    """In which parts the rows of this note are not those of `note`, read from a file of which `recorded` tells."""
     wanted = _find_wanted(note, recorded)
     found = []
     for part, statement in _STANDING.items():
@@ -79,7 +81,31 @@ def compare_note(reader: Reader, note: Note, recorded: Recorded) -> list[Differe
 def find_strays(reader: Reader) -> list[str]:
     """What the index holds that belongs to no note, in words."""
     counted = {what: int(reader.rows(statement)[0][0]) for what, statement in _ASTRAY.items()}
-    return [f"{what} ({n:,})" for what, n in counted.items() if n]
+    strays = [f"{what} ({n:,})" for what, n in counted.items() if n]
+    n_lost = _count_lost_words(reader)
+    return [*strays, f"words as they are written cannot be found, or are found too often ({n_lost:,})"] if n_lost else strays
+
+
+def _count_lost_words(reader: Reader) -> int:
+    """By how many words the index of words as they are written differs from what it says of its chunks' sizes.
+
+    Neither the text nor the words of that table can be compared by FTS5 itself, since it has no text; the sizes can be, with
+    those of the other table, which FTS5 does compare with its text.
+    """
+    indexed = int(reader.rows("SELECT coalesce(sum(cnt), 0) FROM words_exact")[0][0])
+    counted = sum(sum(read_varints(row[0])) for row in reader.rows("SELECT sz FROM chunks_exact_docsize"))
+    return abs(indexed - counted)
+
+
+def read_varints(data: bytes) -> list[int]:
+    """SQLite's varints, one after the other: seven bits a byte, the high bit says that more follow."""
+    numbers, number = [], 0
+    for byte in data:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    return numbers
 
 
 def _find_wanted(note: Note, recorded: Recorded) -> dict[str, list[Row]]:

@@ -24,7 +24,7 @@ class FindingInfo(Result, frozen=True, kw_only=True):
     """A path, from the workspace's root or absolute; empty if there is no one place."""
     remedy: str
     workspace: str | None
-    """An id."""
+    """An id; null for what concerns all of them."""
 
 
 class DoctorResult(Result, frozen=True, kw_only=True):

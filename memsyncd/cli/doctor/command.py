@@ -14,7 +14,7 @@ from memsyncd.cli.doctor.filesystems import judge_notes_ground, judge_own_ground
 from memsyncd.cli.doctor.findings import Finding, count_levels, is_well, read_findings
 from memsyncd.cli.doctor.places import judge_config_mode, judge_private, judge_room, measure_room
 from memsyncd.cli.doctor.processes import judge_inotify, judge_open_files, list_processes, read_inotify
-from memsyncd.cli.doctor.reach import ask_daemons, judge_answers, judge_socket, look_at
+from memsyncd.cli.doctor.reach import ask_daemons, find_daemon_pid, judge_answers, judge_socket, look_at
 from memsyncd.cli.doctor.registered import Registered, find_last_words, judge_database, judge_root, read_registered
 from memsyncd.cli.doctor.render import render_examination
 from memsyncd.cli.doctor.supervision import ask_supervisor, judge_service
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
+    from memsyncd.cli.doctor.processes import Process
     from memsyncd.cli.doctor.reach import Answer
     from memsyncd.dirs import Dirs
 
@@ -43,15 +44,17 @@ def _doctor(args: Args, console: Console) -> int:
     answers = ask_daemons(find_sockets(console.env))
     daemon = next((answer for answer in answers if answer.pid is not None), None)
     if daemon is None:
-        workspaces, findings = _examine_alone(args, dirs)
+        workspaces, findings = _examine_alone(args, console, dirs)
     else:
         workspaces, findings = _have_examined(args, console)
-    findings = [
-        *_examine_program(console, dirs, answers),
-        *_examine_machine(dirs, workspaces, daemon.pid if daemon else None),
+    processes = list_processes([os.path.realpath(dirs.state_dir), os.path.realpath(dirs.cache_dir)])
+    found = [
+        *_examine_program(console, dirs, answers, processes),
+        *_examine_machine(dirs, workspaces, processes, find_daemon_pid(answers, processes)),
         *judge_service(ask_supervisor(console), daemon_pid=daemon.pid if daemon else None),
         *findings,
     ]
+    findings = list(dict.fromkeys(found))  # what concerns all is found with each workspace
     _show(findings, workspaces, daemon, args, console)
     if daemon is None:
         return NO_DAEMON
@@ -61,13 +64,14 @@ def _doctor(args: Args, console: Console) -> int:
 # --- what is looked at ------------------------------------------------------------------------------------------------
 
 
-def _examine_program(console: Console, dirs: Dirs, answers: list[Answer]) -> list[Finding]:
+def _examine_program(console: Console, dirs: Dirs, answers: list[Answer], processes: list[Process]) -> list[Finding]:
     """The daemon, its socket, its configuration."""
     is_answered = any(answer.pid is not None for answer in answers)
+    is_held = any(answer.is_listening for answer in answers)
     path = next((answer.path for answer in answers if answer.pid is not None), answers[0].path)
     found = [
-        *judge_answers(answers, version=memsyncd.__version__, protocol=memsyncd.PROTOCOL),
-        *judge_socket(look_at(path), look_at(os.path.dirname(path)), uid=os.geteuid(), is_answered=is_answered),
+        *judge_answers(answers, processes, version=memsyncd.__version__, protocol=memsyncd.PROTOCOL),
+        *judge_socket(look_at(path), look_at(os.path.dirname(path)), uid=os.geteuid(), is_held=is_held),
         *_examine_config(console, dirs),
     ]
     last_words = "" if is_answered else find_last_words(dirs.log_file)
@@ -94,14 +98,13 @@ def _examine_config(console: Console, dirs: Dirs) -> list[Finding]:
     return found or [Finding(level="ok", check="config", what="the configuration is fine", where=dirs.config_file)]
 
 
-def _examine_machine(dirs: Dirs, workspaces: list[Registered], daemon_pid: int | None) -> list[Finding]:
+def _examine_machine(dirs: Dirs, workspaces: list[Registered], processes: list[Process], daemon_pid: int | None) -> list[Finding]:
     """Disks, file systems, rights, and the user's other processes."""
     uid = os.geteuid()
     kept = [f"{folder}/{each.id}" for folder in (dirs.state_dir, dirs.cache_dir) for each in workspaces]
     files = [f"{dirs.state_dir}/{each.id}/records.db" for each in workspaces]
     files += [f"{dirs.cache_dir}/{each.id}/index.db" for each in workspaces]
     entries = [look_at(path) for path in (dirs.state_dir, dirs.cache_dir, *kept, *files)]
-    processes = list_processes([os.path.realpath(dirs.state_dir), os.path.realpath(dirs.cache_dir)])
     state, cache = look_at_grounds([dirs.state_dir, dirs.cache_dir])
     found = [
         *judge_private(entries, uid=uid),
@@ -153,10 +156,11 @@ def _have_examined(args: Args, console: Console) -> tuple[list[Registered], list
     return list(chosen.values()), findings
 
 
-def _examine_alone(args: Args, dirs: Dirs) -> tuple[list[Registered], list[Finding]]:
+def _examine_alone(args: Args, console: Console, dirs: Dirs) -> tuple[list[Registered], list[Finding]]:
     """The workspaces that are meant, and what can be seen of them without a daemon. Raises WorkspaceNotFound."""
     list_file = f"{dirs.state_dir}/workspaces.json"
     known, trouble = read_registered(list_file)
+    known += _read_configured(console, dirs)
     chosen = [_find_registered(name, known) for name in args.workspaces] or known
     findings = [Finding(level="error", check="workspaces", what=trouble, where=list_file, remedy="see what stands in it")] * bool(
         trouble
@@ -169,6 +173,18 @@ def _examine_alone(args: Args, dirs: Dirs) -> tuple[list[Registered], list[Findi
     what = "index, records, watcher and notes are looked at by the daemon only"
     findings.append(Finding(level="info", check="daemon", what=what, remedy="start it and ask again: memsyncd start"))
     return chosen, findings
+
+
+def _read_configured(console: Console, dirs: Dirs) -> list[Registered]:
+    """Those of the configuration; their ids are the daemon's to make."""
+    from memsyncd.config import load_config
+
+    try:
+        configured = load_config(dirs.config_file, console.env).config.workspace
+    except MemsyncdError:
+        return []
+    roots = [(os.path.realpath(os.path.expanduser(each.path)), each.name) for each in configured]
+    return [Registered(id=root, name=name or os.path.basename(root), root=root) for root, name in roots]
 
 
 def _find_registered(name: str, known: list[Registered]) -> Registered:

@@ -31,6 +31,7 @@ class Process:
     locked: tuple[str, ...] = ()
     n_instances: int = 0
     n_watches: int = 0
+    is_stopped: bool = False
 
     @property
     def name(self) -> str:
@@ -88,7 +89,13 @@ def _look_at(pid: int, folders: Sequence[str], locks: frozenset[tuple[int, int]]
         locked=tuple(sorted(locked)),
         n_instances=n_instances,
         n_watches=n_watches,
+        is_stopped=_is_stopped(f"{proc}/{pid}/stat"),
     )
+
+
+def _is_stopped(path: str) -> bool:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(") ")[2][:1] in ("T", "t")
 
 
 def _list_open(folder: str) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memsyncd.cli.doctor.findings import Level
+    from memsyncd.cli.doctor.processes import Process
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 ANSWER_S = 5.0
@@ -46,6 +47,8 @@ class Answer:
     failure: str = ""
     is_listening: bool = False
     """True if somebody holds the socket, whatever came of the question."""
+    holder_pid: int | None = None
+    """Who took the lock beside a socket that is held and gave no answer."""
 
 
 def look_at(path: str) -> Entry:
@@ -75,14 +78,30 @@ def _ask(path: str) -> Answer:
             path=path, pid=int(told["pid"]), version=str(told["version"]), protocol=int(told["protocol"]), is_listening=True
         )
     except MemsyncdError as error:
-        return Answer(path=path, failure=error.message, is_listening=is_listening)
+        holder_pid = _read_holder(path) if is_listening else None
+        return Answer(path=path, failure=error.message, is_listening=is_listening, holder_pid=holder_pid)
 
 
-def judge_answers(answers: Sequence[Answer], *, version: str, protocol: int) -> list[Finding]:
+def _read_holder(path: str) -> int | None:
+    try:
+        with open(f"{path.removesuffix('.sock')}.lock", encoding="ascii") as file:
+            return int(file.read(32))
+    except (OSError, ValueError):
+        return None
+
+
+def find_daemon_pid(answers: Sequence[Answer], processes: Sequence[Process]) -> int | None:
+    """The daemon that is meant: the one that answers, else the one that should, else one that has our databases open."""
+    asked = [answer.pid or answer.holder_pid for answer in answers]
+    running = [process.pid for process in processes if process.is_daemon and process.databases]
+    return next((pid for pid in (*asked, *running) if pid is not None), None)
+
+
+def judge_answers(answers: Sequence[Answer], processes: Sequence[Process], *, version: str, protocol: int) -> list[Finding]:
     """Whether one daemon answers, and whether it is this program's."""
     there = [answer for answer in answers if answer.pid is not None]
     if not there:
-        return [_judge_silence(answers)]
+        return [_judge_silence(answers, processes)]
     first = there[0]
     found = [Finding(level="ok", check="daemon", what=f"the daemon answers (pid {first.pid})", where=first.path)]
     others = {answer.pid: answer for answer in there if answer.pid != first.pid}
@@ -102,17 +121,26 @@ def judge_answers(answers: Sequence[Answer], *, version: str, protocol: int) -> 
     return found
 
 
-def _judge_silence(answers: Sequence[Answer]) -> Finding:
-    stuck = next((answer for answer in answers if answer.is_listening), None)
-    if stuck is not None:
-        what = f"a daemon holds the socket and does not answer: {stuck.failure}"
-        remedy = "memsyncd restart; if it does not stop, end it with kill -KILL: its index heals itself"
-        return Finding(level="error", check="daemon", what=what, where=stuck.path, remedy=remedy)
-    first = answers[0]
-    return Finding(level="error", check="daemon", what=f"no daemon runs: {first.failure}", where=first.path, remedy=START)
+def _judge_silence(answers: Sequence[Answer], processes: Sequence[Process]) -> Finding:
+    held = next((answer for answer in answers if answer.is_listening), None)
+    pid = find_daemon_pid(answers, processes)
+    process = next((process for process in processes if process.pid == pid), None)
+    named = f"the daemon (pid {pid})" if pid is not None else "a daemon"
+    if process is not None and process.is_stopped:
+        what = f"{named} is stopped, by somebody's signal or a debugger"
+        return Finding(level="error", check="daemon", what=what, where=answers[0].path, remedy=f"let it go on: kill -CONT {pid}")
+    if held is not None:
+        what = f"{named} holds the socket and does not answer: {held.failure}"
+        remedy = f"end it, and its index heals itself: kill -KILL {pid or 'PID'}; then start it again"
+        return Finding(level="error", check="daemon", what=what, where=held.path, remedy=remedy)
+    if process is not None:
+        what = f"{named} runs and listens elsewhere"
+        remedy = f"ask with the XDG_RUNTIME_DIR and MEMSYNCD_SOCKET that it was started with, or end it: kill {pid}"
+        return Finding(level="error", check="daemon", what=what, where=answers[0].path, remedy=remedy)
+    return Finding(level="error", check="daemon", what="no daemon runs", where=answers[0].path, remedy=START)
 
 
-def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_answered: bool) -> list[Finding]:
+def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_held: bool) -> list[Finding]:
     """Whether the socket's place is one that it can have, and that only its owner can reach."""
     found = _judge_length(socket.path)
     found += _judge_folder(folder, uid)
@@ -129,7 +157,7 @@ def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_answered: bool) -
         what = f"others may reach the socket (mode {socket.mode:04o})"
         remedy = f"chmod 600 {socket.path}"
         found.append(Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy))
-    elif not is_answered:
+    elif not is_held:
         what = "a socket of a daemon that is gone lies there; the next one removes it"
         found.append(Finding(level="info", check="socket", what=what, where=socket.path))
     if not [finding for finding in found if finding.check == "socket"]:

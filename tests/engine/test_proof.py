@@ -1,0 +1,226 @@
+"""What is proved when index and disk are compared: everything that can differ is found, and nothing else is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memsyncd.engine.findings import Finding
+from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pieces, judge_proof, list_pieces
+from memsyncd.errors import NotFresh
+from memsyncd.store.comparison import read_varints
+
+if TYPE_CHECKING:
+    from tests.engine.conftest import Bench
+
+RICH = """---
+kind: decision
+tags: [auth, db]
+title: Sessions
+created: 2026-03-04
+---
+# Where sessions live
+
+<!-- memory: {kind: preference, importance: 0.7, priority: P1, lifecycle: task, task: T-1, source: talk, colour: blue} -->
+
+Sessions live in Redis because of its expiry #cache, see [[other#part]].
+
+- replaced_by [[newer]]
+
+## Part
+
+One paragraph that is long enough to be cut, and another one after it to have more than a chunk of this note to compare.
+
+And this is the other, with a\0NUL.
+"""
+
+
+def prove(bench: Bench) -> Compared:
+    compared = Compared()
+    for paths in list_pieces(bench.workspace):
+        compare_piece(bench.workspace, bench.policy, paths, compared, now_ns=bench.clock.wall_ns())
+    compare_rest(bench.workspace, compared)
+    return compared
+
+
+def find_levels(compared: Compared) -> set[str]:
+    return {finding.level for finding in judge_proof(compared, n_synced=0)}
+
+
+@pytest.fixture
+def filled(bench: Bench) -> Bench:
+    bench.write("MEMORY.md", RICH)
+    bench.write(".memories/plain.txt", "some words\n\nsome more words\n")
+    bench.write(".memories/empty.md", "")
+    bench.sync()
+    return bench
+
+
+def tamper(bench: Bench, statement: str) -> None:
+    index = bench.workspace.index
+    assert index is not None
+    index._writer.execute("PRAGMA foreign_keys = OFF")
+    index._writer.execute(statement)
+    assert index._writer.changes() > 0, "this changes nothing"
+
+
+def test_an_index_that_was_just_made_equals_the_disk(filled: Bench) -> None:
+    compared = prove(filled)
+    assert (compared.wrong, compared.late, compared.strays) == ({}, set(), [])
+    assert compared.n_notes == 3
+    assert find_levels(compared) == {"ok"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *(
+            f"UPDATE files SET {each} WHERE path = 'MEMORY.md'"
+            for each in ("lines = 1", "title = 'x'", "day = NULL", "kind = NULL", "tags = '[]'", "size = size + 1")
+        ),
+        *(
+            f"UPDATE sections SET {each} WHERE level = 1"
+            for each in (
+                "anchor = 'MEMORY.md#other'", "heading = '[]'", "level = 2", "end_line = end_line + 1", "kind = 'x'",
+                "importance = 0.1", "priority = 'P2'", "lifecycle = 'session'", "status = 'archived'", "task = NULL",
+                "session = 'x'", "source = NULL", "created = 'x'", "expires = 'x'", "day = 'x'", "extra = ''",
+            )
+        ),
+        "DELETE FROM tags WHERE tag = 'cache'",
+        "INSERT INTO tags SELECT id, 'surplus' FROM sections",
+        "UPDATE links SET target = 'x'",
+        "DELETE FROM links WHERE relation <> ''",
+        "UPDATE links SET line = line + 1",
+        "DELETE FROM problems",
+        "UPDATE chunks SET start_line = start_line + 1, end_line = end_line + 1",
+        "UPDATE chunks SET tokens = tokens + 1",
+        "UPDATE chunks SET digest = 'x' WHERE id = (SELECT max(id) FROM chunks)",
+        "DELETE FROM chunks WHERE id = (SELECT min(id) FROM chunks)",
+        "DELETE FROM chunks_fts WHERE rowid = (SELECT max(id) FROM chunks)",
+        "UPDATE chunks_fts SET text = 'other words' WHERE rowid = (SELECT max(id) FROM chunks)",
+        "UPDATE chunks_fts SET parts = 'other parts' WHERE rowid = (SELECT max(id) FROM chunks)",
+    ],
+)  # fmt: skip
+def test_whatever_is_other_than_reading_anew_gives_is_wrong(filled: Bench, statement: str) -> None:
+    tamper(filled, statement)
+    compared = prove(filled)
+    assert compared.wrong
+    assert find_levels(compared) == {"error"}
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM chunks_exact WHERE rowid = (SELECT max(id) FROM chunks)",
+        "INSERT INTO chunks_exact(rowid, heading, text, tags, parts) VALUES(999, 'a', 'stray', '', '')",
+        "INSERT INTO chunks_fts(rowid, heading, text, tags, parts) VALUES(999, 'a', 'stray', '', '')",
+        "REPLACE INTO chunks_exact(rowid, heading, text, tags, parts) SELECT max(id), 'a', 'fewer', '', '' FROM chunks",
+    ],
+)
+def test_what_belongs_to_no_note_or_has_other_words_is_found(filled: Bench, statement: str) -> None:
+    tamper(filled, statement)
+    compared = prove(filled)
+    assert compared.strays
+    assert find_levels(compared) == {"error"}
+
+
+def test_a_note_that_was_saved_meanwhile_is_late_and_right_after_a_sync(filled: Bench) -> None:
+    filled.write("MEMORY.md", "# Other\n")
+    filled.write(".memories/new.md", "# New\n")
+    (filled.root / ".memories" / "plain.txt").unlink()
+    compared = prove(filled)
+    assert compared.late == {"MEMORY.md", ".memories/new.md", ".memories/plain.txt"}
+    assert compared.wrong == {}
+    assert find_levels(compared) == {"warning"}
+    filled.sync()
+    late = sorted(compared.late)
+    compare_piece(filled.workspace, filled.policy, late, compared, now_ns=filled.clock.wall_ns())
+    assert (compared.late, compared.wrong) == (set(), {})
+
+
+def test_other_bytes_in_a_file_that_looks_the_same_are_wrong(filled: Bench) -> None:
+    tamper(filled, "UPDATE files SET digest = 'd0' WHERE path = 'MEMORY.md'")
+    compared = prove(filled)
+    assert set(compared.wrong) == {"MEMORY.md"}
+    assert "bytes" in compared.wrong["MEMORY.md"]
+
+
+def test_a_note_that_the_index_lost_is_late_until_a_sync_finds_it(filled: Bench) -> None:
+    tamper(filled, "DELETE FROM files WHERE path = '.memories/empty.md'")
+    compared = prove(filled)
+    assert compared.late == {".memories/empty.md"}
+
+
+def test_a_note_that_cannot_be_read_is_said_and_no_difference(filled: Bench) -> None:
+    place = filled.root / ".memories" / "plain.txt"
+    place.unlink()
+    os.mkfifo(place)
+    compared = prove(filled)
+    assert compared.held == {".memories/plain.txt"}
+    assert find_levels(compared) == {"ok", "info"}
+
+
+def test_a_folder_that_is_gone_proves_nothing(filled: Bench) -> None:
+    filled.root.rename(filled.root.with_name("elsewhere"))
+    with pytest.raises(NotFresh):
+        prove(filled)
+
+
+def test_the_first_that_is_wrong_is_named_and_how_many_there_are() -> None:
+    compared = Compared(n_notes=9, wrong={f"{n}.md": "tags: 1 lacking" for n in range(5)})
+    [finding] = judge_proof(compared, n_synced=0)
+    assert finding == Finding(
+        level="error",
+        check="verify",
+        what="the index differs from the disk in 5 of 9 notes: 0.md: tags: 1 lacking",
+        where="0.md, 1.md, 2.md and 2 more",
+        remedy="memsyncd sync --full reads every note again; if that is not enough: memsyncd reindex",
+    )
+
+
+@given(st.lists(st.text(min_size=1)))
+def test_pieces_have_every_path_once_in_order(paths: list[str]) -> None:
+    pieces = cut_pieces(paths)
+    assert [path for piece in pieces for path in piece] == paths
+    assert all(pieces)
+
+
+@given(st.lists(st.integers(min_value=0, max_value=2**40)))
+def test_varints_are_read_as_sqlite_writes_them(numbers: list[int]) -> None:
+    assert read_varints(b"".join(map(write_varint, numbers))) == numbers
+
+
+def write_varint(number: int) -> bytes:
+    last, rest = number & 0x7F, number >> 7
+    return (bytes(byte | 0x80 for byte in write_varint(rest)) if rest else b"") + bytes([last])
+
+
+LINES = st.sampled_from(
+    "# One|## Two|## Two|plain words|- item #tag|- about [[x]]|```|<!-- memory: {kind: error, tags: [a]} -->|---|tags: [q]|"
+    "|a\0b|日本語の文|snake_case CamelCase|> quoted|| a | b |".split("|")
+)
+EDITS = st.lists(st.tuples(st.integers(0, 3), st.lists(LINES, max_size=12) | st.none()), max_size=8)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(edits=EDITS)
+def test_after_whatever_was_written_and_synced_the_index_equals_the_disk(
+    make_bench: Callable[..., Bench], edits: list[tuple[int, list[str] | None]]
+) -> None:
+    make_bench.n = getattr(make_bench, "n", 0) + 1  # type: ignore[attr-defined]
+    bench = make_bench(f"p{make_bench.n}")  # type: ignore[attr-defined]
+    bench.open()
+    for number, lines in edits:
+        place = bench.root / ".memories" / f"{number}.md"
+        if lines is None:
+            place.unlink(missing_ok=True)
+        else:
+            place.write_text("\n".join(lines))
+        bench.sync()
+    compared = prove(bench)
+    assert (compared.wrong, compared.late, compared.strays) == ({}, set(), [])

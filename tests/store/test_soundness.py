@@ -1,0 +1,99 @@
+"""Damage on the disk is found whatever the daemon has in memory, and nothing is found where there is none."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import pytest
+
+from memsyncd.errors import StoreCorrupt, StoreFailed
+from memsyncd.store.index import Index, replace_index
+from memsyncd.store.soundness import find_damage, find_set_aside, is_replaced, read_generation
+
+
+def fill(index: Index, put: Callable[..., object], n_notes: int = 60) -> None:
+    index.apply([put(f".memories/{n}.md", f"# Note {n}\n\nlarch number{n}\n") for n in range(n_notes)])  # type: ignore[misc]
+
+
+def has_damage(path: Path) -> bool:
+    """Whether damage is named, or keeps SQLite from looking at all."""
+    try:
+        return bool(find_damage(path, is_thorough=False))
+    except StoreCorrupt:
+        return True
+
+
+@pytest.mark.parametrize("is_thorough", [False, True])
+def test_nothing_is_wrong_with_a_sound_index(index: Index, put: Callable[..., object], *, is_thorough: bool) -> None:
+    fill(index, put)
+    assert find_damage(index.path, is_thorough=is_thorough) == []
+
+
+def test_text_that_parted_from_its_words_is_found(index: Index, put: Callable[..., object]) -> None:
+    fill(index, put)
+    index.close()
+    other = apsw.Connection(str(index.path))
+    other.execute("UPDATE chunks_fts_content SET c1 = 'something else' WHERE id = 3")
+    other.close()
+    assert any("chunks_fts" in each for each in find_damage(index.path, is_thorough=False))
+
+
+def test_bytes_that_rot_under_an_open_index_are_found(index: Index, put: Callable[..., object]) -> None:
+    fill(index, put)
+    while index.tidy():
+        pass
+    file = os.open(index.path, os.O_RDWR)
+    os.pwrite(file, b"\xa5" * 4096, index.path.stat().st_size // 2 // 4096 * 4096)
+    os.close(file)
+    assert has_damage(index.path)
+
+
+def test_a_file_that_is_no_database_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "index.db").write_bytes(b"not a database at all, whatever its name says" * 100)
+    with pytest.raises(StoreCorrupt):
+        find_damage(tmp_path / "index.db", is_thorough=False)
+
+
+def test_a_file_that_is_not_there_is_a_failure_and_no_damage(tmp_path: Path) -> None:
+    with pytest.raises(StoreFailed):
+        find_damage(tmp_path / "index.db", is_thorough=False)
+
+
+def test_rows_that_belong_to_nothing_are_found_by_a_thorough_look(index: Index, put: Callable[..., object]) -> None:
+    fill(index, put)
+    index.close()
+    other = apsw.Connection(str(index.path))
+    other.execute("DELETE FROM files WHERE id = 2")
+    other.close()
+    assert find_damage(index.path, is_thorough=False) == []
+    assert any("belongs to nothing" in each for each in find_damage(index.path, is_thorough=True))
+
+
+def test_a_look_writes_nothing(index: Index, put: Callable[..., object]) -> None:
+    fill(index, put)
+    before = {each.name: each.read_bytes() for each in index.path.parent.iterdir() if not each.name.endswith("-shm")}
+    find_damage(index.path, is_thorough=True)
+    assert {each.name: each.read_bytes() for each in index.path.parent.iterdir() if not each.name.endswith("-shm")} == before
+
+
+def test_a_replaced_file_is_noticed_by_those_who_have_the_old_one_open(
+    open_index: Callable[..., Index], put: Callable[..., object]
+) -> None:
+    old, fresh = open_index(), open_index("fresh.db", generation=7)
+    fill(old, put)
+    with old.readers.lend(5) as reader:
+        assert not is_replaced(reader)
+        assert read_generation(reader) == 1
+    fresh.close()
+    replace_index(old.path, fresh.path)
+    with old.readers.lend(5) as reader:
+        assert is_replaced(reader)
+
+
+def test_files_that_were_set_aside_are_named_without_what_belongs_to_them(tmp_path: Path) -> None:
+    for name in ("records.db", "records.db.damaged-12", "records.db.damaged-12-wal", "records.db.damaged-2x", "other.damaged-1"):
+        (tmp_path / name).touch()
+    assert [each.name for each in find_set_aside(tmp_path / "records.db")] == ["records.db.damaged-12", "records.db.damaged-2x"]
