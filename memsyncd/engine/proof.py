@@ -6,7 +6,7 @@ the one recorded: it is `late`, and compared once more after a sync. Any other d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from memsyncd.core.markdown.parse import parse_note
@@ -17,11 +17,12 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.store.comparison import Difference, compare_note, find_strays, read_paths, read_recorded
 from memsyncd.store.readers import Reader
-from memsyncd.workspace.files import ReadFile, Unread, read_note_file
+from memsyncd.workspace.files import Unread, read_note_file
 from memsyncd.workspace.scan import scan
 
 PIECE_NOTES = 32
 READ_S = 60.0
+REINDEX = "build the index anew: memsyncd reindex"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +32,8 @@ class Compared:
     n_notes: int = 0
     n_bytes: int = 0
     wrong: dict[str, str] = field(default_factory=dict)
+    unseen: set[str] = field(default_factory=set)
+    """Other bytes in a file whose size, times and inode are those that were recorded."""
     late: set[str] = field(default_factory=set)
     held: set[str] = field(default_factory=set)
     """What stands there and cannot be read now: what was indexed of it stays."""
@@ -80,19 +83,13 @@ def _compare_one(workspace: Workspace, policy: SyncPolicy, reader: Reader, path:
     if recorded is None:
         compared.late.add(path)
     elif recorded.digest != read.record.digest:
-        _note_other_bytes(read, path, is_same_file=recorded.stat.is_same_as(read.record.stat), compared=compared)
+        is_same_file = recorded.stat.is_same_as(read.record.stat) and not read.is_growing
+        (compared.unseen if is_same_file else compared.late).add(path)
     else:
         note = parse_note(read.path, read.data, policy.chunking)
         differences = compare_note(reader, note, read.record)
         if differences:
             compared.wrong[path] = describe(differences)
-
-
-def _note_other_bytes(read: ReadFile, path: str, *, is_same_file: bool, compared: Compared) -> None:
-    if is_same_file and not read.is_growing:
-        compared.wrong[path] = "its bytes are others though size, times and inode are those that were recorded"
-    else:
-        compared.late.add(path)
 
 
 def describe(differences: Sequence[Difference]) -> str:
@@ -107,32 +104,31 @@ def _describe_counts(difference: Difference) -> str:
 
 def judge_proof(compared: Compared, *, n_synced: int) -> list[Finding]:
     """What the comparison proved. `n_synced` notes had changed before and were indexed on the way."""
-    found = []
-    if compared.wrong:
-        path, what = next(iter(sorted(compared.wrong.items())))
-        found.append(
-            Finding(
-                level="error",
-                check="verify",
-                what=f"the index differs from the disk in {len(compared.wrong):,} of {compared.n_notes:,} notes: {path}: {what}",
-                where=name_places(sorted(compared.wrong)),
-                remedy="memsyncd sync --full reads every note again; if that is not enough: memsyncd reindex",
-            )
-        )
-    found += [
-        Finding(level="error", check="verify", what=what, remedy="build the index anew: memsyncd reindex")
-        for what in compared.strays
-    ]
-    if compared.late:
-        what = f"{len(compared.late):,} notes change faster than they can be compared"
-        remedy = "ask again once nobody writes"
-        found.append(Finding(level="warning", check="verify", what=what, where=name_places(sorted(compared.late)), remedy=remedy))
+    found = [*_judge_differences(compared)]
+    is_equal = not found
     if compared.held:
         what = f"{len(compared.held):,} notes cannot be read, and were not compared"
         found.append(Finding(level="info", check="verify", what=what, where=name_places(sorted(compared.held))))
     if n_synced:
         found.append(Finding(level="info", check="verify", what=f"{n_synced:,} notes had just changed and are indexed now"))
-    if not (compared.wrong or compared.strays or compared.late):
+    if is_equal:
         what = f"index equals disk: {compared.n_notes:,} notes with {compared.n_bytes:,} bytes compared"
         found.append(Finding(level="ok", check="verify", what=what))
     return found
+
+
+def _judge_differences(compared: Compared) -> Iterator[Finding]:
+    if compared.wrong:
+        path, how = next(iter(sorted(compared.wrong.items())))
+        what = f"the index differs from the disk in {len(compared.wrong):,} of {compared.n_notes:,} notes: {path}: {how}"
+        yield Finding(level="error", check="verify", what=what, where=name_places(sorted(compared.wrong)), remedy=REINDEX)
+    for stray in compared.strays:
+        yield Finding(level="error", check="verify", what=stray, remedy=REINDEX)
+    if compared.unseen:
+        what = f"{len(compared.unseen):,} notes hold other bytes though size, times and inode of their files are those recorded"
+        remedy = "read every note again: memsyncd sync --full; then see what changes files without a trace, or the disk"
+        yield Finding(level="error", check="verify", what=what, where=name_places(sorted(compared.unseen)), remedy=remedy)
+    if compared.late:
+        what = f"{len(compared.late):,} notes change faster than they can be compared"
+        remedy = "ask again once nobody writes"
+        yield Finding(level="warning", check="verify", what=what, where=name_places(sorted(compared.late)), remedy=remedy)

@@ -1,0 +1,378 @@
+"""`memsyncd doctor` against what really goes wrong: each fault is made, found, and healed by the remedy that is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import apsw
+import pytest
+
+from memsyncd.client import Client
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Home, Place
+
+NO_DAEMON, NOT_FOUND = 3, 4
+WAIT_S = 20.0
+HOLDER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `memsyncd doctor --json` printed, and its exit status."""
+
+    status: int
+    told: dict[str, Any]
+
+    def findings(self, check: str) -> list[dict[str, str]]:
+        return [finding for finding in self.told["findings"] if finding["check"] == check]
+
+    def level(self, check: str) -> str | None:
+        """The worst level of a check."""
+        levels = [finding["level"] for finding in self.findings(check)]
+        return next((level for level in ("error", "warning", "info", "ok") if level in levels), None)
+
+    def remedy(self, check: str) -> str:
+        """Of the worst finding of a check."""
+        return next(finding["remedy"] for finding in self.findings(check) if finding["level"] == self.level(check))
+
+
+def run(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "memsyncd", *words]
+    return subprocess.run(command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50)
+
+
+def examine(home: Home, *words: str, **env: str) -> Report:
+    done = run(home, "doctor", "--json", *words, **env)
+    assert done.stdout, done.stderr
+    report = Report(done.returncode, json.loads(done.stdout))
+    asks = [finding for finding in report.told["findings"] if finding["level"] in ("warning", "error")]
+    assert all(finding["remedy"] for finding in asks), asks
+    assert report.status in ((1,) if asks else (0,)) or report.told["daemon"] is None
+    return report
+
+
+def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
+    end_s = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end_s, complaint
+        time.sleep(0.05)
+
+
+def index_of(place: Place) -> Path:
+    return place.home.folder / "cache" / "memsyncd" / place.id / "index.db"
+
+
+def records_of(place: Place) -> Path:
+    return place.home.folder / "state" / "memsyncd" / place.id / "records.db"
+
+
+def write(path: Path, *statements: str) -> None:
+    """As another program would that knows no better."""
+    connection = apsw.Connection(str(path))
+    connection.set_busy_timeout(5000)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def rot(path: Path) -> None:
+    """Overwrite pages in the middle, wherever the newest of them stand."""
+    for name in (path, path.with_name(f"{path.name}-wal")):
+        if name.exists() and name.stat().st_size > 8192:
+            file = os.open(name, os.O_RDWR)
+            start = 4096 if name == path else 0
+            os.pwrite(file, b"\xa5" * (name.stat().st_size - start), start)
+            os.close(file)
+
+
+# --- all is well ------------------------------------------------------------------------------------------------------
+
+
+def test_everything_is_looked_at_and_found_well(home: Home, place: Place) -> None:
+    report = examine(home, "--verify", place.id)
+    well = """
+        daemon two_daemons version socket config folders locks folder watcher missed_events freshness problems index generation
+        records clock verify
+    """.split()
+    assert {check: report.level(check) for check in well} == dict.fromkeys(well, "ok")
+    [verified] = report.findings("verify")
+    assert "2 notes" in verified["what"]
+    assert report.told["daemon"]["pid"] == place.daemon.process.pid
+
+
+def test_a_person_reads_what_is_well_in_one_line(home: Home, place: Place) -> None:
+    done = run(home, "doctor", place.id)
+    assert f"workspace {place.status()['name']}" in done.stdout
+    assert "✓ well: daemon, two_daemons" in done.stdout
+    assert "checks are well" in done.stdout.splitlines()[-1]
+    assert done.stderr == ""
+
+
+def test_a_workspace_that_is_not_there_is_said(home: Home, place: Place) -> None:
+    assert run(home, "doctor", "nowhere").returncode == NOT_FOUND
+
+
+def test_all_workspaces_are_examined_unless_one_is_named(home: Home, place: Place, make_place: Callable[..., Place]) -> None:
+    other = make_place(home.make_folder())
+    both = {finding["workspace"] for finding in examine(home).told["findings"]}
+    assert {place.id, other.id} <= both
+    one = {finding["workspace"] for finding in examine(home, str(other.root)).told["findings"]}
+    assert one == {other.id, None}
+
+
+# --- databases --------------------------------------------------------------------------------------------------------
+
+
+def test_a_rotten_index_is_found_and_heals(home: Home, place: Place) -> None:
+    for number in range(40):
+        (place.root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch {number}\n" * 20)
+    place.wait_equal()
+    rot(index_of(place))
+    report = examine(home, place.id)
+    assert (report.status, report.level("index")) == (1, "error")
+    wait_for(lambda: examine(home, place.id).level("generation") == "ok", "it did not heal")
+    place.wait(lambda: place.status()["state"] == "ready", "it did not become ready")
+    assert examine(home, "--verify", place.id).level("verify") == "ok"
+
+
+def test_a_deleted_index_is_found_and_comes_back(home: Home, place: Place) -> None:
+    index_of(place).unlink()
+    assert examine(home, place.id).level("index") == "error"
+    wait_for(lambda: index_of(place).exists(), "it did not come back")
+    place.wait(lambda: place.status()["state"] == "ready", "it did not become ready")
+    assert examine(home, "--verify", place.id).level("verify") == "ok"
+
+
+def test_an_index_that_somebody_else_wrote_is_found_and_reindex_heals_it(home: Home, place: Place) -> None:
+    write(
+        index_of(place),
+        "UPDATE chunks SET start_line = start_line + 7, end_line = end_line + 7",
+        "UPDATE meta SET value = '4711' WHERE key = 'generation'",
+    )
+    assert examine(home, place.id).level("generation") == "error"
+    report = examine(home, "--verify", place.id)
+    assert report.level("verify") == "error"
+    assert "memsyncd reindex" in report.remedy("verify")
+    assert run(home, "reindex", "-w", place.id).returncode == 0
+    healed = examine(home, "--verify", place.id)
+    assert (healed.level("verify"), healed.level("generation")) == ("ok", "ok")
+
+
+def test_rotten_records_are_found_and_a_restart_sets_them_aside(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    daemon = home.start()
+    root = home.make_folder()
+    (root / "MEMORY.md").write_text("# Memory\n\n" + "keepsake\n" * 2000)
+    with daemon.client() as client:
+        workspace = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+        client.call("search", query="x", workspace=workspace, wait="disk")
+    records = home.folder / "state" / "memsyncd" / workspace / "records.db"
+    rot(records)
+    assert examine(home).level("records") == "error"
+    assert daemon.stop() == 0
+    assert examine(home).level("records") == "error"
+    home.start()
+    wait_for(lambda: examine(home).level("records") == "warning", "they were not set aside")
+    [aside] = [finding["where"] for finding in examine(home).findings("records") if finding["level"] == "warning"]
+    Path(aside).rename(home.folder / "kept-elsewhere")
+    assert examine(home).level("records") == "ok"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_a_program_that_locks_the_index_is_named(home: Home, place: Place) -> None:
+    words = [sys.executable, "-c", HOLDER, str(index_of(place))]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        report = examine(home, place.id)
+        assert holder.stdin is not None
+        holder.stdin.close()
+    assert report.level("locks") == "warning"
+    assert f"pid {holder.pid}" in report.findings("locks")[0]["what"]
+    assert examine(home, place.id).level("locks") == "ok"
+
+
+# --- index and disk ---------------------------------------------------------------------------------------------------
+
+
+def test_notes_that_nobody_looked_at_are_indexed_by_verifying(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    home.config.write_text("[sync]\nsync_on_change = false\nreconcile_s = 3600\n")
+    daemon = home.start()
+    root = home.make_folder()
+    (root / "MEMORY.md").write_text("# Memory\n")
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        wait_for(lambda: client.call("status")["workspaces"][0]["state"] == "ready", "it never became ready")
+        (root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
+        report = examine(home, "--verify")
+        assert report.level("watcher") == "info"
+        assert {finding["level"] for finding in report.findings("verify")} == {"info", "ok"}
+        assert client.call("search", query="larch")["hits"]
+
+
+def test_verifying_while_notes_are_saved_finds_no_difference_and_holds_up_nobody(home: Home, place: Place) -> None:
+    notes = [place.root / ".memories" / f"busy{number}.md" for number in range(60)]
+    for note in notes:
+        note.write_text("# Busy\n\nfirst words\n" * 10)
+    place.wait_equal()
+    is_over = threading.Event()
+
+    def save() -> None:
+        count = 0
+        while not is_over.wait(0.01):
+            count += 1
+            notes[count % len(notes)].write_text(f"# Busy\n\nwords {count}\n" * (1 + count % 20))
+
+    saver = threading.Thread(target=save)
+    saver.start()
+    try:
+        with place.daemon.client() as client:
+            asked = client.send("doctor", workspace=place.id, verify=True)
+            assert place.find("keepsake") == {"MEMORY.md"}
+            report = client.wait(asked, timeout_s=WAIT_S)
+    finally:
+        is_over.set()
+        saver.join()
+    verified = [finding for finding in report["findings"] if finding["check"] == "verify"]
+    assert verified
+    assert "error" not in {finding["level"] for finding in verified}, verified
+    place.wait_equal()
+    assert examine(home, "--verify", place.id).level("verify") == "ok"
+
+
+def test_what_is_odd_about_notes_is_found_by_its_sort(home: Home, place: Place) -> None:
+    memories = place.root / ".memories"
+    (memories / "large.md").write_text("x" * 3_000_000)
+    (memories / "context (conflicted copy 2026-03-04).md").write_text("# Context\n\nother\n")
+    (memories / "merge.md").write_text("# M\n\n<<<<<<< ours\na\n=======\nb\n>>>>>>> theirs\n")
+    (memories / "link.md").symlink_to("/etc/hostname")
+    place.find("x", wait="disk")
+    report = examine(home, place.id)
+    levels = {check: report.level(check) for check in ("notes_skipped", "sync_conflict", "conflict_markers")}
+    assert levels == dict.fromkeys(levels, "warning")
+    where = " ".join(finding["where"] for finding in report.told["findings"])
+    assert all(name in where for name in ("large.md", "conflicted copy", "merge.md:3", "link.md"))
+    assert "/etc/hostname" not in json.dumps(report.told)
+
+
+def test_a_folder_that_is_gone_is_found_and_well_again_once_it_is_back(home: Home, place: Place) -> None:
+    aside = place.root.with_name("aside")
+    place.root.rename(aside)
+    place.wait(lambda: place.status()["state"] == "missing", "it was not missed")
+    assert examine(home, "--verify", place.id).level("folder") == "error"
+    aside.rename(place.root)
+    place.wait(lambda: place.status()["state"] == "ready", "it did not come back")
+    assert examine(home, "--verify", place.id).level("folder") == "ok"
+
+
+# --- the daemon and its socket ----------------------------------------------------------------------------------------
+
+
+def test_modes_that_let_others_in_are_found_and_healed_by_the_remedy(home: Home, place: Place) -> None:
+    socket, folder = Path(home.socket_path), index_of(place).parent
+    socket.chmod(0o666)
+    folder.chmod(0o755)
+    records_of(place).chmod(0o644)
+    report = examine(home, place.id)
+    assert (report.level("socket"), report.level("folders")) == ("error", "warning")
+    for finding in (*report.findings("socket"), *report.findings("folders")):
+        subprocess.run(["/bin/sh", "-c", finding["remedy"]], check=True)
+    healed = examine(home, place.id)
+    assert (healed.level("socket"), healed.level("folders")) == ("ok", "ok")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_a_second_daemon_on_the_same_files_is_found(home: Home, place: Place) -> None:
+    other = str(home.folder / "run" / "memsyncd" / "other.sock")
+    env = {**home.env, "MEMSYNCD_SOCKET": other}
+    with subprocess.Popen([sys.executable, "-m", "memsyncd", "run"], env=env, stderr=subprocess.DEVNULL) as second:
+        try:
+            wait_for(lambda: os.path.exists(other), "the second daemon did not start")
+            wait_for(lambda: examine(home, place.id).level("two_daemons") == "error", "the second daemon was not found")
+            assert f"kill {second.pid}" in examine(home, place.id).remedy("two_daemons")
+        finally:
+            second.terminate()
+    assert examine(home, place.id).level("two_daemons") == "ok"
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
+def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    daemon = home.start()
+    root = home.make_folder()
+    (root / "MEMORY.md").write_text("# Memory\n")
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        client.call("search", query="x", wait="disk")
+    daemon.process.send_signal(signal.SIGSTOP)
+    stopped = examine(home)
+    assert (stopped.status, stopped.level("daemon")) == (NO_DAEMON, "error")
+    subprocess.run(["/bin/sh", "-c", stopped.remedy("daemon").removeprefix("let it go on: ")], check=True)
+    assert examine(home).level("daemon") == "ok"
+    elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
+    assert f"(pid {daemon.process.pid}) runs and listens elsewhere" in elsewhere.findings("daemon")[0]["what"]
+    daemon.kill()
+    gone = examine(home)
+    assert (gone.status, gone.level("socket")) == (NO_DAEMON, "info")
+    assert any("no daemon runs" in finding["what"] for finding in gone.findings("daemon"))
+
+
+def test_without_a_daemon_all_that_can_be_seen_is_looked_at(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    daemon = home.start()
+    root, other = home.make_folder(), home.make_folder()
+    with daemon.client() as client:
+        added = client.call("workspace.add", path=str(root), name="first")["workspaces"][0]["id"]
+        client.call("search", query="x", workspace=added, wait="disk")
+    assert daemon.stop() == 0
+    home.config.write_text(f'[[workspace]]\npath = "{other}"\nname = "second"\n')
+    index = home.folder / "cache" / "memsyncd" / added / "index.db"
+    os.truncate(index, index.stat().st_size - 100)
+    shutil.rmtree(other)
+    report = examine(home)
+    assert report.status == NO_DAEMON
+    assert [finding["level"] for finding in report.findings("folder")] == ["ok", "error"]
+    assert report.findings("index")[0]["where"] == str(index)
+    assert examine(home, "second").level("folder") == "error"
+    assert run(home, "doctor", "third").returncode == NOT_FOUND
+    home.config.write_text("[sync]\ndebonce_ms = 3\n")
+    assert "debounce_ms" in examine(home).findings("config")[0]["what"]
+
+
+def test_a_configuration_that_others_may_change_is_found(home: Home, place: Place) -> None:
+    home.config.chmod(0o666)
+    try:
+        assert examine(home, place.id).level("config") == "error"
+    finally:
+        home.config.chmod(0o600)
+    assert examine(home, place.id).level("config") == "ok"
+
+
+def test_a_socket_path_that_is_too_long_is_found(home: Home) -> None:
+    report = examine(home, MEMSYNCD_SOCKET=f"/{'x' * 200}/memsyncd.sock")
+    assert (report.status, report.level("socket")) == (NO_DAEMON, "error")
+
+
+def test_examining_asks_for_nothing_that_is_not_known(daemon: Daemon) -> None:
+    with Client(daemon._socket_path, WAIT_S) as client:
+        found = client.call("doctor")["findings"]
+    assert {"level", "check", "what", "where", "remedy", "workspace"} == {key for finding in found for key in finding}
