@@ -14,12 +14,12 @@ from tests.benchmarks.measures import find_mean, find_share, measure_answer
 from tests.benchmarks.questions import Lines, QuestionSet, read_set
 
 OWN = Path(__file__).parent
-R5_GATE, MRR_GATE, BLOCK_GATE = 0.98, 0.95, 0.98
+R5_GATE, MRR_GATE, BLOCK_GATE = 0.99, 0.96, 0.99
 """What every change must keep; raised whenever ranking gets better. The last is for blocks of 500 tokens."""
 
 LARGE_SETS = [Path(folder) for folder in os.environ.get("MEMSYNCD_RECALL_DATA", "").split(os.pathsep) if folder]
-LARGE_GATES = {"locomo-dev": (0.84, 0.79), "docs-dev": (0.72, 0.61)}
-"""R@5 and MRR that larger sets must reach, by the folder's name."""
+LARGE_GATES = {"locomo-dev": (0.84, 0.79, 0.74), "docs-dev": (0.74, 0.66, 0.62)}
+"""What larger sets must reach, by the folder's name: R@5, MRR, and the share that a block of 500 tokens shows."""
 
 Answers = dict[str, list[Lines]]
 AskAll = Callable[[QuestionSet], tuple[Answers, Answers]]
@@ -43,6 +43,15 @@ def answers(asked: tuple[Answers, Answers]) -> Answers:
 def find_figures(asked: QuestionSet, answers: Answers) -> dict[str, dict[str, float]]:
     """The figures of each question by its id."""
     return {one.id: measure_answer(answers[one.id], one.evidence, asked.notes[one.scope]) for one in asked.questions}
+
+
+def find_shares(asked: QuestionSet, blocks: Answers) -> dict[str, float]:
+    """The share of each question's evidence that its block shows, by the question's id."""
+    shares = {}
+    for one in asked.questions:
+        lines = {(shown.path, line) for shown in blocks[one.id] for line in range(shown.start, shown.end + 1)}
+        shares[one.id] = find_share(lines, one.evidence)
+    return shares
 
 
 def tell_missed(asked: QuestionSet, figures: dict[str, dict[str, float]]) -> str:
@@ -77,10 +86,7 @@ def test_what_is_asked_for_stands_high(own: QuestionSet, answers: Answers) -> No
 
 
 def test_a_block_of_500_tokens_shows_what_is_asked_for(own: QuestionSet, asked: tuple[Answers, Answers]) -> None:
-    shares = {}
-    for one in own.questions:
-        lines = {(shown.path, line) for shown in asked[1][one.id] for line in range(shown.start, shown.end + 1)}
-        shares[one.id] = find_share(lines, one.evidence)
+    shares = find_shares(own, asked[1])
     missed = "\n".join(f"{one.id}: {one.text}" for one in own.questions if shares[one.id] < 1)
     assert find_mean([*shares.values()]) >= BLOCK_GATE, f"not shown:\n{missed}"
 
@@ -90,8 +96,9 @@ def test_a_block_of_500_tokens_shows_what_is_asked_for(own: QuestionSet, asked: 
 @pytest.mark.parametrize("folder", LARGE_SETS, ids=lambda folder: folder.name)
 def test_larger_sets_reach_their_gates(folder: Path, ask_all: AskAll) -> None:
     asked = read_set(folder)
-    found, _ = ask_all(asked)
+    found, blocks = ask_all(asked)
     figures = find_figures(asked, found).values()
-    reached = (find_mean([one["R@5"] for one in figures]), find_mean([one["MRR"] for one in figures]))
-    wanted = LARGE_GATES.get(asked.name, (0.0, 0.0))
-    assert all(value >= gate for value, gate in zip(reached, wanted, strict=True)), f"R@5 and MRR {reached}, not {wanted}"
+    shares = find_shares(asked, blocks)
+    reached = (*(find_mean([one[name] for one in figures]) for name in ("R@5", "MRR")), find_mean([*shares.values()]))
+    wanted = LARGE_GATES.get(asked.name, (0.0, 0.0, 0.0))
+    assert all(value >= gate for value, gate in zip(reached, wanted, strict=True)), f"R@5, MRR, block {reached}, not {wanted}"

@@ -79,15 +79,14 @@ def rank_candidates(candidates: Sequence[Candidate], named: Sequence[Named], pol
 def _find_beside(chunks: list[Candidate], words: Mapping[int, float]) -> dict[int, float]:
     """For each chunk of a note what the words are worth in the best of those that touch it, 0 if none does."""
     beside = dict.fromkeys((c.chunk for c in chunks), 0.0)
-    if len(chunks) == 1:
-        return beside
-    in_line = sorted(chunks, key=lambda c: (c.span.start, c.span.end, c.chunk))
-    for at, one in enumerate(in_line):
-        for other in itertools.islice(in_line, at + 1, None):
+    in_line = sorted(chunks, key=lambda c: c.span.start)
+    for at, one in enumerate(in_line, 1):
+        chunk, worth = one.chunk, words[one.chunk]
+        for other in itertools.islice(in_line, at, None):
             if not one.span.is_touching(other.span):
                 break  # they begin in order of line: no later one touches either
-            beside[one.chunk] = max(beside[one.chunk], words[other.chunk])
-            beside[other.chunk] = max(beside[other.chunk], words[one.chunk])
+            beside[chunk] = max(beside[chunk], words[other.chunk])
+            beside[other.chunk] = max(beside[other.chunk], worth)
     return beside
 
 
