@@ -12,13 +12,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
 from memsyncd.engine.house import House
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.store.browse import read_digest
 
-LANE_KEY = "pulse"
-"""No workspace's id, so that the writer comes to it between two steps of whatever it does."""
 READ_LIMIT_S = 5.0
 
 Proof = Callable[[], asyncio.Future[None]]
@@ -46,21 +43,11 @@ class Pulse:
 def make_proofs(house: House, threads: Executor) -> dict[str, Proof]:
     """The proofs of a running daemon: a step on the writer's lane, a turn of the watcher's thread, a read of every index."""
     loop = asyncio.get_running_loop()
-    lane, watching = house._lane, house.watching._thread  # noqa: SLF001 - work must be done on these very threads to prove anything
     return {
-        "writer": lambda: asyncio.wrap_future(lane.submit(LANE_KEY, take_a_step, is_urgent=True)),
-        "watcher": lambda: asyncio.wrap_future(watching.submit(_take_a_turn)),
+        "writer": lambda: asyncio.wrap_future(house.take_step()),
+        "watcher": lambda: asyncio.wrap_future(house.watching.take_turn()),
         "store": lambda: loop.run_in_executor(threads, _read_each, tuple(house.workspaces.values())),
     }
-
-
-def take_a_step() -> Steps[None]:
-    """The shortest job that a lane can have."""
-    yield
-
-
-def _take_a_turn() -> None:
-    """Nothing to do: the turn itself is the proof."""
 
 
 def _read_each(workspaces: tuple[Workspace, ...]) -> None:

@@ -131,6 +131,13 @@ def recover(workspace: Workspace) -> None:
         _settle(workspace.scope, workspace.records.history, act, revisions, _may_have_happened)
 
 
+def see_others(workspace: Workspace, history: History, stood: list[Seen], *, at_s: float) -> None:
+    """Record what others did to these files; before all notes were seen once, nobody knows that they did."""
+    is_first = not history.is_complete
+    changed = history.see(stood, at_s=at_s, is_first=is_first)
+    workspace.count_revisions(0 if is_first else len(changed))
+
+
 def read_digest(scope: Scope, path: str) -> str | None:
     """The digest of what stands there now, None for nothing; of what cannot be read an empty one, which equals no other."""
     try:
@@ -187,10 +194,11 @@ def _carry_out(workspace: Workspace, history: History | None, act: Act, *, at_s:
         changes = [change for operation in act.operations for change in _find_changes(operation)]
         # What others did to these files since they were last looked at comes first.
         stood = [Seen(path=change.old_path or change.path, data=change.old) for change in changes]
-        workspace.n_unpruned += len(changes) + len(history.see(stood, at_s=at_s, is_first=not history.is_complete))
+        see_others(workspace, history, stood, at_s=at_s)
         number = history.begin(
             at_s=at_s, client=act.client, command=act.command, path=act.path, new_path=act.new_path, changes=changes
         )
+        workspace.count_revisions(len(changes))
     done: list[Operation] = []
     try:
         for operation in act.operations:

@@ -9,21 +9,25 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
 from memsyncd.engine.indexing import close_workspace
-from memsyncd.engine.lane import Lane
+from memsyncd.engine.lane import Lane, take_a_step
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.rounds import Rounds
 from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.tally import Tally
 from memsyncd.engine.watching import Watching
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.engine.writers import Writers
 from memsyncd.errors import MemsyncdError
 from memsyncd.logs import Event, get_log
 
+STEP_KEY = "step"
+"""No workspace's id, so that the writer comes to it between two steps of whatever it does."""
 SLEPT_S = 1.0
 STOP_S = 5.0
 
@@ -63,8 +67,9 @@ class House:
             on_reconciled=self._reconciled,
         )
         self.watching = Watching(self.rounds, clock)
-        self.writers = Writers(self._lane, self.rounds, clock)
+        self.writers = Writers(self._lane, self.rounds, clock, on_written=self._written)
         self.workspaces: dict[str, Workspace] = {}
+        self._tallies: dict[str, Tally] = {}
         self._reconcile: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
 
@@ -94,6 +99,18 @@ class House:
         """Have `on_synced` called on the loop after every sync."""
         self._listeners.append(on_synced)
 
+    def tally(self, workspace: Workspace) -> Tally:
+        """What was done for it; goes on when it is opened anew."""
+        return self._tallies.setdefault(workspace.id, Tally())
+
+    def take_step(self) -> Future[None]:
+        """Have the writer's lane take one step for nobody: done as soon as it makes progress."""
+        return self._lane.submit(STEP_KEY, take_a_step, is_urgent=True)
+
+    def count_jobs(self) -> int:
+        """How many jobs of all workspaces wait for the writer's lane or run on it."""
+        return self._lane.count_jobs()
+
     def find(self, text: str | None) -> Workspace:
         """As `Registry.find`."""
         return self.workspaces[self._registry.find(text).id]
@@ -112,6 +129,7 @@ class House:
     def remove(self, workspace: Workspace) -> None:
         """Forget a workspace and drop its index; notes and records stay. Raises as `Registry.remove`."""
         self._registry.remove(workspace.entry)
+        self._tallies.pop(workspace.id, None)
         self._close(workspace, then=partial(shutil.rmtree, workspace.index_path.parent, ignore_errors=True))
         log.info(Event.WORKSPACE_REMOVED, workspace=workspace.id)
 
@@ -158,9 +176,15 @@ class House:
         self.watching.note_reconciled(workspace, has_missed)
 
     def _synced(self, workspace: Workspace, done: SyncDone) -> None:
+        """After each sync, whatever led to it: its figures, its line in the log, and then those who listen."""
+        self.tally(workspace).count_sync(done)
+        (log.info if done.paths else log.debug)(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
         self.writers.note_synced(workspace, done)
         for listener in self._listeners:
             listener(workspace, done)
+
+    def _written(self, workspace: Workspace) -> None:
+        self.tally(workspace).n_writes += 1
 
     def _arm(self) -> None:
         if self._reconcile is not None:

@@ -61,6 +61,11 @@ class Lane:
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
+    def count_jobs(self) -> int:
+        """How many jobs wait or run."""
+        with self._changed:
+            return sum(map(len, self._queues.values()))
+
     def _run(self) -> None:
         while True:
             with self._changed:
@@ -124,6 +129,11 @@ class Lane:
                 continue
             job.done.set_exception(failure)
         self._queues.clear()
+
+
+def take_a_step() -> Steps[None]:
+    """The shortest job that a lane can have."""
+    yield
 
 
 def _is_leaving() -> ShuttingDown:

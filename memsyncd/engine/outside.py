@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.edit import recover
+from memsyncd.engine.edit import recover, see_others
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import RECORDS_FAULT
@@ -52,7 +52,7 @@ def _see(workspace: Workspace, clock: Clock, only: Collection[str] | None) -> St
         looked = (_look(workspace, clock, path, recorded, tips) for path in unseen[start : start + BATCH_NOTES])
         seen = [one for one in looked if one is not None]
         if seen:
-            workspace.n_unpruned += len(history.see(seen, at_s=clock.wall_s(), is_first=not history.is_complete))
+            see_others(workspace, history, seen, at_s=clock.wall_s())
         yield
     if only is None and not history.is_complete:
         history.set_complete()

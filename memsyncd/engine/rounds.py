@@ -236,7 +236,6 @@ class Rounds:
         self._look_again(workspace, done)
         if done.paths:
             self._remind_to_tidy(workspace)
-            log.info(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
         if on_done is not None:
             on_done(workspace, done)
         if request.only is None:

@@ -94,6 +94,8 @@ class SyncDone:
             "modified": len(self.modified),
             "moved": len(self.moved),
             "removed": len(self.removed),
+            "unchanged": self.n_unchanged,
+            "failed": len(self.failed),
             "upserted": self.n_upserted,
             "deleted": self.n_deleted,
             "duration_ms": round(self.duration_ms, 1),

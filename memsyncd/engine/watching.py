@@ -42,6 +42,7 @@ class Watching:
         self._workspaces: dict[str, Workspace] = {}
         self._is_doubted = False
         self._retry: asyncio.TimerHandle | None = None
+        self.n_doubts = self.n_rebuilds = 0
         self.watcher = Watcher(rounds.hear, self._doubt_from_thread)
 
     @property
@@ -75,6 +76,10 @@ class Watching:
         if not self.is_on:
             return WatchHealth(mode="off", observer="none")
         return self.watcher.health(workspace.id)
+
+    def take_turn(self) -> Future[None]:
+        """Have the watcher's thread do nothing once: done as soon as it makes progress. Raises RuntimeError once stopped."""
+        return self._thread.submit(_do_nothing)
 
     def stop(self) -> None:
         """End the watcher's threads, waiting a few seconds at most."""
@@ -116,6 +121,7 @@ class Watching:
     def doubt(self, reason: str) -> None:
         """Events were or will be lost: plan, check and look at everything. Doubts that come together are one."""
         log.warning(Event.WATCH_DOUBT, reason=reason)
+        self.n_doubts += 1
         if not self._is_doubted and self.is_on:
             self._is_doubted = True
             self._run(self._check, self._checked_after_doubt)
@@ -143,6 +149,7 @@ class Watching:
                 self._retry = self._loop.call_later(max(0.0, retry_from_s - self._clock.now_s()), self._try_again)
             return
         log.info(Event.WATCH_REBUILT, watcher=self.watcher.observer_name)
+        self.n_rebuilds += 1
         for workspace in list(self._workspaces.values()):
             self.follow(workspace)
         self._rounds.ring_all()
@@ -188,4 +195,8 @@ def _is_folder(path: str) -> bool:
 
 
 def _ignore(_result: object) -> None:
+    pass
+
+
+def _do_nothing() -> None:
     pass

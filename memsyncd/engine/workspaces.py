@@ -84,6 +84,11 @@ class Condition:
             return "indexing"
         return "degraded" if self.faults or self.root_state != "present" else "ready"
 
+    @property
+    def n_problems(self) -> int:
+        """What is odd about notes, folders and the workspace itself."""
+        return self.counts.problems + len(self.scan_problems) + len(self.faults)
+
     def with_fault(self, word: str, text: str) -> Condition:
         """The same with a fault said, or with it said no more if `text` is empty."""
         if self.faults.get(word, "") == text:
@@ -117,6 +122,8 @@ class Workspace:
         self.rebuilt_after_damage_s: float | None = None
         self.n_unpruned = 0
         """Revisions since was last looked whether there are too many."""
+        self.n_revisions = 0
+        """Revisions that were recorded since it is open."""
 
     @property
     def id(self) -> str:
@@ -138,6 +145,11 @@ class Workspace:
             self.changes.append(written)
         if index is not None:
             self.change(generation=index.generation, counts=index.counts)
+
+    def count_revisions(self, n: int) -> None:
+        """So many were recorded; on the lane's thread."""
+        self.n_unpruned += n
+        self.n_revisions += n
 
     @property
     def readers(self) -> Readers | None:

@@ -28,11 +28,13 @@ Job = Callable[[Workspace, SyncPolicy, Clock], Steps[T]]
 class Writers:
     """Hands jobs to the lane. Lives on the running loop."""
 
-    def __init__(self, lane: Lane, rounds: Rounds, clock: Clock) -> None:
+    def __init__(self, lane: Lane, rounds: Rounds, clock: Clock, *, on_written: Callable[[Workspace], None]) -> None:
+        """`on_written(workspace)` is called on the loop after every change that was carried out."""
         self._loop = asyncio.get_running_loop()
         self._lane = lane
         self._rounds = rounds
         self._clock = clock
+        self._on_written = on_written
         self._seen: set[str] = set()
 
     def edit(self, workspace: Workspace, job: Job[Edited[T]]) -> Future[Edited[T]]:
@@ -79,4 +81,5 @@ class Writers:
     def _tell(self, workspace: Workspace, edited: Edited[Any]) -> None:
         outcome = edited.synced or edited.failure
         if outcome is not None:
+            self._on_written(workspace)
             self._rounds.take_over(workspace, outcome)

@@ -198,6 +198,11 @@ class LinuxObserver(BaseObserver):
         super().__init__(Emitter, inotify_fd=self.reader, on_doubt=on_doubt)
         self.name = "memsyncd-events"
 
+    @property
+    def n_watches(self) -> int:
+        """How many of the kernel's watches are held."""
+        return len(self.reader._watch_for_wd)
+
     def kill_reader(self) -> None:
         """A fault for tests: the thread that reads ends as if on an error of its own."""
         self.reader.die()

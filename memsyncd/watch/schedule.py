@@ -69,6 +69,12 @@ class Schedule:
         threads = (("hands on", observer), ("reads", find_reader(observer)))
         return tuple(f"the thread that {act} events has ended" for act, thread in threads if thread and not thread.is_alive())
 
+    @property
+    def n_watches(self) -> int:
+        """What the operating system watches for us; where the observer does not count that, spots. From any thread."""
+        n_watches: int = getattr(self.observer, "n_watches", len(self._heeded))
+        return n_watches
+
     def find_faults(self) -> tuple[str, ...]:
         """Why a folder is not heard though it should be."""
         return tuple(dict.fromkeys(fault for fault in (heeded.find_fault() for heeded in self._heeded.values()) if fault))

@@ -37,6 +37,8 @@ class Watcher:
         self._on_doubt = on_doubt
         self._lock = threading.RLock()
         self._is_stopped = False
+        self.n_events = 0
+        """Events that concerned a workspace. Counted on watchdog's thread; read it from any."""
         self._plans: dict[str, tuple[str, frozenset[Watch]]] = {}
         self._routes: dict[Spot, tuple[Route, ...]] = {}
         self._schedule = Schedule(self._hear, self._doubt)
@@ -114,6 +116,11 @@ class Watcher:
         )
 
     @property
+    def n_watches(self) -> int:
+        """How much is watched now: what counts against inotify's limit, elsewhere folders."""
+        return self._schedule.n_watches
+
+    @property
     def observer_name(self) -> str:
         """What listens: `inotify`, `fsevents`, the class's name for any other; "none" while nothing does."""
         observer = self._schedule.observer
@@ -152,6 +159,7 @@ class Watcher:
             for route in self._routes.get(spot, ()):
                 placed = place_ring(ring, route)
                 if placed is not None:
+                    self.n_events += 1
                     self._heard.add(route.workspace_id)
                     self._on_event(route.workspace_id, placed.path, placed.is_finished, placed.is_folder)
 

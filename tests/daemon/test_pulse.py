@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from memsyncd.daemon.pulse import Pulse, take_a_step
-from memsyncd.engine.lane import Lane, Steps
+from memsyncd.daemon.pulse import Pulse, make_proofs
+from memsyncd.engine.house import House
+from memsyncd.engine.lane import Lane, Steps, take_a_step
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.registry import Registry
 
 PATIENT_S, HASTY_S = 10.0, 0.2
 
@@ -83,6 +89,35 @@ def test_one_that_hangs_is_asked_once(gate: threading.Event) -> None:
         assert find_stalled(submit, [HASTY_S] * 3, lambda: None) == [("writer",)] * 3
         gate.set()
     assert len(asked) == 1
+
+
+def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, gate: threading.Event) -> None:
+    clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
+    is_hanging = threading.Event()
+    registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
+
+    async def live(wedge: Callable[[House, Steps[None]], object]) -> tuple[str, ...]:
+        house = House(registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock)
+        with ThreadPoolExecutor(1) as threads:
+            pulse = Pulse(make_proofs(house, threads))
+            assert await pulse.find_stalled(PATIENT_S) == ()
+            wedge(house, hang())
+            assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
+            stalled = await pulse.find_stalled(HASTY_S)
+            gate.set()
+            assert await pulse.find_stalled(PATIENT_S) == ()
+            await asyncio.get_running_loop().run_in_executor(None, house.stop)
+        gate.clear()
+        is_hanging.clear()
+        return stalled
+
+    def hang() -> Steps[None]:
+        is_hanging.set()
+        gate.wait()
+        yield
+
+    assert asyncio.run(live(lambda house, job: house._lane.submit("ws", lambda: job))) == ("writer",)
+    assert asyncio.run(live(lambda house, job: house.watching._thread.submit(next, job))) == ("watcher",)
 
 
 def test_an_answer_that_is_a_failure_is_an_answer() -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from memsyncd.engine.lane import Lane, Steps
+from memsyncd.engine.lane import Lane, Steps, take_a_step
 from memsyncd.errors import ShuttingDown
 
 
@@ -37,6 +37,17 @@ class Story:
 @pytest.fixture
 def story() -> Story:
     return Story()
+
+
+def test_jobs_are_counted_from_their_coming_until_their_end(lane: Lane, story: Story) -> None:
+    assert lane.count_jobs() == 0
+    lane.submit("a", story.hold)
+    last = [lane.submit(key, lambda: story.job("x")) for key in ("a", "b")]
+    assert lane.count_jobs() == 3
+    story.gate.set()
+    for job in last:
+        job.result(30)
+    assert lane.submit("a", take_a_step).result(30) is None
 
 
 @pytest.fixture
