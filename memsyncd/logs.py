@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import select
 import sys
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 ROOT = "memsyncd"
 _FIELDS = "memsyncd_fields"
+_OWN = logging.getLogger(ROOT)
+PIECE_CHARACTERS = select.PIPE_BUF // 4
+"""A pipe that has room at all has room for so many, whatever they are."""
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 
@@ -43,7 +47,7 @@ class Event(StrEnum):
     """The folder is not there; its index is kept and searched."""
     WORKSPACE_BACK = "workspace_back"
     SYNC_DONE = "sync_done"
-    """A sync changed the index."""
+    """A sync is over; one that found nothing new is told to those who debug alone."""
     SYNC_FAILED = "sync_failed"
     """The index is as before; the next event or reconcile tries again."""
     INDEX_REBUILT = "index_rebuilt"
@@ -58,8 +62,10 @@ class Event(StrEnum):
     """Events do not arrive; timed scans see changes."""
     MISSED_EVENTS = "missed_events"
     """A scan found a change that no event had announced."""
+    REQUEST_DONE = "request_done"
+    """A request was answered, if only with what is not there, or nobody waits for its answer any more."""
     REQUEST_FAILED = "request_failed"
-    """A request ended in an error that is ours, not the caller's."""
+    """A request could not be carried out; an error with a traceback if that is our fault, not the caller's."""
     SOCKET_REBOUND = "socket_rebound"
     """Its file was taken away: the daemon listens anew at the same place."""
     SOCKET_LOST = "socket_lost"
@@ -87,10 +93,15 @@ class Key(StrEnum):
     MODIFIED = "modified"
     MOVED = "moved"
     REMOVED = "removed"
+    UNCHANGED = "unchanged"
+    FAILED = "failed"
     UPSERTED = "upserted"
     DELETED = "deleted"
     WORKSPACES = "workspaces"
     METHOD = "method"
+    CLIENT = "client"
+    CODE = "code"
+    OMITTED = "omitted"
     REASON = "reason"
     HINT = "hint"
     WATCHER = "watcher"
@@ -106,6 +117,16 @@ class Key(StrEnum):
     EXCEPTION = "exception"
     EXC_INFO = "exc_info"
     """Not shown itself: asks for `exception`, the traceback."""
+
+
+def is_debugging() -> bool:
+    """Whether debug lines of our own are heard: to be asked where so many are made that making them costs too much."""
+    return _OWN.isEnabledFor(logging.DEBUG)
+
+
+def count_lost_lines() -> int:
+    """How many lines could not be written since the logs were set up."""
+    return sum(one.n_lost_lines for one in logging.getLogger().handlers if isinstance(one, LineHandler))
 
 
 class LineStream(Protocol):
@@ -153,14 +174,37 @@ def set_up_logs(
 
 
 class LineHandler(logging.StreamHandler[LineStream]):
-    """Writes lines, and loses them quietly when the stream is gone: `n_lost_lines` counts them."""
+    """Writes lines, and loses them quietly when the stream is gone or has no room: `n_lost_lines` counts them."""
 
     def __init__(self, stream: LineStream | None) -> None:
         super().__init__(sys.stderr if stream is None else stream)
         self.n_lost_lines = 0
 
+    def emit(self, record: logging.LogRecord) -> None:
+        """Nobody may be reading the pipe, and a log is not worth waiting for: a line that was begun may stay unfinished."""
+        try:
+            line = f"{self.format(record)}\n"
+            for start in range(0, len(line), PIECE_CHARACTERS):
+                if not _has_room(self.stream):
+                    raise BlockingIOError
+                self.stream.write(line[start : start + PIECE_CHARACTERS])
+                self.stream.flush()
+        except Exception:  # noqa: BLE001 - nothing that a log cannot do concerns those who wrote to it
+            self.handleError(record)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging's name and signature
         self.n_lost_lines += 1
+
+
+def _has_room(stream: LineStream) -> bool:
+    """True if a piece can be written without waiting, or if that cannot be told."""
+    try:
+        fd: int = stream.fileno()  # type: ignore[attr-defined]
+    except (AttributeError, OSError, ValueError):
+        return True
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    return bool(poll.poll(0))
 
 
 def _hand_over(_log: WrappedLogger, _name: str, event: EventDict) -> tuple[tuple[str], Mapping[str, object]]:

@@ -52,6 +52,7 @@ GROUPS: dict[str, dict[str, Entry]] = {
     "Look after": {
         "status": Entry("status", "say how the daemon and its workspaces are"),
         "doctor": Entry("doctor.command", "find what is not well, and say what to do about it"),
+        "metrics": Entry("metrics", "print the daemon's counters as Prometheus reads them"),
         "problems": Entry("status", "list what is odd about notes and folders"),
         "sync": Entry("sync", "make the index say what the disk says, now"),
         "reindex": Entry("sync", "drop the index and build it anew; searches go on meanwhile"),

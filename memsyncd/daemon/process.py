@@ -21,12 +21,14 @@ from memsyncd.config import RESTART_KEYS, Loaded, find_changed_keys, load_config
 from memsyncd.daemon.activation import VARIABLES as LENT_VARIABLES
 from memsyncd.daemon.activation import take_lent_socket
 from memsyncd.daemon.foreground import Foreground, Screen
-from memsyncd.daemon.memory import give_back, read_rss_bytes
+from memsyncd.daemon.memory import give_back
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
 from memsyncd.daemon.notify import find_supervisor
 from memsyncd.daemon.pulse import Pulse, make_proofs
+from memsyncd.daemon.requests import RequestLog
 from memsyncd.daemon.settings import to_entries, to_limits, to_search_policy, to_sync_policy
 from memsyncd.daemon.supervised import Supervised
+from memsyncd.daemon.vitals import read_vitals
 from memsyncd.dirs import Dirs, find_dirs, has_named_socket
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
@@ -36,6 +38,7 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
+from memsyncd.server.metrics import Load
 from memsyncd.server.sockets import OwnedSocket, check_outside, open_socket
 from memsyncd.server.unix import Server
 from memsyncd.store.connections import check_sqlite
@@ -124,7 +127,8 @@ class _Daemon:
         self._server = Server(
             self._handlers.dispatch,
             to_limits(config),
-            on_error=_say_request_failed,
+            on_answer=RequestLog(self._clock.now_s).note,
+            on_error=_say_failed,
             on_refuse=lambda reason: log.warning(Event.CLIENT_REFUSED, reason=reason),
             on_drop=lambda reason: log.warning(Event.CLIENT_DROPPED, reason=reason),
             waiting_methods=WAITING_METHODS,
@@ -224,10 +228,13 @@ class _Daemon:
             config=self._loaded.path if self._loaded.is_file_found else f"{self._loaded.path} (none: defaults)",
             sqlite=self._sqlite,
             started_at_s=self._clock.now_s(),
-            read_rss_bytes=read_rss_bytes,
-            count_clients=lambda: self._server.n_clients,
-            count_requests=lambda: (self._server.counts.requests, self._server.counts.failed_requests),
+            read_process=read_vitals,
+            read_load=self._read_load,
         )
+
+    def _read_load(self) -> Load:
+        server = self._server
+        return Load(n_clients=server.n_clients, n_running=server.n_running, n_waiting=server.n_waiting, counts=server.counts)
 
 
 def _set_up_logs(loaded: Loaded, *, stream: LineStream, is_terminal: bool) -> None:
@@ -251,8 +258,8 @@ def _read_stamp(path: str) -> tuple[int, int, int] | None:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-def _say_request_failed(failure: Exception, method: str) -> None:
-    log.error(Event.REQUEST_FAILED, method=method, reason=type(failure).__name__, exc_info=failure)
+def _say_failed(failure: Exception, place: str) -> None:
+    log.error(Event.REQUEST_FAILED, method=place, reason=type(failure).__name__, exc_info=failure)
 
 
 def _read_asleep_s() -> float:

@@ -11,13 +11,14 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from memsyncd.errors import ShuttingDown, TooLarge
-from memsyncd.server.limits import Counts, Job, Limits, Turns
+from memsyncd.server.counts import ABANDONED, NO_METHOD, Answered, Counts
+from memsyncd.server.limits import Job, Limits, Turns
 from memsyncd.server.session import Dispatch, Session
 from memsyncd.wire.messages import (
     Call,
@@ -42,11 +43,21 @@ class Service:
     parser: MessageParser
     turns: Turns
     loop: asyncio.AbstractEventLoop
+    on_answer: Callable[[Answered], None]
     on_error: Callable[[Exception, str], None]
     on_drop: Callable[[str], None]
     waiting_methods: frozenset[str]
     tasks: set[asyncio.Future[Any]] = field(default_factory=set)
     is_stopping: bool = False
+
+
+class _Request(NamedTuple):
+    """What is kept of a message until it is answered."""
+
+    id: Id | UnsetType
+    method: str
+    collector: Collector | None
+    began_s: float
 
 
 class Collector:
@@ -89,17 +100,19 @@ class Answers:
         """Carry out one message, or begin to."""
         service = self._service
         service.counts.requests += 1
+        method = NO_METHOD if isinstance(message, Fault) else message.method
+        request = _Request(message.id, method, collector, service.loop.time())
         if isinstance(message, Fault):
-            self._refuse(message.id, message.error, collector)
+            self._refuse(request, message.error)
         elif service.is_stopping:
-            self._fail(message, ShuttingDown("the daemon is stopping", hint="try again in a moment"), collector)
+            self._fail(request, ShuttingDown("the daemon is stopping", hint="try again in a moment"))
         else:
             try:
-                outcome = service.dispatch(self._session, message.method, message.params)
+                outcome = service.dispatch(self._session, method, message.params)
             except Exception as error:  # noqa: BLE001 - one request's failure ends one request
-                self._fail(message, error, collector)
+                self._fail(request, error)
             else:
-                self._settle(message, outcome, collector)
+                self._settle(request, outcome)
 
     def forget(self) -> None:
         """The client is gone: nobody waits for an answer. Notifications already running were meant to be done, and go on."""
@@ -109,93 +122,102 @@ class Answers:
 
     # --- what takes a while
 
-    def _settle(self, call: Call, outcome: object, collector: Collector | None) -> None:
+    def _settle(self, request: _Request, outcome: object) -> None:
         if isinstance(outcome, msgspec.Struct):
-            self._succeed(call, outcome, collector)
+            self._succeed(request, outcome)
         elif inspect.isawaitable(outcome):
-            self._start(call, outcome, collector)
+            self._start(request, outcome)
         else:
-            self._fail(call, TypeError(f"{call.method} gave neither a result nor something to await"), collector)
+            self._fail(request, TypeError(f"{request.method} gave neither a result nor something to await"))
 
-    def _start(self, call: Call, outcome: Any, collector: Collector | None) -> None:
+    def _start(self, request: _Request, outcome: Any) -> None:
         self.n_pending += 1
         service = self._service
-        if call.method in service.waiting_methods:
-            self._run(call, outcome, collector, None)
+        if request.method in service.waiting_methods:
+            self._run(request, outcome, None)
         else:
-            run = partial(self._run, call, outcome, collector, service.turns.release)
-            service.turns.submit(self, Job(run, partial(self._drop_waiting, call, outcome, collector)))
+            run = partial(self._run, request, outcome, service.turns.release)
+            service.turns.submit(self, Job(run, partial(self._drop_waiting, request, outcome)))
 
-    def _drop_waiting(self, call: Call, outcome: Any, collector: Collector | None) -> None:
+    def _drop_waiting(self, request: _Request, outcome: Any) -> None:
         _discard(outcome)
         self.n_pending -= 1
         if self._session.is_open:
-            self._fail(call, ShuttingDown("the daemon is stopping", hint="try again in a moment"), collector)
+            self._fail(request, ShuttingDown("the daemon is stopping", hint="try again in a moment"))
             self._on_done()
+        else:
+            self._end(request, ABANDONED)
 
-    def _run(self, call: Call, outcome: Any, collector: Collector | None, release: Callable[[], None] | None) -> None:
+    def _run(self, request: _Request, outcome: Any, release: Callable[[], None] | None) -> None:
         task = asyncio.ensure_future(outcome)
         self._service.tasks.add(task)
-        if call.id is not UNSET:
+        if request.id is not UNSET:
             self._tasks.add(task)
-        task.add_done_callback(partial(self._finish, call, collector, release))
+        task.add_done_callback(partial(self._finish, request, release))
 
-    def _finish(
-        self, call: Call, collector: Collector | None, release: Callable[[], None] | None, task: asyncio.Future[Any]
-    ) -> None:
+    def _finish(self, request: _Request, release: Callable[[], None] | None, task: asyncio.Future[Any]) -> None:
         self._service.tasks.discard(task)
         self._tasks.discard(task)
         self.n_pending -= 1
         if release is not None:
             release()
-        error = self._find_failure(call, task)
+        error = self._find_failure(request.method, task)
         if error is None:
-            self._succeed(call, task.result(), collector)
+            self._succeed(request, task.result())
         elif self._session.is_open or not task.cancelled():
-            self._fail(call, error, collector)
+            self._fail(request, error)
+        else:
+            self._end(request, ABANDONED)
         self._on_done()
 
-    def _find_failure(self, call: Call, task: asyncio.Future[Any]) -> Exception | None:
+    def _find_failure(self, method: str, task: asyncio.Future[Any]) -> Exception | None:
         if task.cancelled():
             if self._service.is_stopping:
                 return ShuttingDown("the daemon stopped before this was done", hint="try again in a moment")
-            return RuntimeError(f"{call.method} was cancelled")
+            return RuntimeError(f"{method} was cancelled")
         error = task.exception()
         return error if error is None or isinstance(error, Exception) else RuntimeError(type(error).__name__)
 
     # --- answers
 
-    def _succeed(self, call: Call, result: msgspec.Struct, collector: Collector | None) -> None:
-        if isinstance(call.id, UnsetType):
-            self._reply(None, collector)
+    def _succeed(self, request: _Request, result: msgspec.Struct) -> None:
+        if isinstance(request.id, UnsetType):
+            self._reply(request, None)
+            self._end(request, "")
             return
         try:
-            answer = encode_result(call.id, result)
+            answer = encode_result(request.id, result)
         except Exception as error:  # noqa: BLE001 - a result that cannot be written fails its own request alone
-            self._fail(call, error, collector)
+            self._fail(request, error)
             return
-        limit = self._service.limits.max_reply_bytes
+        limit, collector = self._service.limits.max_reply_bytes, request.collector
         if len(answer) + (collector.n_bytes if collector else 0) > limit:
             hint = "ask for less: a smaller limit, one folder, fewer lines"
-            self._fail(call, TooLarge(f"the answer would be over {limit} bytes", hint=hint), collector)
+            self._fail(request, TooLarge(f"the answer would be over {limit} bytes", hint=hint))
         else:
-            self._reply(answer, collector)
+            self._reply(request, answer)
+            self._end(request, "")
 
-    def _fail(self, call: Call, error: Exception, collector: Collector | None) -> None:
+    def _fail(self, request: _Request, error: Exception) -> None:
         body = describe_error(error)
-        if body.data["code"] == "internal":
-            self._service.on_error(error, call.method)
-        self._refuse(call.id, body, collector)
+        self._refuse(request, body, error if body.data["code"] == "internal" else None)
 
-    def _refuse(self, request_id: Id | UnsetType, error: ErrorBody, collector: Collector | None) -> None:
-        self._service.counts.failed_requests += 1
-        self._reply(None if isinstance(request_id, UnsetType) else encode_error(request_id, error), collector)
+    def _refuse(self, request: _Request, body: ErrorBody, error: Exception | None = None) -> None:
+        self._reply(request, None if isinstance(request.id, UnsetType) else encode_error(request.id, body))
+        self._end(request, str(body.data["code"]), error)
 
-    def _reply(self, answer: bytes | None, collector: Collector | None) -> None:
-        if collector is not None:
-            answer = collector.add(answer)
+    def _reply(self, request: _Request, answer: bytes | None) -> None:
+        if request.collector is not None:
+            answer = request.collector.add(answer)
         if answer is not None:
             self._send(answer)
+
+    def _end(self, request: _Request, code: str, error: Exception | None = None) -> None:
+        """Each request comes here once: it is counted, and whoever wants to know is told."""
+        service = self._service
+        answered = Answered(self._session, request.method, service.loop.time() - request.began_s, code, error)
+        service.counts.note(answered)
+        service.on_answer(answered)
 
 
 def _discard(outcome: Any) -> None:

@@ -43,7 +43,7 @@ def to_workspace_status(workspace: Workspace, health: WatchHealth) -> results.Wo
         chunks=condition.counts.chunks,
         pending=condition.pending,
         last_sync_at=condition.synced_at_s,
-        problems=condition.counts.problems + len(condition.scan_problems) + len(condition.faults),
+        problems=condition.n_problems,
         index_bytes=condition.index_bytes,
         missed_events=condition.n_missed_events,
         failed_syncs=condition.n_failed_syncs,

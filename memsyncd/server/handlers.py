@@ -25,12 +25,14 @@ from memsyncd.server.asked import read_filters
 from memsyncd.server.contexts import Contexts
 from memsyncd.server.doctor import Doctor
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for, wait_for_disk, wait_until_open
+from memsyncd.server.metrics import Load, Metrics
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writing import Writing
 from memsyncd.wire import results
 from memsyncd.wire.discovery import describe_methods
+from memsyncd.wire.metrics import ProcessMetrics
 from memsyncd.wire.params import (
     AddParams,
     GetParams,
@@ -63,9 +65,8 @@ class Facts:
     config: str
     sqlite: str
     started_at_s: float
-    read_rss_bytes: Callable[[], int]
-    count_clients: Callable[[], int]
-    count_requests: Callable[[], tuple[int, int]]
+    read_process: Callable[[], ProcessMetrics]
+    read_load: Callable[[], Load]
 
 
 class Handlers:
@@ -77,12 +78,22 @@ class Handlers:
         self._clock = clock
         self._threads = threads
         self._facts = facts
+        self._n_reads = 0
         self._subscriptions = Subscriptions(house)
+        metrics = Metrics(
+            house,
+            clock,
+            started_at_s=facts.started_at_s,
+            read_process=facts.read_process,
+            read_load=facts.read_load,
+            count_reads=lambda: self._n_reads,
+        )
         contexts = Contexts(house, self._subscriptions, clock, self._in_thread, lambda: self.search_policy)
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
             "ping": self._ping,
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
             "status": self._status,
+            "metrics": metrics.tell,
             "workspace.add": self._add,
             "workspace.remove": self._remove,
             "workspace.list": self._list_workspaces,
@@ -107,17 +118,17 @@ class Handlers:
         return results.Pong(name="memsyncd", version=__version__, protocol=PROTOCOL, pid=self._facts.pid)
 
     def _status(self, _session: Session, params: WorkspaceParams) -> results.Status:
-        facts, n_requests = self._facts, self._facts.count_requests()
+        facts, load = self._facts, self._facts.read_load()
         chosen = self._all() if params.workspace is None else [self._house.find(params.workspace)]
         return results.Status(
             version=__version__,
             protocol=PROTOCOL,
             pid=facts.pid,
             uptime_s=round(self._clock.now_s() - facts.started_at_s, 3),
-            rss_bytes=facts.read_rss_bytes(),
-            clients=facts.count_clients(),
-            requests=n_requests[0],
-            failed_requests=n_requests[1],
+            rss_bytes=facts.read_process().rss_bytes,
+            clients=load.n_clients,
+            requests=load.counts.requests,
+            failed_requests=load.counts.failed_requests,
             socket=facts.socket,
             config=facts.config,
             sqlite=facts.sqlite,
@@ -260,11 +271,14 @@ class Handlers:
 
     async def _in_thread(self, read: Callable[[], T]) -> T:
         """Read away from the loop. An index that fails meanwhile is looked after."""
+        self._n_reads += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, read)
         except StoreFailed as failure:
             self._house.rounds.report_damage(failure)
             raise
+        finally:
+            self._n_reads -= 1
 
     def _all(self) -> list[Workspace]:
         return sorted(self._house.workspaces.values(), key=lambda workspace: (workspace.entry.name, workspace.id))

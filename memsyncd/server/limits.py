@@ -1,4 +1,4 @@
-"""How much may clients ask of the server, how much have they asked, and who runs next?"""
+"""How much may clients ask of the server, and who runs next?"""
 
 from __future__ import annotations
 
@@ -25,18 +25,6 @@ class Limits:
     write_timeout_s: float = 30.0
     """How long a client may leave a full buffer wholly unread."""
     idle_timeout_s: float = 0.0
-
-
-@dataclass(slots=True)
-class Counts:
-    """What has happened since the start."""
-
-    requests: int = 0
-    failed_requests: int = 0
-    refused: int = 0
-    """Connections turned away: another user's, or one too many."""
-    dropped: int = 0
-    """Connections cut: slow readers, unfinished lines, silent ones in the way of others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,11 @@ class Session:
         self.is_listening = False
         """A handler sets this while notifications may come: then a client that asks nothing more is not closed."""
 
+    @property
+    def name(self) -> str:
+        """What the client calls itself, else which process it is."""
+        return self.client or f"pid {self.peer_pid}"
+
     def notify(self, method: str, params: msgspec.Struct) -> bool:
         """Send a notification. False if the client is gone, or is dropped by this because it leaves too much unread."""
         return self.send_line(encode_notification(method, params))

@@ -17,14 +17,15 @@ from typing import Any
 from memsyncd.errors import Busy, ShuttingDown
 from memsyncd.server.answers import Service
 from memsyncd.server.connection import Connection
-from memsyncd.server.limits import Counts, Limits, Turns
+from memsyncd.server.counts import Answered, Counts
+from memsyncd.server.limits import Limits, Turns
 from memsyncd.server.peer import is_own_user, read_peer
 from memsyncd.server.session import Dispatch, Outcome, Session
 from memsyncd.server.sockets import BACKLOG
 from memsyncd.wire.messages import MessageParser
 from memsyncd.wire.methods import METHODS, Method
 
-__all__ = ["Counts", "Dispatch", "Limits", "Outcome", "Server", "Session"]
+__all__ = ["Answered", "Counts", "Dispatch", "Limits", "Outcome", "Server", "Session"]
 
 SILENT_S = 0.5
 """A newcomer's time to ask something before its place may be given to another."""
@@ -32,16 +33,17 @@ FLUSH_S = 1.0
 """At the end, how long clients have to read the answers they got."""
 
 
-def _ignore(reason: str) -> None:
-    del reason
+def _ignore(_told: object) -> None:
+    pass
 
 
 class Server:
     """Serves one socket on the running loop. Not reusable: once stopped, make another.
 
     `dispatch` gives a result, or an awaitable for one, which then runs as a task, at most `max_running` of them; it raises
-    MemsyncdError to refuse. Methods in `waiting_methods` mostly wait, and take no place among those running. `on_error` hears
-    of failures that memsyncd does not name, with the method; `on_refuse` and `on_drop` of the reason.
+    MemsyncdError to refuse. Methods in `waiting_methods` mostly wait, and take no place among those running. `on_answer` hears
+    of every request that has ended, `on_error` of what fails outside any, with a word for where; `on_refuse` and `on_drop` of
+    the reason.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Server:
         dispatch: Dispatch,
         limits: Limits | None = None,
         *,
+        on_answer: Callable[[Answered], None] = _ignore,
         on_error: Callable[[Exception, str], None],
         on_refuse: Callable[[str], None] = _ignore,
         on_drop: Callable[[str], None] = _ignore,
@@ -69,6 +72,7 @@ class Server:
             parser=MessageParser(methods),
             turns=Turns(limits.max_running),
             loop=asyncio.get_running_loop(),
+            on_answer=on_answer,
             on_error=on_error,
             on_drop=on_drop,
             waiting_methods=waiting_methods,
@@ -82,6 +86,11 @@ class Server:
     def n_running(self) -> int:
         """Requests that run as tasks now; those that wait for their turn are not among them."""
         return len(self._service.tasks)
+
+    @property
+    def n_waiting(self) -> int:
+        """Requests that wait for their turn to run."""
+        return self._service.turns.n_waiting
 
     async def start(self, sock: socket.socket) -> None:
         """Accept on this bound Unix socket, and no longer on an earlier one. It is the server's from now on; its file is not."""
@@ -144,6 +153,7 @@ class Server:
             connection.refuse(Busy(f"{len(self._connections)} clients are connected, no more are allowed", hint=hint))
             return None
         self._connections[connection] = None
+        self.counts.accepted += 1
         return Session(session_id=next(self._ids), peer_pid=pid, tell=tell)
 
     def _make_room(self) -> bool:

@@ -204,7 +204,7 @@ def _tell(workspace: Workspace, edited: Edited[Any]) -> dict[str, Any]:
 
 
 def _name_client(session: Session, said: str | None) -> str:
-    return said or session.client or f"pid {session.peer_pid}"
+    return said or session.name
 
 
 def _render_time(wall_s: float) -> str:

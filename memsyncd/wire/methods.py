@@ -1,7 +1,7 @@
 """Which methods does the socket offer, and what goes into and comes out of each?
 
 `METHODS` is the table that the parser, discovery, the handlers and the documents are made from; the structs themselves stand
-in `params` and `results`, those of writing and history in `writing`, of `doctor` in its own.
+in `params` and `results`, those of writing and history in `writing`, of `doctor` and `metrics` in their own.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from memsyncd.wire.doctor import DoctorParams, DoctorResult
+from memsyncd.wire.metrics import MetricsParams, MetricsResult
 from memsyncd.wire.params import (
     AddParams,
     ContextParams,
@@ -77,6 +78,7 @@ METHODS: dict[str, Method] = {
     "ping": Method(NoParams, Pong, "Say who answers."),
     "rpc.discover": Method(NoParams, Discovery, "Describe these methods as an OpenRPC document."),
     "status": Method(WorkspaceParams, Status, "Say how the daemon and its workspaces are."),
+    "metrics": Method(MetricsParams, MetricsResult, "Count what was asked and done, how long it took and what it takes."),
     "workspace.add": Method(AddParams, Workspaces, "Watch and index a folder."),
     "workspace.remove": Method(RemoveParams, Workspaces, "Stop watching a folder and drop its index; notes stay."),
     "workspace.list": Method(NoParams, Workspaces, "List the workspaces."),

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsyncd.errors import Conflict
-from memsyncd.server.unix import Limits, Server, Session
+from memsyncd.server.unix import Answered, Limits, Server, Session
 from memsyncd.wire.params import Params
 from memsyncd.wire.results import Changed, Pong, Problems, Subscribed
 
@@ -88,17 +88,24 @@ class Serving:
         self.path = path
         self.desk = desk
         self.errors: list[tuple[str, str]] = []
+        self.answered: list[Answered] = []
         self.refused: list[str] = []
         self.dropped: list[str] = []
         self._left: list[Client | socket.socket] = []
         self.server = Server(
             desk.dispatch,
             limits,
-            on_error=lambda error, method: self.errors.append((type(error).__name__, method)),
+            on_answer=self._note,
+            on_error=lambda error, place: self.errors.append((type(error).__name__, place)),
             on_refuse=self.refused.append,
             on_drop=self.dropped.append,
             waiting_methods=frozenset({"sync"}),
         )
+
+    def _note(self, answered: Answered) -> None:
+        self.answered.append(answered)
+        if answered.error is not None:
+            self.errors.append((type(answered.error).__name__, answered.method))
 
     async def connect(self) -> Client:
         reader, writer = await asyncio.open_unix_connection(str(self.path), limit=64 * 1024 * 1024)

@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 import pytest
 
+from memsyncd.daemon.vitals import read_vitals
 from memsyncd.engine import indexing, recall
 from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.house import House
@@ -22,7 +23,9 @@ from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt
+from memsyncd.server.counts import Counts
 from memsyncd.server.handlers import Facts, Handlers
+from memsyncd.server.metrics import Load
 from memsyncd.server.session import Session
 from memsyncd.store.index import Index
 from memsyncd.wire.params import ContextParams, GetParams, ListParams, Params, SearchParams, WorkspaceParams
@@ -39,9 +42,10 @@ class Seat:
         self.house = House(registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK)
         self.house.start([])
         self._threads = ThreadPoolExecutor(1)
+        self.counts = Counts()
         facts = Facts(
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
-            read_rss_bytes=int, count_clients=int, count_requests=lambda: (0, 0),
+            read_process=read_vitals, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
         self._handlers = Handlers(self.house, SearchPolicy(), CLOCK, self._threads, facts)
         self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)

@@ -1,0 +1,158 @@
+"""Do the counters say what happened? A real daemon, asked and written to; beside it what the system says of its process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.errors import MemsyncdError
+
+is_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+SECRET = "quokkasecret"
+
+
+@pytest.fixture(scope="module")
+def home(make_home: Callable[[], Any]) -> Any:
+    home = make_home()
+    home.config.write_text('[log]\nlevel = "debug"\n')
+    return home
+
+
+@pytest.fixture
+def ask(daemon: Any) -> Iterator[Callable[[], dict[str, Any]]]:
+    with daemon.client() as client:
+        yield lambda: dict(client.call("metrics"))
+
+
+def of_workspace(metrics: dict[str, Any], place: Any) -> dict[str, Any]:
+    (found,) = [one for one in metrics["workspaces"] if one["id"] == place.id]
+    return dict(found)
+
+
+def of_method(metrics: dict[str, Any], method: str) -> dict[str, Any]:
+    nothing = {"answered": {"total": 0}, "failed_total": {}, "abandoned_total": 0}
+    return next((one for one in metrics["requests"] if one["method"] == method), nothing)
+
+
+def test_a_save_a_rename_and_a_removal_are_counted(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    before = of_workspace(ask(), place)
+    note = place.root / ".memories" / "one.md"
+    note.write_text("# One\n\nalder\n")
+    place.wait_found("alder", ".memories/one.md")
+    note.write_text("# One\n\nbirch\n")
+    place.wait_found("birch", ".memories/one.md")
+    note.rename(note.with_name("two.md"))
+    place.wait_found("birch", ".memories/two.md")
+    note.with_name("two.md").unlink()
+    place.wait_found("birch")
+    after = of_workspace(ask(), place)
+    grown = {change: n - before["notes_total"][change] for change, n in after["notes_total"].items()}
+    assert grown["modified"] == grown["moved"] == grown["removed"] == 1, grown
+    assert grown["added"] == 1, grown
+    assert after["changing_syncs_total"] - before["changing_syncs_total"] >= 4
+    assert after["syncs"]["total"] - before["syncs"]["total"] >= 4
+    assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
+    assert (after["files"], after["state"], after["is_heard"]) == (2, "ready", True)
+    assert (after["failed_syncs_total"], after["missed_events_total"], after["rebuilds_total"]) == (0, 0, 0)
+
+
+def test_events_are_counted_when_they_are_heard(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    before = ask()["watcher"]
+    (place.root / "MEMORY.md").write_text("# Memory\n\ncypress\n")
+    place.wait_found("cypress", "MEMORY.md")
+    after = ask()["watcher"]
+    assert after["events_total"] > before["events_total"]
+    assert after["rebuilds_total"] == before["rebuilds_total"]
+
+
+def test_writes_and_the_revisions_of_everybody_are_counted(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    place.wait(lambda: of_workspace(ask(), place)["revisions_total"] == 0, "notes that stood there first are no revisions")
+    place.client.call("note.add", content="elm", note="trees", workspace=place.id)
+    place.wait(lambda: of_workspace(ask(), place)["writes_total"] == 1, "a write was not counted")
+    (place.root / ".memories" / "trees.md").write_text("# Trees\n\nfir\n")
+    place.wait(lambda: of_workspace(ask(), place)["revisions_total"] == 2, "what others write is a revision too")
+    assert of_workspace(ask(), place)["writes_total"] == 1
+    with pytest.raises(MemsyncdError):
+        place.client.call("memory", command="create", path="/etc/passwd", file_text="x", workspace=place.id)
+    assert of_workspace(ask(), place)["writes_total"] == 1
+
+
+def test_files_that_cannot_be_indexed_are_counted(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    (place.root / ".memories" / "away.md").symlink_to("/etc/hostname")
+    (place.root / ".memories" / "gone.md").symlink_to("nowhere.md")
+    place.client.call("sync", workspace=place.id)
+    assert of_workspace(ask(), place)["skipped_files"] == 2
+
+
+def test_a_rebuild_is_counted_and_so_are_counters_of_a_workspace_that_goes(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    place.client.call("sync", rebuild=True, workspace=place.id)
+    assert of_workspace(ask(), place)["rebuilds_total"] == 1
+    place.close()
+    assert place.id not in [one["id"] for one in ask()["workspaces"]]
+
+
+def test_requests_are_counted_by_method_code_and_time(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    before = ask()
+    for _ in range(5):
+        place.find("keepsake")
+    with pytest.raises(MemsyncdError):
+        place.client.call("get", path="none.md", workspace=place.id)
+    after = ask()
+    search = of_method(after, "search")["answered"]
+    assert search["total"] - of_method(before, "search")["answered"]["total"] == 5
+    assert 0 < search["p50_ms"] <= search["p95_ms"] <= search["p99_ms"] <= search["longest_ms"]
+    bounds, counts = zip(*search["buckets"], strict=True)
+    assert (list(bounds), list(counts)) == (sorted(bounds), sorted(counts))
+    assert of_method(after, "get")["failed_total"]["note_not_found"] == 1
+    assert after["clients"]["connected"] >= 2
+
+
+@is_linux
+def test_what_the_process_takes_is_what_the_system_says(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    proc = Path(f"/proc/{place.daemon.process.pid}")
+
+    def look() -> tuple[int, int, int]:
+        watches = sum((proc / "fdinfo" / fd).read_text().count("inotify wd:") for fd in os.listdir(proc / "fdinfo"))
+        return len(os.listdir(proc / "task")), len(os.listdir(proc / "fd")), watches
+
+    def is_so() -> bool:
+        told = ask()
+        return look() == (told["process"]["threads"], told["process"]["fds"], told["watcher"]["watches"])
+
+    place.wait(is_so, "threads, descriptors or watches differ")
+    process = ask()["process"]
+    rss_bytes = int((proc / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    assert abs(process["rss_bytes"] - rss_bytes) < rss_bytes / 4
+    assert process["cpu_s_total"] > 0
+    assert process["lost_log_lines_total"] == 0
+
+
+def test_an_idle_daemon_has_nothing_in_hand(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    nothing = {"requests_running": 0, "requests_waiting": 0, "in_threads": 0, "lane_jobs": 0}
+    place.wait(lambda: ask()["queue"] == nothing, "something goes on")
+
+
+def test_the_text_says_the_same(place: Any) -> None:
+    told = place.client.call("metrics", text=True)
+    assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in told["text"]
+    assert "text" not in place.client.call("metrics")
+
+
+def test_each_request_has_one_line_and_none_says_what_was_asked_or_found(place: Any) -> None:
+    (place.root / "MEMORY.md").write_text(f"# Memory\n\n{SECRET}\n")
+    place.wait_found(SECRET, "MEMORY.md")
+    place.client.call("context", query=SECRET, workspace=place.id)
+    place.client.call("note.add", content=SECRET, workspace=place.id)
+    for method, params in (("get", {"path": f"{SECRET}.md"}), ("search", {"query": SECRET, "limit": 0}), (SECRET, {})):
+        with pytest.raises(MemsyncdError):
+            place.client.call(method, **params)
+    log = place.home.log.read_text()
+    assert "request_done" in log
+    assert "request_failed" in log
+    assert SECRET not in log
+    assert log.count('"method": "context"') == 1

@@ -1,0 +1,100 @@
+"""Which line does the log get for each request? The log itself is real; requests are told as the server tells them."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from memsyncd.daemon.requests import MAX_WARNINGS, WINDOW_S, RequestLog
+from memsyncd.logs import set_up_logs
+from memsyncd.server.counts import ABANDONED, Answered
+from memsyncd.server.session import Session
+
+LinesOf = Callable[[], list[dict[str, Any]]]
+
+
+@pytest.fixture
+def lines(request: pytest.FixtureRequest) -> Iterator[LinesOf]:
+    """What has been logged since the last call. The level is debug unless the test says."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    stream = io.StringIO()
+    set_up_logs(level=getattr(request, "param", "debug"), format="json", stream=stream, is_terminal=False)
+
+    def take() -> list[dict[str, Any]]:
+        taken = [json.loads(line) for line in stream.getvalue().splitlines()]
+        stream.seek(0)
+        stream.truncate()
+        return taken
+
+    yield take
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(capture=False)
+    structlog.reset_defaults()
+
+
+class Life:
+    """A log of requests, and a clock that goes only when told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.log = RequestLog(lambda: self.now_s)
+        self.session = Session(session_id=1, peer_pid=42, tell=lambda _line: True)
+
+    def end(self, code: str = "", error: Exception | None = None) -> None:
+        self.log.note(Answered(self.session, "search", 0.00123, code, error))
+
+
+def test_a_result_is_told_to_those_who_debug(lines: LinesOf) -> None:
+    Life().end()
+    (line,) = lines()
+    del line["at"]
+    assert line == {"level": "debug", "event": "request_done", "method": "search", "client": "pid 42", "duration_ms": 1.2}
+
+
+@pytest.mark.parametrize("lines", ["info"], indirect=True)
+def test_nobody_else_hears_of_results_and_of_what_is_not_there(lines: LinesOf) -> None:
+    life = Life()
+    for code in ("", ABANDONED, "workspace_not_found", "note_not_found", "conflict", "edit_refused"):
+        life.end(code)
+    assert lines() == []
+
+
+def test_a_client_is_called_as_it_calls_itself(lines: LinesOf) -> None:
+    life = Life()
+    life.session.client = "editor"
+    life.end("note_not_found")
+    (line,) = lines()
+    assert (line["level"], line["client"], line["code"]) == ("debug", "editor", "note_not_found")
+
+
+def test_what_could_not_be_carried_out_is_a_warning_without_a_traceback(lines: LinesOf) -> None:
+    Life().end("timeout")
+    (line,) = lines()
+    assert (line["level"], line["event"], line["code"]) == ("warning", "request_failed", "timeout")
+    assert not {"exception", "omitted"} & line.keys()
+
+
+def test_a_failure_of_ours_comes_with_its_traceback_in_the_same_line(lines: LinesOf) -> None:
+    Life().end("internal", ValueError("odd"))
+    (line,) = lines()
+    assert (line["level"], line["method"], line["code"], line["reason"]) == ("error", "search", "internal", "ValueError")
+    assert "ValueError: odd" in line["exception"]
+
+
+def test_warnings_of_a_storm_are_counted_and_the_next_line_says_how_many_were_left_out(lines: LinesOf) -> None:
+    life = Life()
+    for _ in range(MAX_WARNINGS + 1000):
+        life.end("bad_request")
+    assert len(lines()) == MAX_WARNINGS
+    life.now_s += WINDOW_S
+    life.end("bad_request")
+    life.end("bad_request")
+    assert [line.get("omitted") for line in lines()] == [1000, None]

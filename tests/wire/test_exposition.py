@@ -1,0 +1,153 @@
+"""Is the text one that Prometheus reads? Held to the grammar of its format, which says what may stand where."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.wire.exposition import render_metrics
+from memsyncd.wire.metrics import (
+    ClientMetrics,
+    Durations,
+    MetricsResult,
+    ProcessMetrics,
+    QueueMetrics,
+    RequestMetrics,
+    WatcherMetrics,
+    WorkspaceMetrics,
+)
+
+SAMPLE = re.compile(r'(?P<name>[a-z_]+)(?:\{(?P<labels>(?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (?P<value>-?[0-9.e+-]+)')
+LABEL = re.compile(r'([a-z]+)="((?:[^"\\\n]|\\["\\n])*)"')
+TOOK = Durations(
+    total=3, sum_s=0.75, p50_ms=2.0, p95_ms=600.0, p99_ms=640.0, longest_ms=700.0, buckets=[(0.005, 2), (0.5, 2), (10.0, 3)]
+)
+
+
+def make_workspace(**fields: object) -> WorkspaceMetrics:
+    plain: dict[str, object] = dict.fromkeys(WorkspaceMetrics.__struct_fields__, 1)
+    plain |= {"id": "notes-1", "name": "notes", "state": "ready", "is_heard": True, "syncs": TOOK}
+    plain |= {"last_sync_at": 1700000000.5, "notes_total": {"added": 2, "removed": 0}, "chunks_total": {"upserted": 5}}
+    return msgspec.convert(plain | fields, WorkspaceMetrics)
+
+
+def make_metrics(**fields: object) -> MetricsResult:
+    plain: dict[str, object] = {
+        "version": "1.2.3",
+        "started_at": 1700000000.0,
+        "uptime_s": 12.0,
+        "process": ProcessMetrics(
+            rss_bytes=33_000_000, cpu_s_total=0.25, threads=7, fds=20, max_fds=1024, lost_log_lines_total=0
+        ),
+        "clients": ClientMetrics(connected=2, accepted_total=9, refused_total=1, dropped_total=0),
+        "queue": QueueMetrics(requests_running=1, requests_waiting=0, in_threads=0, lane_jobs=4),
+        "watcher": WatcherMetrics(watches=3, events_total=40, doubts_total=0, rebuilds_total=0),
+        "requests": [RequestMetrics(method="search", answered=TOOK, failed_total={"timeout": 1}, abandoned_total=2)],
+        "workspaces": [make_workspace()],
+    }
+    return MetricsResult(**plain | fields)  # type: ignore[arg-type]
+
+
+def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+    """The samples by name and labels. Fails where the text is not of the format."""
+    kinds: dict[str, str] = {}
+    found: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
+    family, has_help = "", ""
+    assert text.endswith("\n")
+    for line in text[:-1].split("\n"):
+        if line.startswith("# HELP "):
+            has_help = line.split(" ")[2]
+            assert has_help not in kinds, f"{has_help} stands in two places"
+        elif line.startswith("# TYPE "):
+            family, kind = line.split(" ")[2:]
+            assert (family, kind in ("counter", "gauge", "histogram")) == (has_help, True)
+            kinds[family] = kind
+        else:
+            match = SAMPLE.fullmatch(line)
+            assert match is not None, line
+            name = match["name"]
+            suffix = "(?:_bucket|_sum|_count)" if kinds[family] == "histogram" else ""
+            assert re.fullmatch(family + suffix, name), line
+            assert (kinds[family] == "counter") == name.endswith("_total"), line
+            labels = tuple(LABEL.findall(match["labels"] or ""))
+            assert labels not in found.setdefault(name, {}), line
+            found[name][labels] = float(match["value"])
+    return found
+
+
+def test_the_text_keeps_to_the_format_and_every_name_begins_with_ours() -> None:
+    found = read(render_metrics(make_metrics()))
+    assert all(name.startswith("memsyncd_") for name in found)
+    assert found["memsyncd_build_info"] == {(("version", "1.2.3"),): 1}
+    assert found["memsyncd_notes_changed_total"][(("workspace", "notes-1"), ("change", "added"))] == 2
+    assert found["memsyncd_requests_failed_total"] == {(("method", "search"), ("code", "timeout")): 1}
+
+
+def test_a_histogram_ends_with_all_there_is() -> None:
+    found = read(render_metrics(make_metrics()))
+    buckets = found["memsyncd_request_duration_seconds_bucket"]
+    assert {labels[1][1]: n for labels, n in buckets.items()} == {"0.005": 2, "0.5": 2, "10": 3, "+Inf": 3}
+    key = (("method", "search"),)
+    assert found["memsyncd_request_duration_seconds_count"][key] == 3
+    assert found["memsyncd_request_duration_seconds_sum"][key] == 0.75
+
+
+def test_one_state_is_the_workspaces_own() -> None:
+    found = read(render_metrics(make_metrics(workspaces=[make_workspace(state="missing")])))
+    assert {labels[1][1]: n for labels, n in found["memsyncd_workspace_state"].items()} == {
+        "indexing": 0,
+        "ready": 0,
+        "degraded": 0,
+        "missing": 1,
+    }
+
+
+def test_what_is_not_known_has_no_sample() -> None:
+    metrics = make_metrics(workspaces=[make_workspace(last_sync_at=None)])
+    unlimited = msgspec.structs.replace(metrics, process=msgspec.structs.replace(metrics.process, max_fds=None))
+    found = read(render_metrics(unlimited))
+    assert "memsyncd_max_fds" not in found
+    assert "memsyncd_last_sync_timestamp_seconds" not in found
+
+
+def test_a_daemon_without_workspaces_and_requests_has_its_families_all_the_same() -> None:
+    text = render_metrics(make_metrics(workspaces=[], requests=[]))
+    assert "# TYPE memsyncd_request_duration_seconds histogram\n" in text
+    assert read(text)["memsyncd_clients"] == {(): 2}
+
+
+def test_every_figure_of_the_result_stands_in_the_text() -> None:
+    """Each gets a value that nothing else has; what is missing was forgotten."""
+    numbers = iter(range(1001, 2000))
+    workspace = make_workspace(
+        **{
+            name: next(numbers)
+            for name in WorkspaceMetrics.__struct_fields__
+            if name not in ("id", "name", "state", "is_heard", "syncs", "notes_total", "chunks_total")
+        }
+    )
+    parts = {
+        name: kind(**{field: next(numbers) for field in kind.__struct_fields__})
+        for name, kind in (
+            ("process", ProcessMetrics),
+            ("clients", ClientMetrics),
+            ("queue", QueueMetrics),
+            ("watcher", WatcherMetrics),
+        )
+    }
+    found = read(render_metrics(make_metrics(workspaces=[workspace], **parts)))
+    told = {value for samples in found.values() for value in samples.values()}
+    assert set(range(1001, next(numbers))) <= told
+
+
+@given(st.text(), st.floats(0, 1e18, allow_nan=False))
+def test_any_name_and_number_can_be_read_again(name: str, value: float) -> None:
+    request = RequestMetrics(method=name, answered=TOOK, failed_total={}, abandoned_total=0)
+    metrics = make_metrics(requests=[request], started_at=value)
+    found = read(render_metrics(metrics))
+    assert found["memsyncd_start_time_seconds"] == {(): value}
+    ((_, escaped),) = next(iter(found["memsyncd_requests_abandoned_total"]))
+    assert re.sub(r"\\(.)", lambda mark: "\n" if mark[1] == "n" else mark[1], escaped) == name
