@@ -72,21 +72,23 @@ def rank_candidates(candidates: Sequence[Candidate], named: Sequence[Named], pol
     for chunks in by_file.values():
         best = max(0.0, *(words[c.chunk] for c in chunks))
         beside = _find_beside(chunks, words)
-        ranked += [_rank(c, policy.note * best, policy.beside * beside[c.chunk], named, policy) for c in chunks]
+        ranked += [_rank(c, policy.note * best, policy.beside * beside.get(c.chunk, 0.0), named, policy) for c in chunks]
     return in_order(ranked)
 
 
 def _find_beside(chunks: list[Candidate], words: Mapping[int, float]) -> dict[int, float]:
-    """For each chunk of a note what the words are worth in the best of those that touch it, 0 if none does."""
-    beside = dict.fromkeys((c.chunk for c in chunks), 0.0)
+    """What the words are worth in the best of those chunks of a note that touch one, by the chunk that they touch."""
+    beside: dict[int, float] = {}
+    if len(chunks) == 1:
+        return beside
     in_line = sorted(chunks, key=lambda c: c.span.start)
     for at, one in enumerate(in_line, 1):
         chunk, worth = one.chunk, words[one.chunk]
         for other in itertools.islice(in_line, at, None):
             if not one.span.is_touching(other.span):
                 break  # they begin in order of line: no later one touches either
-            beside[chunk] = max(beside[chunk], words[other.chunk])
-            beside[other.chunk] = max(beside[other.chunk], worth)
+            beside[chunk] = max(beside.get(chunk, 0.0), words[other.chunk])
+            beside[other.chunk] = max(beside.get(other.chunk, 0.0), worth)
     return beside
 
 
