@@ -81,6 +81,14 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SecretLines:
+    """Lines that hold a secret; `what` says which sort."""
+
+    span: Span
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
     """One note as read: sections in order of lines, chunks in order of lines, each chunk's anchor one of the sections'.
 
@@ -96,3 +104,4 @@ class Note:
     chunks: tuple[Chunk, ...] = ()
     links: tuple[Link, ...] = ()
     problems: tuple[Problem, ...] = field(default=())
+    secrets: tuple[SecretLines, ...] = ()

@@ -45,6 +45,7 @@ _SECTION_UPDATE = f"UPDATE sections SET ({_SECTION_COLUMNS}) = (?,?,?,?,?,?,?,?,
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
 _LINK = "INSERT INTO links(section, line, target, heading, relation) VALUES(?,?,?,?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
+_LINES = "INSERT INTO secrets(file, start_line, end_line, what) VALUES(?,?,?,?)"
 _CHUNK = "INSERT INTO chunks(id, file, section, start_line, end_line, tokens, digest) VALUES(?,?,?,?,?,?,?)"
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, parts) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, parts) VALUES(?,?,?,?,?)"
@@ -61,13 +62,14 @@ class Rows:
     tags: list[Row] = field(default_factory=list)
     links: list[Row] = field(default_factory=list)
     problems: list[Row] = field(default_factory=list)
+    secrets: list[Row] = field(default_factory=list)
     chunks: list[Row] = field(default_factory=list)
     fts: list[Row] = field(default_factory=list)
 
     def flush(self, connection: apsw.Connection) -> None:
         tables = (
             (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG), (self.links, _LINK),
-            (self.problems, _PROBLEM), (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
+            (self.problems, _PROBLEM), (self.secrets, _LINES), (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
         )  # fmt: skip
         for rows, *statements in tables:
             if rows:
@@ -210,7 +212,8 @@ def _change_sections(
         connection.executemany(_SECTION, fresh)
     for table in ("tags", "links"):
         connection.execute(f"DELETE FROM {table} WHERE section IN (SELECT id FROM sections WHERE file = ?)", (file_id,))
-    connection.execute("DELETE FROM problems WHERE file = ?", (file_id,))
+    for table in ("problems", "secrets"):
+        connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
     return section_ids, [row[0] for row in standing.values()]
 
 
@@ -219,6 +222,7 @@ def _collect_around(rows: Rows, file_id: int, note: Note, section_ids: dict[str,
         rows.tags.extend((section_ids[section.anchor], tag) for tag in section.meta.tags)
     rows.links.extend((section_ids[k.anchor], k.line, k.target, k.heading, k.relation) for k in note.links)
     rows.problems.extend((file_id, p.line, p.code, p.problem, p.hint) for p in note.problems)
+    rows.secrets.extend((file_id, s.span.start, s.span.end, s.what) for s in note.secrets)
 
 
 def _collect_chunk(rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: Chunk, indexed: Indexed) -> None:

@@ -13,8 +13,8 @@ from memsyncd.core.digest import digest_text
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
-READING_VERSION = 2
-"""Grows when the same bytes and policy give other sections or chunks than before."""
+READING_VERSION = 3
+"""Grows when the same bytes and policy give other sections, chunks or problems than before."""
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -89,6 +89,14 @@ CREATE TABLE problems(
 ) STRICT;
 CREATE INDEX problems_by_file ON problems(file);
 
+CREATE TABLE secrets(
+  file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
+  start_line INTEGER NOT NULL CHECK (start_line >= 1),
+  end_line INTEGER NOT NULL CHECK (end_line >= start_line),
+  what TEXT NOT NULL
+) STRICT;
+CREATE INDEX secrets_by_file ON secrets(file);
+
 CREATE TABLE chunks(
   id INTEGER PRIMARY KEY,
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
@@ -109,9 +117,9 @@ CREATE VIRTUAL TABLE words_exact USING fts5vocab('chunks_exact', 'row');
 """
 
 
-def find_fingerprint(chunking: str) -> str:
-    """The fingerprint of an index whose chunks were cut by the policy that `chunking` describes."""
-    return digest_text("\n".join((SCHEMA, TOKENIZER, str(READING_VERSION), chunking)))
+def find_fingerprint(reading: str) -> str:
+    """The fingerprint of an index whose notes were read by the policies that `reading` describes."""
+    return digest_text("\n".join((SCHEMA, TOKENIZER, str(READING_VERSION), reading)))
 
 
 def create_schema(connection: apsw.Connection, fingerprint: str, *, generation: int) -> None:

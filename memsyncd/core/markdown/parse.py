@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy, find_warnings
 from memsyncd.core.markdown.blocks import FENCE, HTML, Block, find_paragraphs
 from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
 from memsyncd.core.markdown.frontmatter import NO_FRONT_MATTER, find_distinct_tags, find_front_matter, find_section_meta
@@ -31,7 +32,7 @@ _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
 _SINGLE_FIELDS = tuple(field.name for field in fields(Meta) if field.name not in ("tags", "extra"))
 
 
-def parse_note(path: NotePath, data: bytes, policy: ChunkPolicy = DEFAULT_POLICY) -> Note:
+def parse_note(path: NotePath, data: bytes, policy: ChunkPolicy = DEFAULT_POLICY, guard: GuardPolicy = DEFAULT_GUARD) -> Note:
     """Read a note from the bytes of its file. Never raises; spans are lines of the file as it is."""
     decoded = decode_note(path.text, data)
     lines = decoded.lines
@@ -41,6 +42,7 @@ def parse_note(path: NotePath, data: bytes, policy: ChunkPolicy = DEFAULT_POLICY
     parts = find_parts(path.text, lines, blocks, has_top=front.n_lines > 0)
     mentions = find_mentions(decoded.text, lines, blocks)
     sections, problems = _make_sections(path.text, lines, parts, front.meta, mentions)
+    warned = find_warnings(path.text, decoded.text, guard)
     packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
     return Note(
         path=path.text,
@@ -57,7 +59,9 @@ def parse_note(path: NotePath, data: bytes, policy: ChunkPolicy = DEFAULT_POLICY
             *problems,
             *_find_conflicts(path.text, decoded),
             *_find_odd_blocks(path.text, lines, blocks),
+            *warned.problems,
         ),
+        secrets=warned.secrets,
     )
 
 

@@ -1,0 +1,58 @@
+"""Which tokens are known by their form? Those that their issuers gave a prefix, so that they are found where they do not belong.
+
+Each of them holds a run of letters, digits, `_` and `-` that is `RUN` long at least, and begins where the run does or right after
+what its pattern looks back at. A form stands here if it is its issuer's own and hardly anything else has it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+RUN = 20
+"""The shortest run of all: an access key of AWS, the header of the shortest JWT."""
+
+
+class Form(NamedTuple):
+    """How a token looks. `why` says what makes the form telling."""
+
+    what: str
+    pattern: str
+    why: str
+
+
+_JWT = r"eyJ[A-Za-z0-9_-]{10,4000}\.eyJ[A-Za-z0-9_-]{10,8000}\.[A-Za-z0-9_-]{20,2000}"
+
+FORMS = (
+    Form("AWS access key", r"(?:AKIA|ASIA)[A-Z2-7]{16}(?![\w-])", "four letters and 16 of base32, no more"),
+    Form("GitHub token", r"gh[pousr]_[A-Za-z0-9]{36,255}", "a prefix for each sort, and a checksum at the end"),
+    Form("GitHub token", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}", "two parts of fixed length"),
+    Form("GitLab token", r"gl(?:pat|oas|dt|rt|cbt|ptt|ft|imt|agent|soat)-[\w-]{20,300}", "a prefix for each sort"),
+    Form("Slack token", r"xox[a-z]-(?=[A-Za-z0-9-]{0,40}\d{5})[A-Za-z0-9-]{16,250}", "the numbers of team and user follow"),
+    Form("Slack token", r"xapp-\d-[A-Z0-9]{8,20}-\d{8,20}-[a-z0-9]{32,80}", "numbers of app and token"),
+    Form("Stripe key", r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,247}", "a prefix that says whose money it is"),
+    Form("Stripe key", r"whsec_[A-Za-z0-9]{24,64}", "signs webhooks"),
+    Form("Anthropic key", r"sk-ant-[a-z]{2,12}\d{2}-[\w-]{32,300}", "a prefix with the sort and its version"),
+    Form("OpenAI key", r"sk-[\w-]{0,200}?T3BlbkFJ[\w-]{16,200}", "`OpenAI` in base64 in the middle"),
+    Form("OpenAI key", r"sk-(?:proj|svcacct|admin)-[\w-]{40,300}", "a prefix for each sort"),
+    Form("API key", r"sk-(?:or-v1-)?[A-Za-z0-9]{32,64}(?![\w-])", "the same prefix, taken over by others"),
+    Form("Google API key", r"AIza[\w-]{35}(?![\w-])", "39 characters, no more"),
+    Form("Google OAuth secret", r"GOCSPX-[\w-]{28}(?![\w-])", "35 characters, no more"),
+    Form("Google OAuth token", r"(?<=ya29\.)[\w-]{30,500}", "what follows `ya29.`"),
+    Form("npm token", r"npm_[A-Za-z0-9]{36}(?![\w-])", "40 characters, no more, the last a checksum"),
+    Form("PyPI token", r"pypi-AgE[\w-]{50,500}", "a macaroon, whose first bytes are always the same"),
+    Form("Hugging Face token", r"hf_[A-Za-z0-9]{34}(?![\w-])", "37 characters, no more"),
+    Form("SendGrid key", r"(?<=SG\.)[\w-]{22}\.[\w-]{43}(?![\w-])", "two parts of fixed length after `SG.`"),
+    Form("Telegram token", r"(?<=\d:)AA[\w-]{33}(?![\w-])", "35 characters after a bot's number"),
+    Form("DigitalOcean token", r"do[opr]_v1_[0-9a-f]{64}(?![\w-])", "64 of hexadecimal after a prefix"),
+    Form("Docker token", r"dckr_(?:pat|oat)_[\w-]{20,64}", "a prefix for each sort"),
+    Form("Shopify token", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}(?![\w-])", "32 of hexadecimal after a prefix"),
+    Form("Vault token", r"(?<=hv[sb]\.)[\w-]{24,300}", "what follows `hvs.` or `hvb.`"),
+    Form("age key", r"AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}(?![\w-])", "says itself what it is"),
+    Form("JSON web token", _JWT, "two objects of JSON in base64 and a signature"),
+)
+
+TOKEN = re.compile("|".join(f"(?P<f{number}>{form.pattern})" for number, form in enumerate(FORMS)), re.ASCII)
+STARTS = frozenset("AK AS gh gi gl xo xa sk rk wh AI GO np py hf do dc sh AG ey".split())
+"""How these begin, but for those that look back: after one of `BEFORE`, as do letters after a backslash."""
+BEFORE = (".", ":", "\\")

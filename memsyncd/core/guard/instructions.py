@@ -1,0 +1,159 @@
+"""Does a text try to instruct whoever reads it? Tricks that turn a note into orders for a model, each by a small pattern.
+
+A note may speak of them and mean no harm, so what is found is said and nothing is taken away; who does mean harm finds other
+words, so that nothing is found proves nothing. Each trick is named once a note, where it stands first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from memsyncd.core.guard.fold import find_all, fold
+
+
+class Instruction(NamedTuple):
+    """Where a trick stands, in characters, and what it does, for people, as what follows the name of a note."""
+
+    start: int
+    what: str
+
+
+class Trick(NamedTuple):
+    """`hint` stands in each, in lower case; `pattern` is matched where it does, or looked for from `back` characters before."""
+
+    what: str
+    hint: bytes
+    pattern: re.Pattern[str]
+    back: int = 0
+
+
+class Markup(NamedTuple):
+    """A trick that begins with `<`, which is rare enough to look for the whole `pattern` at once."""
+
+    what: str
+    pattern: re.Pattern[str]
+
+
+_ANY = r"(?:[\w'-]{1,20}[ \t\n]{1,4}){0,3}?"
+_EARLIER = r"(?:previous|prior|above|earlier|preceding|foregoing|original|system|your|safety)"
+_SAID = r"(?:instruct\w{1,6}|prompts?|directives?|guidelines|programming|training|messages?|rules|directions|policies)"
+_READER = (
+    r"(?:ai|a\.i\.|(?:ai[ \t]|coding[ \t])?(?:assistants?|agents?)|claude(?:[ \t]code)?|(?:chat)?gpt[\w.-]{0,8}|gemini|copilot"
+    r"|llms?|(?:large[ \t])?language[ \t]models?)"
+)
+_ROLE = r"(?:assistant|ai|model|bot|agent|chatbot|hacker|expert|character|persona|llm|terminal|interpreter|pirate)"
+_TO_READER = (
+    r"(?:(?:a )?(?:note|notice|message|instructions?)[ \t:,]{1,3}(?:(?:to|for) )?(?:all |any |the )?"
+    r"|(?:hey|dear|attention)[ \t,]{1,3}|if you are an? )?"
+)
+
+_FORGETS = "tells its reader to forget earlier instructions"
+_FORGET = re.compile(
+    rf"(?i)(?:ignore|disregard|forget)[ \t\n]{{1,4}}(?:{_ANY}{_EARLIER}[ \t\n]{{1,4}}{_ANY}{_SAID}\b"
+    r"|everything[ \t\n]{1,4}(?:above|before|prior|you)\b)"
+)
+
+TRICKS = (
+    Trick(_FORGETS, b"ignore", _FORGET),
+    Trick(_FORGETS, b"disregard", _FORGET),
+    Trick(_FORGETS, b"forget", _FORGET),
+    Trick(
+        "gives its reader another role",
+        b"you are now",
+        re.compile(
+            rf"(?i)you are now[ \t\n]{{1,4}}(?:(?:an?|the|my|our)[ \t\n]{{1,4}}{_ANY}{_ROLE}\b|dan\b|free (?:of|from)\b"
+            r"|jailbroken|unrestricted|no longer (?:bound|restricted|an?)\b|in (?:developer|god|dan|debug|jailbreak) mode)"
+        ),
+    ),
+    Trick(
+        "tells its reader to keep something from the user",
+        b"the user",
+        re.compile(
+            r"(?i)(?:do not|don['’]?t|never|without)[ \t\n]{1,4}(?:tell|telling|mention|mentioning|inform|informing|reveal"
+            r"|revealing)[ \t\n]{1,4}(?:(?:this|that|it|any of this|anything)[ \t\n]{1,4})?(?:to[ \t\n]{1,4})?the user\b"
+        ),
+        back=60,
+    ),
+)
+
+MARKUPS = (
+    Markup(
+        "speaks to an assistant in a comment, which people do not see where it is rendered",
+        re.compile(rf"(?i)<!--[ \t\n]{{0,8}}{_TO_READER}{_READER}[ \t]{{0,2}}[:,.!—–-](?=\s)(?!.{{0,12}}-->)"),
+    ),
+    Markup(
+        "looks like the frame of a conversation",
+        re.compile(
+            r"(?i)<(?:\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id)\|>"
+            r"|system[-_](?:reminder|prompt|message|instructions?)>|<SYS>>)"
+        ),
+    ),
+    Markup(
+        "looks like a call of a tool or its result",
+        re.compile(
+            r"(?i)<(?:[a-z]{1,12}:)?(?:function_(?:calls?|results?)>|invoke name=|tool_(?:use|result|calls?|response)[ >])",
+        ),
+    ),
+)
+
+_OPENING = re.compile(r"(?i)<(?:!--|[|<]|system|function_|invoke |tool_|[a-z]{1,12}:)")
+_WHAT_HIDES = "hides text from people: characters that nobody sees"
+_WHAT_TURNS = "hides text from people: characters that turn the order of others"
+_UNSEEN = re.compile(
+    "[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\u200c-\u200f\ufe00-\ufe0f]{3}"  # emoji have one or two
+)
+_ASCII = bytes(range(128))
+_HIDES = re.compile(
+    "(?<=[A-Za-z])[\u200b\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])"  # within a word, which is found and filtered by no other then
+    "|[\u200b-\u200f\u2060-\u2064\ufeff]{4,64}"  # a text of its own, in two or three letters that have no width
+    "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,64}"  # the same in selectors of variants; an emoji has one
+    "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]"  # letters as tags, which flags of regions begin with a flag
+)
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+
+
+def find_instructions(text: str, folded: bytes | None = None) -> list[Instruction]:
+    """Each trick once, in order of place. `folded` is `fold(text)`, if at hand."""
+    folded = fold(text) if folded is None else folded
+    found = [*_find_tricks(text, folded), *(() if text.isascii() else _find_unseen(text))]
+    first: dict[str, int] = {}
+    for start, what in sorted(found):
+        first.setdefault(what, start)
+    return [Instruction(start, what) for what, start in first.items()]
+
+
+def _find_tricks(text: str, folded: bytes) -> Iterator[Instruction]:
+    for trick in TRICKS:
+        if trick.hint in folded:
+            found = next(filter(None, (_match(text, trick, at) for at in find_all(folded, trick.hint))), None)
+            if found:
+                yield Instruction(found.start(), trick.what)
+    if opening := _OPENING.search(text):
+        for markup in MARKUPS:
+            if found := markup.pattern.search(text, opening.start()):
+                yield Instruction(found.start(), markup.what)
+
+
+def _match(text: str, trick: Trick, at: int) -> re.Match[str] | None:
+    if not trick.back:
+        return trick.pattern.match(text, at)
+    return trick.pattern.search(text, max(0, at - trick.back), at + 40)
+
+
+def _find_unseen(text: str) -> Iterator[Instruction]:
+    # Most texts hold little beyond ASCII, and that is soon looked through.
+    beyond = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
+    if not _UNSEEN.search(beyond):
+        return
+    if hidden := _HIDES.search(text):
+        yield Instruction(hidden.start(), _WHAT_HIDES)
+    for turned in _TURNS.finditer(text):
+        start, end = text.rfind("\n", 0, turned.start()) + 1, text.find("\n", turned.start())
+        line = text[start : end if end >= 0 else len(text)]
+        # Where lines run from right to left all but the overrides have their use.
+        if turned[0] in "\u202d\u202e" or not _RIGHT_TO_LEFT.search(line):
+            yield Instruction(turned.start(), _WHAT_TURNS)
+            return

@@ -1,0 +1,255 @@
+"""Secrets are found by their form or their name, what only looks like them is let be, and a mask keeps lines."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import string
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.guard.fold import fold
+from memsyncd.core.guard.forms import FORMS, RUN, STARTS
+from memsyncd.core.guard.secrets import MASKED_LINE, PRIVATE_KEY, find_secrets, mask_secrets
+
+BASE62 = string.ascii_letters + string.digits
+HEX = "0123456789abcdef"
+
+
+def make(n: int, letters: str = BASE62) -> str:
+    """The same every time, and put together here, so that nothing in this file is a token to whoever scans it."""
+    return "".join(random.Random(n).choices(letters, k=n))
+
+
+KEY_LINES = [make(64, BASE62) for _ in range(5)]
+KEY = "\n".join(["-----BEGIN RSA " + "PRIVATE KEY-----", *KEY_LINES, make(22) + "==", "-----END RSA " + "PRIVATE KEY-----"])
+JWT = ".".join(["eyJ" + make(33), "eyJ" + make(60), make(43)])
+
+KNOWN = [
+    ("AWS access key", "AKIA" + make(16, string.ascii_uppercase + "234567")),
+    ("AWS access key", "ASIA" + make(16, string.ascii_uppercase + "234567")),
+    ("GitHub token", "ghp_" + make(36)),
+    ("GitHub token", "gho_" + make(36)),
+    ("GitHub token", "github_pat_" + make(22) + "_" + make(59)),
+    ("GitLab token", "glpat-" + make(20)),
+    ("Slack token", "xoxb-" + make(12, string.digits) + "-" + make(13, string.digits) + "-" + make(24)),
+    ("Slack token", "xapp-1-A" + make(10, BASE62.upper()) + "-" + make(13, string.digits) + "-" + make(64, HEX)),
+    ("Stripe key", "sk_live_" + make(24)),
+    ("Stripe key", "rk_test_" + make(24)),
+    ("Stripe key", "whsec_" + make(32)),
+    ("Anthropic key", "sk-ant-api03-" + make(93, BASE62 + "-_") + "AA"),
+    ("OpenAI key", "sk-" + make(20) + "T3Blbk" + "FJ" + make(20)),
+    ("OpenAI key", "sk-proj-" + make(74) + "T3Blbk" + "FJ" + make(74)),
+    ("API key", "sk-" + make(32, HEX)),
+    ("API key", "sk-or-v1-" + make(64, HEX)),
+    ("Google API key", "AIza" + make(35)),
+    ("Google OAuth secret", "GOCSPX-" + make(28)),
+    ("npm token", "npm_" + make(36)),
+    ("PyPI token", "pypi-AgE" + make(120)),
+    ("Hugging Face token", "hf_" + make(34)),
+    ("DigitalOcean token", "dop_v1_" + make(64, HEX)),
+    ("Docker token", "dckr_pat_" + make(27)),
+    ("Shopify token", "shpat_" + make(32, HEX)),
+    ("age key", "AGE-SECRET-KEY-1" + make(58, "023456789ACDEFGHJKLMNPQRSTUVWXYZ")),
+    ("JSON web token", JWT),
+]
+LOOKED_BACK = [
+    ("Google OAuth token", "ya29." + make(60)),
+    ("SendGrid key", "SG." + make(22) + "." + make(43)),
+    ("Telegram token", "123456789:AA" + make(33)),
+    ("Vault token", "hvs." + make(24)),
+]
+ASSIGNED = [
+    ("password", "password: ", "kX9mQ2vL7p"),
+    ("password", "DB_PASSWORD=", "kX9mQ2vL7p"),
+    ("password", "- **Password:** `", "kX9mQ2vL7p"),
+    ("password", "db_pass = '", "Wh4t-3ver!"),
+    ("password", "| password | ", "kX9mQ2vL7p"),
+    ("API key", "api_key: ", make(32, HEX)),
+    ("API key", "X-Api-Key: ", make(32, HEX)),
+    ("API key", "AccountKey=", make(86) + "=="),
+    ("API key", '"apiKey": "', make(24)),
+    ("secret", "client_secret = ", make(32)),
+    ("secret", "AWS_SECRET_ACCESS_KEY=", make(18) + "/" + make(12) + "+" + make(8)),
+    ("token", "export CI_TOKEN=", make(24)),
+    ("token", "token: Bearer ", make(40)),
+    ("password in a URL", "postgres://app:", "kX9mQ2@"),
+    ("password in a URL", "see https://deploy:", "kX9mQ2@"),
+]
+INNOCENT = """
+We chose JWTs; the header is `eyJhbGciOiJIUzI1NiJ9`, which says nothing.
+commit 3f786850e387550fdab836ed7e6dc881de23001b fixes #12
+sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
+session 123e4567-e89b-12d3-a456-426614174000 ended
+token: 123e4567-e89b-12d3-a456-426614174000
+![pixel](data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==)
+max_tokens = 4096, tokenizer = cl100k_base, secret_name: projects/1234/secrets/db-main-7
+password: string; password = get_password(user); password=$DB_PASSWORD; password: ${{ secrets.DB_PASSWORD }}
+password: hunter; password = "correct horse battery staple"; the password is the same as before
+api_key = os.environ["SERVICE_API_KEY_2"]; apiKey: process.env.API_KEY_V2; api_key: YOUR_API_KEY_HERE_123
+token = tokenizer.next_token_v2(text); token: <your-token>; access_token=ACCESS_TOKEN_2024
+password_hash: $2b$12$saltsaltsaltsaltsaltsO; secret_sha256 = e3b0c44298fc1c149afbf4c8996fb92427ae41e4
+primary_key: user_2024_a1b2c3d4e5f6a7b8; cache key: v2:user:1234:profile:aaaa1111bbbb2222
+ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx sk_live_000000000000000000000000 xoxb-your-token-goes-here-please
+postgres://user:password@localhost/db https://name:$TOKEN@host.dev git@github.com:acme/shop.git postgres://app:app@db
+https://cdn.dev/npm/@scope/package@1.2.3/dist/index.min.js mailto:ann@acme.dev ssh://git@acme.dev:2222/x
+-----BEGIN PUBLIC KEY-----
+MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAu1SU1LfVLPHCozMxH2Mo
+-----END PUBLIC KEY-----
+A key begins with `-----BEGIN RSA PRIVATE KEY-----` and ends with `-----END RSA PRIVATE KEY-----`.
+-----BEGIN CERTIFICATE REQUEST-----
+| --------------------------------- | :-------------------------------: |
+monkey: a1b2c3d4e5f6a7b8c9d0 keyboard = qwertyuiop1234567890asdf
+test_that_a_very_long_name_of_a_test_is_no_secret_at_all node_modules/.pnpm/some-package-with-a-long-name@4.5.6
+"""
+
+
+@pytest.mark.parametrize(("what", "token"), KNOWN, ids=[f"{what}-{number}" for number, (what, _) in enumerate(KNOWN)])
+@pytest.mark.parametrize(
+    "around", ["{}", "token={}.", "use `{}` here", 'curl -H "Authorization: Bearer {}"', r"a\n{}\n", "| {} |"]
+)
+def test_a_token_of_known_form_is_found_whole_wherever_it_stands(what: str, token: str, around: str) -> None:
+    text = f"# Notes\n\n{around.format(token)}\nmore"
+    assert [(text[s.start : s.end], s.what, s.is_example) for s in find_secrets(text)] == [(token, what, False)]
+    assert token not in mask_secrets(text, find_secrets(text))
+
+
+@pytest.mark.parametrize(("what", "token"), LOOKED_BACK)
+def test_a_token_may_be_known_by_what_stands_before_it(what: str, token: str) -> None:
+    masked = mask_secrets(f"use {token}!", find_secrets(f"use {token}!"))
+    assert masked.endswith(f"[masked: {what}]!")
+    assert token[-20:] not in masked
+
+
+@pytest.mark.parametrize(("what", "name", "value"), ASSIGNED)
+def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(what: str, name: str, value: str) -> None:
+    text = f"{name}{value}{'db.acme.dev/shop' if value.endswith('@') else ''}"
+    assert mask_secrets(text, find_secrets(text)).startswith(f"{name}[masked: {what}]")
+
+
+@pytest.mark.parametrize("line", INNOCENT.strip().split("\n"))
+def test_what_only_looks_like_a_secret_is_let_be(line: str) -> None:
+    assert find_secrets(line) == []
+
+
+def test_lines_that_are_innocent_alone_are_so_together() -> None:
+    assert find_secrets(INNOCENT) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AKIA" + "IOSFODNN7EXAMPLE",
+        "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCY" + "EXAMPLEKEY",
+        "https://deploy:kX9mQ2vL@git.example.com/x",
+    ],
+)
+def test_an_example_is_named_as_one_and_not_masked(text: str) -> None:
+    assert [secret.is_example for secret in find_secrets(text)] == [True]
+    assert mask_secrets(text, find_secrets(text)) == text
+
+
+@pytest.mark.parametrize("indent", ["", "    ", "> ", "\t"])
+def test_a_private_key_is_masked_from_its_first_line_to_its_last(indent: str) -> None:
+    lines = [indent + line for line in KEY.split("\n")]
+    text = "\n".join(["before", *lines, "after"])
+    assert [secret.what for secret in find_secrets(text)] == [PRIVATE_KEY]
+    masked = mask_secrets(text, find_secrets(text)).split("\n")
+    assert masked == ["before", f"{indent}[masked: {PRIVATE_KEY}]", *[MASKED_LINE] * (len(lines) - 1), "after"]
+
+
+def test_a_private_key_without_an_end_ends_where_its_lines_look_like_no_key() -> None:
+    text = KEY.rpartition("\n")[0] + "\n\nThat was the key of the old host.\n"
+    masked = mask_secrets(text, find_secrets(text))
+    assert masked.endswith("\nThat was the key of the old host.\n")
+    assert not any(line in masked for line in KEY_LINES)
+
+
+def test_a_private_key_within_one_line_ends_there() -> None:
+    text = '{"private_key": "' + KEY.replace("\n", "\\n") + '\\n", "id": 7}\nmore'
+    assert mask_secrets(text, find_secrets(text)) == '{"private_key": "[masked: private key]\\n", "id": 7}\nmore'
+
+
+def test_of_two_secrets_that_overlap_one_is_named() -> None:
+    text = "GITHUB_TOKEN=ghp_" + make(36)
+    assert [(secret.what, secret.start) for secret in find_secrets(text)] == [("GitHub token", len("GITHUB_TOKEN="))]
+
+
+def test_every_form_begins_as_is_looked_for_and_holds_a_run() -> None:
+    """What the fast look leaves out no pattern could find."""
+    assert {form.what for form in FORMS} == {what for what, _ in [*KNOWN, *LOOKED_BACK]}
+    for _, token in KNOWN:
+        runs = "".join(char if char in BASE62 + "_-" else " " for char in token).split(" ")
+        assert len(runs[0]) >= RUN
+        assert token[:2] in STARTS
+
+
+@given(st.text())
+def test_a_folded_text_has_a_byte_for_each_character(text: str) -> None:
+    assert len(fold(text)) == len(text)
+
+
+PIECES = st.sampled_from(
+    [
+        "password: kX9mQ2vL7p",
+        "ghp_" + make(36),
+        JWT,
+        "://a:kX9mQ2vL@b",
+        "\n",
+        " ",
+        "é",
+        "日本",
+        "word",
+        "token=",
+        "@",
+        KEY,
+        "AKIA",
+    ]
+)
+
+
+@given(st.lists(st.one_of(PIECES, st.text(max_size=20))).map(" ".join))
+def test_secrets_are_in_order_apart_and_gone_once_masked(text: str) -> None:
+    secrets = find_secrets(text)
+    for one, other in itertools.pairwise(secrets):
+        assert one.end <= other.start
+    masked = mask_secrets(text, secrets)
+    assert masked.count("\n") == text.count("\n")
+    assert not any(text[s.start : s.end] in masked for s in secrets if not s.is_example and s.end - s.start > RUN)
+
+
+@given(st.lists(st.one_of(PIECES.filter(lambda piece: piece != KEY), st.text(max_size=20))).map("".join))
+def test_any_whole_lines_give_what_the_text_gives(text: str) -> None:
+    apart = "\n".join(mask_secrets(line, find_secrets(line)) for line in text.split("\n"))
+    assert mask_secrets(text, find_secrets(text)) == apart
+
+
+HOSTILE = {
+    "a long run": "a" * 1_000_000,
+    "runs that are nearly long enough": ("a" * 19 + " ") * 50_000,
+    "a token that goes on": "ghp_" + "a1" * 500_000,
+    "tokens upon tokens": "ghp_" * 250_000,
+    "the head of a JWT": "eyJ" * 330_000,
+    "heads of JWTs": "eyJhbGciOiJIUzI1NiJ9.eyJ" * 40_000,
+    "keys that begin": "-----BEGIN RSA PRIVATE KEY-----" * 30_000,
+    "keys that begin on lines": "-----BEGIN RSA PRIVATE KEY-----\n" * 30_000,
+    "a key without end": "-----BEGIN RSA PRIVATE KEY-----\n" + ("A" * 64 + "\n") * 15_000,
+    "names": "password" * 125_000,
+    "names and blanks": "password =" + " " * 1_000_000,
+    "assignments": "password=a1b2c3 " * 60_000,
+    "at signs": "@" * 1_000_000,
+    "beginnings of URLs": "://" * 330_000,
+    "URLs": "://a:b@" * 140_000,
+    "Slack": "xoxb-" + "a-" * 400_000,
+    "numbers": "1:AA" * 250_000,
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_no_text_takes_long(text: str) -> None:
+    began_s = time.process_time()
+    find_secrets(text)
+    assert time.process_time() - began_s < 5.0
