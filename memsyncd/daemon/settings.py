@@ -59,6 +59,7 @@ def to_search_policy(config: Config) -> SearchPolicy:
             recency=search.recency,
             decay=search.decay,
             half_life_days=search.half_life_days,
+            kinds={name: kind.importance for name, kind in to_remember_policy(config).kinds.items()},
         ),
     )
 

@@ -37,20 +37,13 @@ class HistoryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberPolicy:
-    """Where a memory goes, and how important it is, by its kind unless the writer says. Kinds are in lower case."""
+    """Where a memory goes by its kind, unless the writer says. Kinds are in lower case."""
 
     kinds: Mapping[str, KindDefaults] = field(default_factory=lambda: DEFAULT_KINDS)
 
     def find_note(self, kind: str | None) -> str:
         """The path of the note that takes this kind, or none."""
-        return self._find(kind).note
-
-    def find_importance(self, kind: str | None) -> float:
-        """From 0 to 1."""
-        return self._find(kind).importance
-
-    def _find(self, kind: str | None) -> KindDefaults:
-        return OTHER_KINDS if kind is None else self.kinds.get(kind.lower(), OTHER_KINDS)
+        return self.kinds.get((kind or "").lower(), OTHER_KINDS).note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,7 +53,7 @@ _SECTIONS = (
     " FROM sections s JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
 _TRAITS = (
-    "SELECT c.id, s.importance, coalesce(s.day, f.day), f.mtime_ns"
+    "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
     " FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = c.file"
     " WHERE c.id IN (SELECT value FROM json_each(?))"
 )
@@ -148,7 +148,7 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, ShownSection]
 
 def read_traits(reader: Reader, chunks: Iterable[int]) -> dict[int, Traits]:
     rows = reader.rows(_TRAITS, (json.dumps(list(chunks)),))
-    return {row[0]: Traits(importance=row[1], day=row[2], saved_s=row[3] / 1e9) for row in rows}
+    return {row[0]: Traits(importance=row[1], kind=row[2], day=row[3], saved_s=row[4] / 1e9) for row in rows}
 
 
 def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, ShownText]:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from memsyncd.config import Config, HistoryConfig, KindConfig
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
-from memsyncd.daemon.settings import to_sync_policy
+from memsyncd.daemon.settings import to_search_policy, to_sync_policy
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SyncPolicy
 
 
@@ -26,11 +26,11 @@ def test_a_configured_kind_takes_the_place_of_its_namesake_or_is_added() -> None
         "decision": KindDefaults("docs/adr.md", 0.8),
         "recipe": KindDefaults(".memories/recipes.md", 0.2),
     }
-    assert (remember.find_note("Recipe"), remember.find_importance("Recipe")) == (".memories/recipes.md", 0.2)
+    assert remember.find_note("Recipe") == ".memories/recipes.md"
+    assert to_search_policy(Config(kind=kinds)).leanings.kinds["recipe"] == 0.2
 
 
 def test_a_kind_that_nobody_named_goes_where_those_without_one_go() -> None:
     policy = RememberPolicy()
     for kind in ("rumour", None):
         assert policy.find_note(kind) == OTHER_KINDS.note
-        assert policy.find_importance(kind) == OTHER_KINDS.importance

@@ -88,3 +88,13 @@ def test_what_they_move_is_ordered_anew_and_says_what_moved_it() -> None:
     assert leaned[0].strength == pytest.approx(10.45)
     assert leaned[0].parts["importance"] == pytest.approx(1.1)
     assert math.prod([leaned[2].parts["stems"], leaned[2].parts["importance"]]) == pytest.approx(leaned[2].strength)
+
+
+def test_what_does_not_say_is_as_important_as_its_kind() -> None:
+    leanings = Leanings(importance=0.1, kinds={"decision": 1.0})
+    said, by_kind, nothing = (
+        Traits(importance=importance, kind=kind, day=None, saved_s=0.0)
+        for importance, kind in ((1.0, None), (None, "Decision"), (None, "rumour"))
+    )
+    assert find_factors(said, leanings, TODAY_S) == find_factors(by_kind, leanings, TODAY_S) == {"importance": MOST}
+    assert find_factors(nothing, leanings, TODAY_S) == {"importance": 1.0}
