@@ -1,0 +1,147 @@
+"""Does a daemon that has nothing to do, do nothing, and does it hold no more after a busy time than before?"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+QUIET_S = 1.0
+FALLS_ASLEEP_WITHIN_S = 40.0
+N_CLIENTS = 20
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+
+
+class Held(NamedTuple):
+    """What a process holds."""
+
+    threads: int
+    fds: int
+    watches: int
+
+
+@pytest.fixture
+def home(make_home: Callable[[], Any]) -> Any:
+    return make_home()
+
+
+@pytest.fixture
+def start(home: Any) -> Iterator[Callable[[str], Any]]:
+    """Start a daemon with this configuration."""
+    daemons = []
+
+    def start(config: str) -> Any:
+        home.config.write_text(config)
+        daemons.append(home.start())
+        return daemons[-1]
+
+    yield start
+    for daemon in daemons:
+        assert daemon.stop() == 0, home.read_log()
+
+
+def look(daemon: Any) -> Held:
+    proc = Path(f"/proc/{daemon.process.pid}")
+    watches = sum((proc / "fdinfo" / fd).read_text().count("inotify wd:") for fd in os.listdir(proc / "fdinfo"))
+    return Held(threads=len(os.listdir(proc / "task")), fds=len(os.listdir(proc / "fd")), watches=watches)
+
+
+def count_wake_ups(daemon: Any) -> int:
+    statuses = [task / "status" for task in Path(f"/proc/{daemon.process.pid}/task").iterdir()]
+    lines = [line for status in statuses for line in status.read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt"))
+
+
+def wait_until(is_so: Callable[[], bool], complaint: Callable[[], str], limit_s: float) -> None:
+    end_s = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < end_s, complaint()
+        time.sleep(0.05)
+
+
+def fill(root: Path) -> Path:
+    folder = root / ".memories" / "sub"
+    folder.mkdir(parents=True)
+    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake\n")
+    (folder / "note.md").write_text("# Note\n\nlarch\n")
+    return root
+
+
+def add(daemon: Any, root: Path) -> str:
+    with daemon.client() as client:
+        workspace_id = str(client.call("workspace.add", path=str(root))["workspaces"][0]["id"])
+        is_ready = lambda: client.call("status", workspace=workspace_id)["workspaces"][0]["state"] == "ready"  # noqa: E731
+        wait_until(is_ready, lambda: "it never became ready", FALLS_ASLEEP_WITHIN_S)
+        client.call("sync", workspace=workspace_id)
+    return workspace_id
+
+
+def test_between_timed_looks_no_thread_wakes_up(home: Any, start: Callable[[str], Any]) -> None:
+    daemon = start("[sync]\nreconcile_s = 3600\n")
+    for _ in range(3):
+        add(daemon, fill(home.make_folder()))
+
+    def is_asleep() -> bool:
+        before = count_wake_ups(daemon)
+        time.sleep(QUIET_S)
+        return count_wake_ups(daemon) == before
+
+    # Some seconds after the last sync the index is tidied, and then nothing is left to do.
+    wait_until(is_asleep, lambda: f"something wakes up again and again:\n{home.read_log()}", FALLS_ASLEEP_WITHIN_S)
+
+
+def test_timed_looks_that_find_nothing_new_are_counted_and_say_and_write_nothing(home: Any, start: Callable[[str], Any]) -> None:
+    daemon = start("[sync]\nreconcile_s = 1\n")
+    workspace_id = add(daemon, fill(home.make_folder()))
+    with daemon.client() as client:
+
+        def count_syncs() -> int:
+            return int(client.call("metrics")["workspaces"][0]["syncs"]["total"])
+
+        (index,) = Path(home.folder).glob("**/index.db")
+        log, stamp, n_syncs = home.log.read_text(), index.stat().st_mtime_ns, count_syncs()
+        generation = client.call("status", workspace=workspace_id)["workspaces"][0]["generation"]
+        wait_until(lambda: count_syncs() >= n_syncs + 3, lambda: "nobody looked", FALLS_ASLEEP_WITHIN_S)
+        assert client.call("status", workspace=workspace_id)["workspaces"][0]["generation"] == generation
+    assert home.log.read_text() == log
+    assert index.stat().st_mtime_ns == stamp
+
+
+def test_after_a_busy_time_threads_files_and_watches_are_as_they_were(home: Any, start: Callable[[str], Any]) -> None:
+    daemon = start("")
+    roots = [fill(home.make_folder()) for _ in range(3)]
+    for root in roots:
+        add(daemon, root)
+    be_busy(daemon, roots)
+    # Only what is opened when it is first needed may have come; from then on nothing more does.
+    wait_until(lambda: look(daemon).watches == 9, lambda: f"{look(daemon)} after being busy once", FALLS_ASLEEP_WITHIN_S)
+    time.sleep(QUIET_S)
+    before = look(daemon)
+    for _ in range(2):
+        be_busy(daemon, roots)
+    wait_until(lambda: look(daemon) == before, lambda: f"{look(daemon)}, {before} before", FALLS_ASLEEP_WITHIN_S)
+
+
+def be_busy(daemon: Any, roots: list[Path]) -> None:
+    clients = [daemon.client() for _ in range(N_CLIENTS)]
+    for number, client in enumerate(clients):
+        root = roots[number % len(roots)]
+        folder = root / ".memories" / f"for-a-while-{number}"
+        (folder / "deep").mkdir(parents=True)
+        (folder / "deep" / "new.md").write_text(f"# New {number}\n\ncomes and goes\n")
+        client.call("search", query="comes", workspace="*", wait="disk")
+        client.call("note.add", content=f"remembered {number}", note="log", workspace=str(root))
+        (folder / "deep" / "new.md").unlink()
+        (folder / "deep").rmdir()
+        folder.rmdir()
+    clients[0].call("sync", rebuild=True, workspace=str(roots[0]))
+    clients[0].call("workspace.remove", workspace=str(roots[1]))
+    for client in clients:
+        client.close()
+    add(daemon, roots[1])
