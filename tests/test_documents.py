@@ -43,6 +43,15 @@ def test_every_command_is_documented() -> None:
     assert not [name for name in ENTRIES if f"`memsyncd {name}" not in README]
 
 
+def test_every_check_of_the_doctor_is_documented_and_no_other() -> None:
+    sources = [*(ROOT / "memsyncd/cli/doctor").glob("*.py"), *(ROOT / "memsyncd/engine").glob("*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    said = set(re.findall(r'check="(\w+)"|(?:: \(|return )"(?:error|warning|info)", "(\w+)"', text))
+    table = README.partition("## When something is wrong")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {one or other for one, other in said}
+
+
 def test_every_filter_is_documented_as_a_word_and_as_a_flag() -> None:
     words = {name: "is:archived" if name == "archived" else f"{name}:" for name in Filters.__struct_fields__}
     assert not [name for name, word in words.items() if f"`{word}" not in README or f"`--{name}`" not in README]

@@ -6,27 +6,30 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from memsyncd.engine.findings import Finding
+from memsyncd.engine.lane import Steps
+from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.soundness import find_damage, find_set_aside, is_replaced, read_generation
 
 LEND_S = 5.0
-N_ATTEMPTS = 3
 REBUILT = "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
 DAMAGED = "the database is damaged: "
 """What `store.connections.name_failure` begins with, and our own sentence, too."""
 
 
 def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
-    """Whether index.db is there, whole, the one that is open, and of the generation that it should be."""
-    found: list[Finding] = []
-    for _ in range(N_ATTEMPTS):
-        index = workspace.index
-        found = _examine_open_index(workspace, is_thorough=is_thorough) if index is not None else [_say_unopened(workspace)]
-        # What was looked at while another took its place may be neither.
-        if workspace.index is index:
-            break
-    return found
+    """Whether index.db is there, whole, the one that is open, and of the generation that it should be.
+
+    If another takes its place at this moment, what is found may be neither's: what is wrong should be looked at alone.
+    """
+    return [_say_unopened(workspace)] if workspace.index is None else _examine_open_index(workspace, is_thorough=is_thorough)
+
+
+def examine_index_alone(workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool) -> Steps[list[Finding]]:
+    """The same as a job for the lane, where nothing else is done to the index meanwhile."""
+    yield
+    return examine_index(workspace, is_thorough=is_thorough)
 
 
 def asks_for_rebuild(findings: Iterable[Finding]) -> bool:

@@ -84,7 +84,7 @@ def _judge_watcher(condition: Condition, health: WatchHealth, policy: SyncPolicy
         found.append(Finding(level="ok", check="watcher", what=f"changes are heard by {health.observer}"))
     n_missed = condition.n_missed_events
     if n_missed:
-        what = f"{_count(n_missed, 'change')} had to be found by timed looks, for no event had told of them"
+        what = f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event had told of them"
         remedy = "they are indexed; if the number grows, see what file system the folder lies on, then: memsyncd restart"
         found.append(
             Finding(level="warning" if n_missed >= MANY_MISSED else "info", check="missed_events", what=what, remedy=remedy)
@@ -97,10 +97,10 @@ def _judge_watcher(condition: Condition, health: WatchHealth, policy: SyncPolicy
 def _judge_past(condition: Condition) -> list[Finding]:
     found = []
     if condition.n_failed_syncs and "sync" not in condition.faults:
-        what = f"{_count(condition.n_failed_syncs, 'sync')} failed since the daemon started; the last one did not"
+        what = f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon started; the last one did not"
         found.append(Finding(level="info", check="sync", what=what))
     if condition.n_rebuilds:
-        what = f"the index was built anew {_count(condition.n_rebuilds, 'time')} since the daemon started"
+        what = f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the daemon started"
         found.append(Finding(level="info", check="index", what=what))
     return found
 
@@ -122,7 +122,7 @@ def _judge_freshness(condition: Condition, policy: SyncPolicy, now_s: float) -> 
         what = f"the last look at the folder was {age_s:,.0f} s ago, one is due every {policy.reconcile_s:g} s"
         return [Finding(level="error", check="freshness", what=what, remedy="see the log, then: memsyncd restart")]
     if condition.pending:
-        what = f"{_count(condition.pending, 'note')} changed a moment ago and will be indexed in the next one"
+        what = f"{render_count(condition.pending, 'note')} changed a moment ago and will be indexed in the next one"
         return [Finding(level="info", check="freshness", what=what)]
     return [Finding(level="ok", check="freshness", what=f"the index says what stood there {max(age_s, 0):.0f} s ago")]
 
@@ -151,7 +151,7 @@ def judge_problems(problems: Iterable[Problem]) -> list[Finding]:
         if (level_check := _find_check(code)) is not None
     ]
     if rest:
-        what = f"{_count(rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
+        what = f"{render_count(rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
         found.append(Finding(level="info", check="problems", what=what, remedy="see them: memsyncd problems"))
     return found or [Finding(level="ok", check="problems", what="nothing is odd about the notes")]
 
@@ -182,5 +182,6 @@ def name_places(places: Sequence[str]) -> str:
     return shown + (f" and {len(places) - N_PLACES:,} more" if len(places) > N_PLACES else "")
 
 
-def _count(n: int, one: str, many: str = "") -> str:
+def render_count(n: int, one: str, many: str = "") -> str:
+    """`1 note`, `1,204 notes`."""
     return f"{n:,} {one if n == 1 else many or one + 's'}"

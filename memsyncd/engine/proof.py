@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.findings import Finding, name_places
+from memsyncd.engine.findings import Finding, name_places, render_count
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import NotFresh
@@ -86,7 +86,7 @@ def _compare_one(workspace: Workspace, policy: SyncPolicy, reader: Reader, path:
         is_same_file = recorded.stat.is_same_as(read.record.stat) and not read.is_growing
         (compared.unseen if is_same_file else compared.late).add(path)
     else:
-        note = parse_note(read.path, read.data, policy.chunking)
+        note = parse_note(read.path, read.data, policy.chunking, policy.guard)
         differences = compare_note(reader, note, read.record)
         if differences:
             compared.wrong[path] = describe(differences)
@@ -107,12 +107,14 @@ def judge_proof(compared: Compared, *, n_synced: int) -> list[Finding]:
     found = [*_judge_differences(compared)]
     is_equal = not found
     if compared.held:
-        what = f"{len(compared.held):,} notes cannot be read, and were not compared"
+        what = f"not compared, for they cannot be read: {render_count(len(compared.held), 'note')}"
         found.append(Finding(level="info", check="verify", what=what, where=name_places(sorted(compared.held))))
     if n_synced:
-        found.append(Finding(level="info", check="verify", what=f"{n_synced:,} notes had just changed and are indexed now"))
+        found.append(
+            Finding(level="info", check="verify", what=f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}")
+        )
     if is_equal:
-        what = f"index equals disk: {compared.n_notes:,} notes with {compared.n_bytes:,} bytes compared"
+        what = f"index equals disk: {render_count(compared.n_notes, 'note')} with {compared.n_bytes:,} bytes compared"
         found.append(Finding(level="ok", check="verify", what=what))
     return found
 
@@ -120,15 +122,15 @@ def judge_proof(compared: Compared, *, n_synced: int) -> list[Finding]:
 def _judge_differences(compared: Compared) -> Iterator[Finding]:
     if compared.wrong:
         path, how = next(iter(sorted(compared.wrong.items())))
-        what = f"the index differs from the disk in {len(compared.wrong):,} of {compared.n_notes:,} notes: {path}: {how}"
+        what = f"index and disk differ in {len(compared.wrong):,} of {render_count(compared.n_notes, 'note')}: {path}: {how}"
         yield Finding(level="error", check="verify", what=what, where=name_places(sorted(compared.wrong)), remedy=REINDEX)
     for stray in compared.strays:
         yield Finding(level="error", check="verify", what=stray, remedy=REINDEX)
     if compared.unseen:
-        what = f"{len(compared.unseen):,} notes hold other bytes though size, times and inode of their files are those recorded"
+        what = f"other bytes in {render_count(len(compared.unseen), 'note')} though size, times and inode are those recorded"
         remedy = "read every note again: memsyncd sync --full; then see what changes files without a trace, or the disk"
         yield Finding(level="error", check="verify", what=what, where=name_places(sorted(compared.unseen)), remedy=remedy)
     if compared.late:
-        what = f"{len(compared.late):,} notes change faster than they can be compared"
+        what = f"changing faster than they can be compared: {render_count(len(compared.late), 'note')}"
         remedy = "ask again once nobody writes"
         yield Finding(level="warning", check="verify", what=what, where=name_places(sorted(compared.late)), remedy=remedy)

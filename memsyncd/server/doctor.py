@@ -12,19 +12,21 @@ from functools import partial
 from typing import Any
 
 from memsyncd.engine.browse import find_problems
-from memsyncd.engine.doctor import asks_for_rebuild, examine_index, examine_records
+from memsyncd.engine.doctor import asks_for_rebuild, examine_index, examine_index_alone, examine_records
 from memsyncd.engine.findings import Finding, judge_clock, judge_condition, judge_problems
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pieces, judge_proof, list_pieces
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError, StoreCorrupt
-from memsyncd.server.freshness import OPEN_S, wait_until_open
+from memsyncd.server.freshness import OPEN_S, wait_for, wait_until_open
 from memsyncd.server.session import Session
 from memsyncd.wire.doctor import DoctorParams, DoctorResult, FindingInfo
 
 SYNC_ROUNDS = 3
 """How often notes that were saved while they were compared are synced and compared again."""
+ALONE_S = 120.0
+"""How long an index that seems to be wrong may have to wait for the lane, where it is looked at once more."""
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -58,13 +60,23 @@ class Doctor:
         is_open = workspace.index is not None
         if is_open:
             found += await self._try("problems", partial(_look_at_problems, workspace))
-        index = await self._try("index", partial(examine_index, workspace, is_thorough=is_verified))
+        index = await self._examine_index(workspace, is_thorough=is_verified)
         found += [*index, *await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))]
         if asks_for_rebuild(index):
             self._house.rounds.report_damage(StoreCorrupt("index.db is damaged", workspace=workspace.id))
         elif is_verified and is_open:
             found += await self._verify(workspace)
         return found
+
+    async def _examine_index(self, workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
+        found = await self._try("index", partial(examine_index, workspace, is_thorough=is_thorough))
+        if all(finding.level != "error" for finding in found):
+            return found
+        job = partial(examine_index_alone, is_thorough=is_thorough)
+        try:
+            return list(await wait_for(asyncio.wrap_future(self._house.writers.ask(workspace, job)), ALONE_S))
+        except MemsyncdError as failure:
+            return [_cannot("index", failure)]
 
     async def _try(self, check: str, look: Callable[[], list[Finding]]) -> list[Finding]:
         try:

@@ -181,7 +181,7 @@ def test_the_first_that_is_wrong_is_named_and_how_many_there_are() -> None:
     assert finding == Finding(
         level="error",
         check="verify",
-        what="the index differs from the disk in 5 of 9 notes: 0.md: tags: 1 lacking",
+        what="index and disk differ in 5 of 9 notes: 0.md: tags: 1 lacking",
         where="0.md, 1.md, 2.md and 2 more",
         remedy="build the index anew: memsyncd reindex",
     )

@@ -5,6 +5,7 @@ Where there is no /proc nothing is known, and nothing is said.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROC = "/proc"
-LIMITS = f"{PROC}/sys/fs/inotify"
+SYSCTLS = f"{PROC}/sys"
 NEAR = 0.9
 DATABASE_SUFFIXES = (".db", ".db-wal", ".db-shm")
 INOTIFY = "anon_inode:inotify"
@@ -129,19 +130,19 @@ def parse_locks(text: str) -> frozenset[tuple[int, int]]:
     return frozenset((int(row[4]), int(row[5].rpartition(":")[2])) for row in rows if len(row) >= 8 and row[3] == "WRITE")
 
 
-def read_inotify(folder: str = LIMITS) -> Inotify | None:
-    """The kernel's limits, None where there is no inotify."""
-    try:
-        return Inotify(
-            max_watches=_read_number(f"{folder}/max_user_watches"), max_instances=_read_number(f"{folder}/max_user_instances")
-        )
-    except (OSError, ValueError):
-        return None
+def read_inotify(folder: str = SYSCTLS) -> Inotify | None:
+    """The kernel's limits, None where there is no inotify. Within a container its own may be lower than the machine's."""
+    watches = _read_numbers(f"{folder}/fs/inotify/max_user_watches", f"{folder}/user/max_inotify_watches")
+    instances = _read_numbers(f"{folder}/fs/inotify/max_user_instances", f"{folder}/user/max_inotify_instances")
+    return Inotify(max_watches=min(watches), max_instances=min(instances)) if watches and instances else None
 
 
-def _read_number(path: str) -> int:
-    with open(path, encoding="ascii") as file:
-        return int(file.read())
+def _read_numbers(*paths: str) -> list[int]:
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+            found.append(int(file.read()))
+    return found
 
 
 # --- what it means ----------------------------------------------------------------------------------------------------

@@ -1,0 +1,153 @@
+"""What an examination over the socket does when the clock is set, an index is not open, or everything happens at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.engine.house import House
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.registry import Registry
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import WorkspaceNotFound
+from memsyncd.server.doctor import Doctor
+from memsyncd.server.session import Session
+from memsyncd.wire.doctor import DoctorParams, FindingInfo
+
+LIMIT_S = 20.0
+
+
+class Surgery:
+    """A doctor, and a house with a clock that somebody may set."""
+
+    def __init__(self, folder: Path) -> None:
+        self.set_by_s = 0.0
+        self.slept_s = 0.0
+        clock = Clock(
+            now_s=time.monotonic,
+            wall_ns=lambda: time.time_ns() + round((self.set_by_s + self.slept_s) * 1e9),
+            asleep_s=lambda: self.slept_s,
+        )
+        registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
+        self.house = House(registry=registry, state_dir=folder / "s", cache_dir=folder / "c", policy=SyncPolicy(), clock=clock)
+        self.house.start([])
+        self._threads = ThreadPoolExecutor(2)
+        self._doctor = Doctor(self.house, clock, self._in_thread)
+        self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+    async def add(self, root: Path) -> Workspace:
+        write_note(root / "MEMORY.md", "# Memory\n\nlarch\n")
+        workspace = self.house.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: workspace.condition.state == "ready")
+        return workspace
+
+    async def examine(self, **params: Any) -> dict[str, FindingInfo]:
+        """The worst finding of each check."""
+        result = await self._doctor.examine(self._session, DoctorParams(**params))
+        order = ("ok", "info", "warning", "error")
+        return {finding.check: finding for finding in sorted(result.findings, key=lambda each: order.index(each.level))}
+
+    def close(self) -> None:
+        self.house.stop()
+        self._threads.shutdown()
+
+
+def write_note(path: Path, text: str) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+
+
+async def wait_for(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < end_s, "it did not come to pass"
+        await asyncio.sleep(0.01)
+
+
+def play(folder: Path, scene: Callable[[Surgery], Awaitable[None]]) -> None:
+    async def open_and_play() -> None:
+        surgery = Surgery(folder)
+        try:
+            await asyncio.wait_for(scene(surgery), LIMIT_S)
+        finally:
+            surgery.close()
+
+    asyncio.run(open_and_play())
+
+
+def test_a_clock_that_is_set_back_is_noticed_and_a_machine_that_slept_is_no_such_thing(tmp_path: Path) -> None:
+    async def scene(surgery: Surgery) -> None:
+        await surgery.add(tmp_path / "w")
+        surgery.slept_s = 3600.0
+        assert (await surgery.examine())["clock"].level == "ok"
+        surgery.set_by_s = -3600.0
+        found = (await surgery.examine())["clock"]
+        assert (found.level, bool(found.remedy)) == ("warning", True)
+        surgery.set_by_s = 3600.0
+        assert (await surgery.examine())["clock"].level == "info"
+
+    play(tmp_path, scene)
+
+
+def test_a_look_that_is_long_overdue_is_an_error(tmp_path: Path) -> None:
+    async def scene(surgery: Surgery) -> None:
+        workspace = await surgery.add(tmp_path / "w")
+        assert workspace.condition.synced_at_s is not None
+        workspace.change(synced_at_s=workspace.condition.synced_at_s - 500)
+        assert (await surgery.examine())["freshness"].level == "error"
+
+    play(tmp_path, scene)
+
+
+def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(tmp_path: Path) -> None:
+    async def scene(surgery: Surgery) -> None:
+        workspace = await surgery.add(tmp_path / "w")
+        workspace.close_index()
+        found = await surgery.examine(verify=True)
+        assert found["index"].level == "error"
+        assert not {"generation", "verify", "problems"} & found.keys()
+
+    play(tmp_path, scene)
+
+
+def test_several_may_examine_and_verify_at_once(tmp_path: Path) -> None:
+    async def scene(surgery: Surgery) -> None:
+        workspaces = [await surgery.add(tmp_path / f"w{number}") for number in range(3)]
+        asked = [surgery.examine(verify=True) for _ in range(4)]
+        asked += [surgery.examine(workspace=workspace.id, verify=True) for workspace in workspaces]
+        for found in await asyncio.gather(*asked):
+            assert {finding.level for finding in found.values()} == {"ok"}
+
+    play(tmp_path, scene)
+
+
+def test_verifying_while_the_index_is_built_anew_finds_no_difference(tmp_path: Path) -> None:
+    async def scene(surgery: Surgery) -> None:
+        workspace = await surgery.add(tmp_path / "w")
+        for number in range(100):
+            write_note(tmp_path / "w" / ".memories" / f"{number}.md", f"# N\n\nlarch {number}\n" * 9)
+        await asyncio.wrap_future(surgery.house.rounds.sync(workspace))
+        rebuilds = [surgery.house.rounds.rebuild(workspace) for _ in range(5)]
+        while not all(rebuild.done() for rebuild in rebuilds):
+            found = await surgery.examine(verify=True)
+            assert "error" not in {finding.level for finding in found.values()}, found
+
+    play(tmp_path, scene)
+
+
+def test_a_workspace_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    async def scene(surgery: Surgery) -> None:
+        with pytest.raises(WorkspaceNotFound):
+            await surgery.examine(workspace="nowhere")
+
+    play(tmp_path, scene)
