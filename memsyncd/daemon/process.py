@@ -20,6 +20,7 @@ from memsyncd import __version__
 from memsyncd.config import RESTART_KEYS, Loaded, find_changed_keys, load_config
 from memsyncd.daemon.activation import VARIABLES as LENT_VARIABLES
 from memsyncd.daemon.activation import take_lent_socket
+from memsyncd.daemon.files import raise_file_limit
 from memsyncd.daemon.foreground import Foreground, Screen
 from memsyncd.daemon.memory import give_back
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
@@ -59,6 +60,7 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
     Raises MemsyncdError for what keeps it from starting: a bad configuration, another daemon, an unsafe folder.
     """
     os.umask(0o077)
+    raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     dirs = find_dirs(env, os.path.expanduser("~"), sys.platform)
     loaded = load_config(dirs.config_file, env)

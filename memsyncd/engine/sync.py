@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, find_suspects, plan_changes, track_missing
+from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, find_suspects, is_disk_away, plan_changes, track_missing
 from memsyncd.core.changes.snapshot import Snapshot
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.note import Problem
@@ -24,17 +24,19 @@ from memsyncd.store.index import Index
 from memsyncd.store.records import Move
 from memsyncd.store.updates import DropNote, PutNote, TouchNote, Update, Written
 from memsyncd.workspace.files import ReadFile, read_note_file
+from memsyncd.workspace.roots import has_memory
 from memsyncd.workspace.scan import scan
 
 BATCH_FILES = 256
 BATCH_BYTES = 1024 * 1024
 """What a batch holds in memory, several times over as rows; freed memory between what stays is hard to give back."""
 STEP_FILES = 16
-ROOT_FAULT, RECORDS_FAULT = "root", "records"
+ROOT_FAULT, FOLDER_FAULT, RECORDS_FAULT = "root", "folders", "records"
 ROOT_FAULTS = {
     "missing": "the folder is missing: its notes stay searchable as they were; bring it back, or remove the workspace",
     "unreadable": "the folder cannot be listed: its notes stay searchable as they were; make it readable for you",
 }
+FOLDER_TROUBLE = "a folder of notes cannot be listed: they stay searchable as they were; which one: memsyncd problems"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,8 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     snapshot = scan(workspace.scope, only=request.only)
     # The scan says what it was about in the end; what waits for its grace is needed to recognise moves.
     recorded = index.recorded(None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys())
+    if is_disk_away(recorded, snapshot) and not has_memory(workspace.scope.root):
+        snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
     missing = track_missing(workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s())
     done.n_unchanged, done.root_state = suspects.n_unchanged, snapshot.root_state
@@ -249,6 +253,8 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     # A scan names what it can see of a file, a read what it met: the same oddity is said once.
     fresh = {(problem.path, problem.code): problem for problem in problems}
     workspace.set_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, ""))
+    if snapshot.only is None or snapshot.failed_folders:
+        workspace.set_fault(FOLDER_FAULT, FOLDER_TROUBLE if snapshot.failed_folders else "")
     workspace.change(
         pending=len(done.waiting) + len(done.growing),
         index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,

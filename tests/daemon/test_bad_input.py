@@ -247,7 +247,12 @@ def test_what_may_not_be_read_is_named_keeps_what_was_indexed_and_comes_back(pla
     client.call("sync", full=True)
     assert find("maple") == [".memories/shut.md"] or find("rowan") == [".memories/shut.md"]
     assert find("hazel") == [".memories/folder/in.md"]
-    assert list_codes() == {(".memories/shut.md", "unreadable_file"), (".memories/folder", "unreadable_folder")}
+    assert list_codes() == {
+        (".memories/shut.md", "unreadable_file"),
+        (".memories/folder", "unreadable_folder"),
+        ("", "folders"),
+    }
+    assert client.call("status")["workspaces"][0]["state"] == "degraded"
 
     (root / ".memories" / "shut.md").chmod(0o600)
     (root / ".memories" / "folder").chmod(0o700)

@@ -14,6 +14,7 @@ from memsyncd.core.changes.diff import (
     Missing,
     Recorded,
     find_suspects,
+    is_disk_away,
     is_racy,
     plan_changes,
     track_missing,
@@ -46,6 +47,25 @@ def test_a_difference_either_way_in_one_field_makes_a_note_suspect(field: str, s
     stat = FileStat(10, 10, 10, 10, 1)
     other = stat._replace(**{field: getattr(stat, field) + step})
     assert find_suspects({"a.md": record_of(stat=stat)}, seen({"a.md": other})).to_read == ("a.md",)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "is_away"),
+    [
+        (seen({}, root_identity=(2, 1)), True),
+        (seen({}, root_identity=(1, 9)), False),
+        (seen({}), False),
+        (seen({"b.md": stat_of()}, root_identity=(2, 1)), False),
+        (seen({}, root_identity=(2, 1), failed_folders=frozenset({".memories"})), False),
+        (seen({}, root_identity=(2, 1), held_files=frozenset({"a.md"})), False),
+        (Snapshot(root_state="missing", root_identity=(2, 1), files={}), False),
+    ],
+)
+def test_a_disk_is_away_where_there_are_no_notes_and_the_root_lies_elsewhere_than_they_did(
+    snapshot: Snapshot, is_away: bool
+) -> None:
+    assert is_disk_away({"a.md": record_of()}, snapshot) == is_away
+    assert not is_disk_away({}, snapshot)
 
 
 def test_a_note_read_within_the_grain_of_its_times_is_read_again() -> None:

@@ -1,0 +1,197 @@
+"""Clients that mean no good, all at once, and a daemon of one's own: others are served meanwhile, and memory stays bounded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.errors import MemsyncdError
+from tests.daemon.conftest import wait_until
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Home, Place
+
+N_SILENT = 500
+MISCHIEF_S = 3.0
+PAUSE_S = 0.02
+"""Between two of a kind: they share an interpreter with who is served meanwhile."""
+ANSWER_S = 1.0
+"""A guard: what is promised is 50 ms, on a machine that has nothing else to do."""
+GROWTH_LIMIT_BYTES = 60 * 1024 * 1024
+WAIT_S = 15.0
+
+
+@pytest.fixture(scope="module")
+def daemon(home: Home) -> Iterator[Daemon]:
+    """One whose patience with unfinished lines is short, so that its end is seen."""
+    home.config.write_text("[socket]\nline_timeout_s = 1\n")
+    daemon = home.start()
+    yield daemon
+    assert daemon.stop() == 0, home.read_log()
+
+
+def request(method: str, **params: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode() + b"\n"
+
+
+def connect(place: Place) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(WAIT_S)
+    try:
+        sock.connect(place.home.socket_path)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def be_silent(place: Place, is_over: threading.Event) -> None:
+    with contextlib.ExitStack() as socks:
+        for _ in range(N_SILENT):
+            sock = socks.enter_context(socket.socket(socket.AF_UNIX))
+            sock.setblocking(False)  # noqa: FBT003 - as the standard library has it
+            with contextlib.suppress(BlockingIOError):
+                sock.connect(place.home.socket_path)
+        is_over.wait(MISCHIEF_S)
+
+
+def write_a_byte_at_a_time(place: Place, is_over: threading.Event) -> None:
+    while not is_over.is_set():
+        with connect(place) as sock:
+            for byte in request("status"):
+                if is_over.wait(0.2):
+                    return
+                sock.send(bytes([byte]))
+
+
+def never_end_a_line(place: Place, is_over: threading.Event) -> None:
+    while not is_over.is_set():
+        with connect(place) as sock:
+            sock.sendall(b"x" * 10_000_000)
+            sock.recv(4096)
+        is_over.wait(PAUSE_S)
+
+
+def never_read(place: Place, is_over: threading.Event) -> None:
+    with connect(place) as sock:
+        sock.settimeout(0.2)
+        while not is_over.is_set():
+            with contextlib.suppress(TimeoutError):
+                sock.sendall(request("rpc.discover") * 20)
+
+
+def leave_in_mid_query(place: Place, is_over: threading.Event) -> None:
+    while not is_over.is_set():
+        with connect(place) as sock:
+            sock.sendall(request("search", query="bystander", wait="disk") * 10)
+        is_over.wait(PAUSE_S)
+
+
+def nest_deeply(place: Place, is_over: threading.Event) -> None:
+    hurl(place, is_over, b'{"id":1,"params":' + b"[" * 1_000_000 + b"\n")
+
+
+def say_what_is_no_number(place: Place, is_over: threading.Event) -> None:
+    hurl(place, is_over, b'{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","min_score":NaN,"limit":1e999}}\n')
+
+
+def say_everything_twice(place: Place, is_over: threading.Event) -> None:
+    hurl(place, is_over, b'{"jsonrpc":"2.0","id":1,"method":"ping","id":2,"method":"nothing","params":{},"params":[]}\n')
+
+
+def throw_bombs(place: Place, is_over: threading.Event) -> None:
+    hurl(place, is_over, request("search", query=" OR ".join(["a*"] * 100_000)))
+
+
+def hurl(place: Place, is_over: threading.Event, line: bytes) -> None:
+    """Say this again and again; each time it is refused by name."""
+    with connect(place) as sock, sock.makefile("rb") as answers:
+        while not is_over.wait(PAUSE_S):
+            sock.sendall(line)
+            error = json.loads(answers.readline())["error"]
+            assert error["data"]["code"]
+            assert "Traceback" not in error["message"]
+
+
+MISCHIEF: list[Callable[[Any, threading.Event], None]] = [
+    write_a_byte_at_a_time,
+    never_end_a_line,
+    never_read,
+    leave_in_mid_query,
+    nest_deeply,
+    say_what_is_no_number,
+    say_everything_twice,
+    throw_bombs,
+    be_silent,
+]
+
+
+class Mischief(threading.Thread):
+    """One of them at work. That the daemon cuts it off, or lets it not in, is as it should be."""
+
+    def __init__(self, act: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event) -> None:
+        super().__init__(name=act.__name__)
+        self._act, self._place, self._is_over = act, place, is_over
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        while not self._is_over.is_set():
+            try:
+                self._act(self._place, self._is_over)
+            except (OSError, json.JSONDecodeError):
+                self._is_over.wait(0.05)
+            except Exception as failure:  # noqa: BLE001 - told where the test is
+                self.failure = failure
+                return
+
+
+def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -> None:
+    before = place.client.call("status")
+    is_over = threading.Event()
+    mischief = [Mischief(act, place, is_over) for act in MISCHIEF]
+    for one in mischief:
+        one.start()
+    slowest_s, n_answers, began_s = 0.0, 0, time.monotonic()
+    try:
+        while time.monotonic() - began_s < MISCHIEF_S:
+            asked_s = time.monotonic()
+            assert place.find("bystander") == {".memories/context.md"}
+            slowest_s = max(slowest_s, time.monotonic() - asked_s)
+            n_answers += 1
+        (place.root / "MEMORY.md").write_text("larch\n")
+        place.wait_found("larch", "MEMORY.md")
+    finally:
+        is_over.set()
+        for one in mischief:
+            one.join()
+    assert [one.failure for one in mischief if one.failure] == []
+    assert n_answers > 10
+    assert slowest_s < ANSWER_S
+    wait_until(lambda: place.client.call("status")["clients"] == before["clients"], "clients that left are still counted")
+    after = place.client.call("status")
+    assert after["rss_bytes"] < before["rss_bytes"] + GROWTH_LIMIT_BYTES
+    assert after["workspaces"][0]["state"] == "ready"
+    log = place.home.log.read_text()
+    assert "Traceback" not in log
+    assert "client_dropped" in log
+
+
+@pytest.mark.parametrize(
+    "query",
+    [" OR ".join(["a*"] * 100_000), '"' * 100_000, "(" * 100_000, "NEAR(" * 50_000, "-" * 200_000, "a* " * 341, '"a b" ' * 170],
+    ids=lambda query: query[:4],
+)
+def test_a_query_bomb_is_over_at_once(place: Place, query: str) -> None:
+    began_s = time.monotonic()
+    try:
+        place.client.call("search", query=query, workspace=place.id)
+    except MemsyncdError as failure:
+        assert failure.code == "too_large"  # noqa: PT017 - a bomb that is short enough is a query
+    assert time.monotonic() - began_s < ANSWER_S

@@ -1,0 +1,100 @@
+"""Another user of the same machine gets nothing: not in, not a byte, not a place to put something in the daemon's way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home, Place
+
+NOBODY = 65534
+ASK = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+try:
+    sock.connect(sys.argv[1])
+    sock.settimeout(10)
+    sock.sendall(b'{"jsonrpc":"2.0","id":1,"method":"status"}\\n')
+    print(sock.recv(4096))
+except (PermissionError, ConnectionError) as failure:
+    print(type(failure).__name__)
+"""
+# The program is imported first: this Python may lie where nobody else may look.
+RUN = """
+import os, sys
+import memsyncd.cli.lifecycle, memsyncd.cli.main, memsyncd.daemon.process
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sys.exit(memsyncd.cli.main.main())
+"""
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+def ask_as_nobody(socket_path: str) -> str:
+    done = subprocess.run([sys.executable, "-c", ASK, socket_path], capture_output=True, text=True, timeout=30, check=True)
+    return done.stdout.strip()
+
+
+def open_for_everybody(path: Path, top: Path) -> None:
+    for folder in (path, *path.parents):
+        if folder.is_relative_to(top):
+            folder.chmod(0o777)
+
+
+def test_nobody_else_reaches_the_socket(place: Place) -> None:
+    assert ask_as_nobody(place.home.socket_path) == "PermissionError"
+
+
+def test_who_reaches_the_socket_all_the_same_gets_not_a_byte_and_it_is_said(own: Home) -> None:
+    daemon = own.start()
+    open_for_everybody(Path(own.socket_path), own.folder)
+    assert ask_as_nobody(own.socket_path) in {"b''", "ConnectionResetError", "BrokenPipeError"}
+    with daemon.client() as client:
+        assert client.call("status")["failed_requests"] == 0
+    assert daemon.stop() == 0
+    assert "client_refused" in own.log.read_text()
+
+
+def put_folder(path: Path) -> None:
+    path.mkdir()
+    os.chown(path, NOBODY, NOBODY)
+
+
+def put_link(path: Path) -> None:
+    aside = path.with_name("aside")
+    aside.mkdir(mode=0o700)
+    path.symlink_to(aside)
+
+
+def put_file(path: Path) -> None:
+    path.write_text("in the way\n")
+
+
+@pytest.mark.parametrize("put", [put_folder, put_link, put_file], ids=lambda put: put.__name__)
+def test_a_folder_that_somebody_else_put_in_the_sockets_place_is_refused_with_a_remedy(
+    own: Home, put: Callable[[Path], None]
+) -> None:
+    put(Path(own.socket_path).parent)
+    command = [sys.executable, "-m", "memsyncd", "run"]
+    done = subprocess.run(command, env=own.env, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode in {6, 78}
+    assert "→" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_whoever_else_starts_it_in_this_users_folders_is_told_why_not_and_changes_nothing(place: Place) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, "run"], env=place.env, cwd="/", capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode in {6, 78}, done.stderr
+    assert "→" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert place.client.call("ping")["pid"] == place.daemon.process.pid

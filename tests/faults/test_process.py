@@ -1,0 +1,161 @@
+"""What befalls the process itself: it is put to sleep, its log is not read, it may open few files, its clock is set back."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.errors import MemsyncdError
+from tests.daemon.conftest import REPOSITORY, read_notes, wait_until
+from tests.faults.conftest import connect
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home, Place
+    from tests.faults.conftest import Launch
+
+QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
+FEW_FILES = 45
+DAY_S = 86400
+CLOCK = """
+import os, time
+_time_ns = time.time_ns
+def time_ns():
+    with open(os.environ["CLOCK_OFFSET_S"]) as file:
+        return _time_ns() + int(file.read()) * 10**9
+time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
+"""
+"""Whoever starts Python with this on its path has a clock that a file sets."""
+
+
+def status(client: Client) -> dict[str, Any]:
+    return dict(client.call("status")["workspaces"][0])
+
+
+def find(client: Client, word: str, **options: object) -> list[str]:
+    return [hit["path"] for hit in client.call("search", query=word, **options)["hits"]]
+
+
+def equals_disk(client: Client, root: Path) -> bool:
+    return {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+
+
+@pytest.mark.skipif(not QUEUE.exists(), reason="needs inotify")
+def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_system_remembers(place: Place) -> None:
+    notes = [place.root / ".memories" / f"{number}.md" for number in range(2)]
+    for note in notes:
+        note.write_text("larch\n")
+    place.wait_equal()
+    asking = place.daemon.client()
+    place.daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        # Of the same event twice in a row only one is remembered, so two notes take turns.
+        for number in range(int(QUEUE.read_text()) // 4 + 1000):
+            for note in notes:
+                note.write_bytes(b"%d maple\n" % number)
+        (place.root / ".memories" / "late.md").write_text("hazel\n")
+        asking._socket.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+    finally:
+        place.daemon.process.send_signal(signal.SIGCONT)
+    assert b"memsyncd" in asking._socket.recv(4096)
+    asking.close()
+    place.wait_found("hazel", ".memories/late.md")
+    place.wait_equal()
+    place.wait(lambda: place.status()["state"] == "ready", "it did not recover")
+    assert "overflow" in place.home.log.read_text()
+
+
+def test_it_goes_on_when_nobody_reads_its_log(own: Home, launch: Launch) -> None:
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 8192)
+    own.config.write_text('[sync]\nreconcile_s = 1\n[log]\nlevel = "debug"\n')
+    root = own.make_folder()
+    launch(own, stderr=writer)
+    os.close(writer)
+    try:
+        with connect(own) as client:
+            client.call("workspace.add", path=str(root))
+            for number in range(60):
+                (root / "MEMORY.md").write_text(f"word{number}\n")
+                assert find(client, f"word{number}", wait="disk") == ["MEMORY.md"]
+        assert len(os.read(reader, 1_000_000)) > 2000
+    finally:
+        os.close(reader)
+
+
+def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recovers(own: Home, launch: Launch) -> None:
+    root = own.make_folder()
+    (root / ".memories").mkdir()
+    for number in range(5):
+        (root / ".memories" / f"{number}.md").write_text(f"larch number{number}\n")
+    process = launch(own, ["sh", "-c", f'ulimit -n {FEW_FILES}; exec "$@"', "sh"])
+    with connect(own) as client, contextlib.ExitStack() as others:
+        client.call("workspace.add", path=str(root))
+        assert len(find(client, "larch", wait="disk")) == 5
+        wait_until(lambda: take_file(own, others, process.pid), "its files did not run out")
+        (root / ".memories" / "0.md").write_text("maple\n")
+        # Whatever can be done now: what is not known to have changed is not forgotten.
+        for _ in range(3):
+            assert client.call("ping")["pid"] == process.pid
+            assert {f".memories/{number}.md" for number in range(1, 5)} <= set(find(client, "larch"))
+            sync_if_possible(client)
+        assert (
+            find(client, "maple") == [".memories/0.md"]
+            or status(client)["state"] != "ready"
+            or client.call("problems")["problems"]
+        )
+        others.close()
+        wait_until(lambda: find(client, "maple") == [".memories/0.md"], "it did not go on")
+        wait_until(lambda: equals_disk(client, root) and status(client)["state"] == "ready", "it did not recover")
+        with connect(own) as newcomer:
+            assert newcomer.call("ping")["pid"] == process.pid
+
+
+def take_file(home: Home, others: contextlib.ExitStack, pid: int) -> bool:
+    """Connect once more; True if the daemon has no file left to give."""
+    others.enter_context(Client(home.socket_path, 1.0))
+    return len(os.listdir(f"/proc/{pid}/fd")) >= FEW_FILES
+
+
+def sync_if_possible(client: Client) -> None:
+    try:
+        client.call("sync", timeout_ms=2000)
+    except MemsyncdError as failure:
+        assert failure.hint  # noqa: PT017 - either will do
+
+
+def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
+    offset = own.folder / "offset"
+    offset.write_text("0")
+    (own.folder / "clock").mkdir()
+    (own.folder / "clock" / "sitecustomize.py").write_text(CLOCK)
+    own.env |= {"PYTHONPATH": f"{own.folder / 'clock'}:{REPOSITORY}", "CLOCK_OFFSET_S": str(offset)}
+    root = own.make_folder()
+    note = root / "MEMORY.md"
+    note.write_text("word000\n")
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        find(client, "word000", wait="disk")
+        for number, days in enumerate((-1, -400, 1, 0, 2, -2), start=1):
+            offset.write_text(str(days * DAY_S))
+            note.write_text(f"word{number:03}\n")
+            wait_until(lambda number=number: find(client, f"word{number:03}") == ["MEMORY.md"], "a save was not found")
+            # As if the file were from the time that the clock says, and as large as before.
+            note.write_text(f"more{number:03}\n")
+            os.utime(note, (time.time() + days * DAY_S,) * 2)
+            assert find(client, f"more{number:03}", wait="disk") == ["MEMORY.md"]
+            client.call("memory", command="insert", path="/memories/MEMORY.md", insert_line=0, insert_text=f"mine{number:03}")
+            client.call("undo", path="MEMORY.md")
+            assert note.read_text() == f"more{number:03}\n"
+        wait_until(lambda: status(client)["state"] == "ready" and equals_disk(client, root), "it is not ready")
+        assert status(client)["missed_events"] == 0
+    assert daemon.stop() == 0
+    assert "Traceback" not in own.log.read_text()

@@ -1,0 +1,54 @@
+"""The system tells of nothing: it gives no watch, or no way to watch. It is said, and what is saved is found by the clock."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.daemon.conftest import wait_until
+from tests.faults.conftest import connect
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Home
+    from tests.faults.conftest import Launch
+
+OWN_USERS = ["unshare", "--user", "--map-root-user"]
+LIMITS = {"max_inotify_watches": "max_user_watches", "max_inotify_instances": "max_user_instances"}
+"""Of a namespace of one's own, and what they are called where everybody's are set."""
+
+
+def limit_to_none(limit: str) -> list[str]:
+    return [*OWN_USERS, "sh", "-c", f'echo 0 > /proc/sys/user/{limit} && exec "$@"', "sh"]
+
+
+def is_limit_ours() -> bool:
+    if not shutil.which("unshare"):
+        return False
+    tried = subprocess.run([*limit_to_none(next(iter(LIMITS))), "true"], capture_output=True, check=False)
+    return tried.returncode == 0
+
+
+@pytest.mark.skipif(not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches")
+@pytest.mark.parametrize("limit", LIMITS)
+def test_without_a_single_watch_saves_are_found_by_the_clock_and_it_is_said_why(own: Home, launch: Launch, limit: str) -> None:
+    root = own.make_folder()
+    (root / "MEMORY.md").write_text("larch\n")
+    launch(own, limit_to_none(limit))
+    with connect(own) as client:
+        client.call("workspace.add", path=str(root))
+
+        def status() -> dict[str, Any]:
+            return dict(client.call("status")["workspaces"][0])
+
+        wait_until(lambda: status()["state"] == "degraded", "nothing was said")
+        assert status()["watcher"] == "timed"
+        assert any(LIMITS[limit] in reason for reason in status()["reasons"])
+        for word in ("maple", "hazel"):
+            (root / "MEMORY.md").write_text(f"{word}\n")
+            wait_until(lambda word=word: bool(client.call("search", query=word)["hits"]), "timed looks did not find it")
+        (root / "MEMORY.md").write_text("rowan\n")
+        assert client.call("search", query="rowan", wait="disk")["hits"]
+        assert status()["state"] == "degraded"
