@@ -14,7 +14,7 @@ from typing import Literal, TextIO
 import pytest
 import structlog
 
-from memsyncd.logs import Event, LineHandler, get_log, set_up_logs
+from memsyncd.logs import Event, LineHandler, count_lost_lines, get_log, is_debugging, set_up_logs
 
 
 @pytest.fixture(autouse=True)
@@ -129,7 +129,13 @@ def test_a_closed_or_missing_stream_loses_lines_and_raises_nothing() -> None:
     handler = set_up(stream)
     stream.close()
     get_log("server").error(Event.REQUEST_FAILED)
-    assert handler.n_lost_lines == 1
+    assert handler.n_lost_lines == count_lost_lines() == 1
+
+
+def test_whether_anybody_debugs_can_be_asked() -> None:
+    for level, is_so in (("info", False), ("debug", True), ("error", False)):
+        set_up(io.StringIO(), level=level)
+        assert is_debugging() is is_so
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,6 +131,21 @@ def test_what_the_process_takes_is_what_the_system_says(place: Any, ask: Callabl
     assert abs(process["rss_bytes"] - rss_bytes) < rss_bytes / 4
     assert process["cpu_s_total"] > 0
     assert process["lost_log_lines_total"] == 0
+
+
+@is_linux
+def test_where_no_descriptor_is_left_the_figures_come_all_the_same(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
+    pid = place.daemon.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
+    try:
+        process, status = ask()["process"], place.status()
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert (process["fds"], process["max_fds"]) == (3, 3)
+    assert process["rss_bytes"] > 0
+    assert status["rss_bytes"] > 0
 
 
 def test_an_idle_daemon_has_nothing_in_hand(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
