@@ -10,7 +10,7 @@ from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt
-from memsyncd.store.soundness import find_damage, find_set_aside, is_replaced, read_generation
+from memsyncd.store.soundness import find_damage, find_set_aside, read_generation
 
 LEND_S = 5.0
 REBUILT = "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
@@ -18,12 +18,33 @@ DAMAGED = "the database is damaged: "
 """What `store.connections.name_failure` begins with, and our own sentence, too."""
 
 
-def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
-    """Whether index.db is there, whole, the one that is open, and of the generation that it should be.
+def examine_place(workspace: Workspace, _policy: SyncPolicy, _clock: Clock) -> Steps[list[Finding]]:
+    """Whether index.db is open, the file that stands on the disk, and of the generation that it should be. A job for the lane.
 
-    If another takes its place at this moment, what is found may be neither's: what is wrong should be looked at alone.
+    There nothing takes its place meanwhile; and it is the writer who knows which file it has open.
     """
-    return [_say_unopened(workspace)] if workspace.index is None else _examine_open_index(workspace, is_thorough=is_thorough)
+    yield
+    index, path = workspace.index, str(workspace.index_path)
+    if index is None:
+        return [_say_unopened(workspace)]
+    if index.is_replaced():
+        what = "index.db was replaced" if workspace.index_path.exists() else "index.db is gone from the disk"
+        return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
+    with workspace.lend(LEND_S) as reader:
+        generation = read_generation(reader)
+    if generation != index.generation:
+        what = f"index.db says generation {generation}, the daemon {index.generation}: somebody else wrote it"
+        return [Finding(level="error", check="generation", what=what, where=path, remedy="build it anew: memsyncd reindex")]
+    return [Finding(level="ok", check="generation", what=f"generation {generation}, as it should be")]
+
+
+def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
+    """Whether index.db is whole. If another takes its place at this moment, what is found may be neither's."""
+    path = str(workspace.index_path)
+    damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
+    if damage:
+        return [Finding(level="error", check="index", what=f"index.db is damaged: {damage}", where=path, remedy=REBUILT)]
+    return [Finding(level="ok", check="index", what="index.db is sound", where=path)]
 
 
 def examine_index_alone(workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool) -> Steps[list[Finding]]:
@@ -37,6 +58,12 @@ def asks_for_rebuild(findings: Iterable[Finding]) -> bool:
     return any(finding.remedy == REBUILT for finding in findings)
 
 
+def say_mended(found: Iterable[Finding]) -> Finding:
+    """What was wrong at the first look and is not at the second: it was healed meanwhile, or another took its place."""
+    was = "; ".join(finding.what for finding in found if finding.level == "error")
+    return Finding(level="info", check="index", what=f"this was so a moment ago and is mended: {was}")
+
+
 def _say_unopened(workspace: Workspace) -> Finding:
     if workspace.condition.is_indexing:
         return Finding(
@@ -46,28 +73,6 @@ def _say_unopened(workspace: Workspace) -> Finding:
     return Finding(
         level="error", check="index", what=what, remedy="see what else is said here and in the log; then: memsyncd reindex"
     )
-
-
-def _examine_open_index(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
-    path = str(workspace.index_path)
-    if not workspace.index_path.exists():
-        what = "index.db is gone from the disk"
-        return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
-    damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
-    if damage:
-        return [Finding(level="error", check="index", what=f"index.db is damaged: {damage}", where=path, remedy=REBUILT)]
-    before = workspace.condition.generation
-    with workspace.lend(LEND_S) as reader:
-        has_moved, generation = is_replaced(reader), read_generation(reader)
-    if has_moved:
-        what = "index.db was replaced by another file"
-        return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
-    found = [Finding(level="ok", check="index", what="index.db is sound", where=path)]
-    if not before <= generation <= workspace.condition.generation + 1:
-        what = f"index.db says generation {generation}, the daemon {before}: somebody else wrote it"
-        remedy = "build it anew: memsyncd reindex"
-        return [*found, Finding(level="error", check="generation", what=what, where=path, remedy=remedy)]
-    return [*found, Finding(level="ok", check="generation", what=f"generation {generation}, as it should be")]
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:

@@ -53,6 +53,10 @@ class Finding:
     remedy: str = ""
 
 
+def has_errors(findings: Iterable[Finding]) -> bool:
+    return any(finding.level == "error" for finding in findings)
+
+
 def judge_condition(condition: Condition, health: WatchHealth, policy: SyncPolicy, *, now_s: float) -> list[Finding]:
     """What condition and watcher tell. `now_s` is the wall clock."""
     return [

@@ -12,21 +12,29 @@ from functools import partial
 from typing import Any
 
 from memsyncd.engine.browse import find_problems
-from memsyncd.engine.doctor import asks_for_rebuild, examine_index, examine_index_alone, examine_records
-from memsyncd.engine.findings import Finding, judge_clock, judge_condition, judge_problems
+from memsyncd.engine.doctor import (
+    asks_for_rebuild,
+    examine_index,
+    examine_index_alone,
+    examine_place,
+    examine_records,
+    say_mended,
+)
+from memsyncd.engine.findings import Finding, has_errors, judge_clock, judge_condition, judge_problems
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pieces, judge_proof, list_pieces
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError, StoreCorrupt
+from memsyncd.engine.writers import Job
+from memsyncd.errors import MemsyncdError, StoreCorrupt, StoreFailed
 from memsyncd.server.freshness import OPEN_S, wait_for, wait_until_open
 from memsyncd.server.session import Session
 from memsyncd.wire.doctor import DoctorParams, DoctorResult, FindingInfo
 
 SYNC_ROUNDS = 3
 """How often notes that were saved while they were compared are synced and compared again."""
-ALONE_S = 120.0
-"""How long an index that seems to be wrong may have to wait for the lane, where it is looked at once more."""
+LANE_S = 120.0
+"""How long an examination waits for its turn on the lane, where a first index may be under way."""
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -58,9 +66,10 @@ class Doctor:
         health = self._house.watching.health(workspace)
         found = judge_condition(workspace.condition, health, self._house.policy, now_s=self._clock.wall_s())
         is_open = workspace.index is not None
+        # First, for any other reading that met damage would have it mended.
+        index = await self._examine_index(workspace, is_thorough=is_verified)
         if is_open:
             found += await self._try("problems", partial(_look_at_problems, workspace))
-        index = await self._examine_index(workspace, is_thorough=is_verified)
         found += [*index, *await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))]
         if asks_for_rebuild(index):
             self._house.rounds.report_damage(StoreCorrupt("index.db is damaged", workspace=workspace.id))
@@ -69,12 +78,21 @@ class Doctor:
         return found
 
     async def _examine_index(self, workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
-        found = await self._try("index", partial(examine_index, workspace, is_thorough=is_thorough))
-        if all(finding.level != "error" for finding in found):
-            return found
-        job = partial(examine_index_alone, is_thorough=is_thorough)
+        found = await self._ask_lane(workspace, examine_place)
+        if any(finding.check == "index" for finding in found):
+            return found  # it is not open, not there, or another
+        whole = await self._try("index", partial(examine_index, workspace, is_thorough=is_thorough))
+        if has_errors(whole):
+            alone = await self._ask_lane(workspace, partial(examine_index_alone, is_thorough=is_thorough))
+            whole = alone if has_errors(alone) else [say_mended(whole), *alone]
+        return [*found, *whole]
+
+    async def _ask_lane(self, workspace: Workspace, job: Job[list[Finding]]) -> list[Finding]:
         try:
-            return list(await wait_for(asyncio.wrap_future(self._house.writers.ask(workspace, job)), ALONE_S))
+            return list(await wait_for(asyncio.wrap_future(self._house.writers.ask(workspace, job)), LANE_S))
+        except StoreFailed as failure:
+            self._house.rounds.report_damage(failure)
+            return [_cannot("index", failure)]
         except MemsyncdError as failure:
             return [_cannot("index", failure)]
 

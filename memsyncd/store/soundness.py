@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import apsw
-
-from memsyncd.store.connections import deadline, is_moved, naming_failures, open_reader
+from memsyncd.store.connections import deadline, naming_failures, open_reader
 from memsyncd.store.readers import Reader
 
 CHECK_S = 120.0
@@ -33,14 +31,6 @@ def find_damage(path: Path, *, is_thorough: bool) -> list[str]:
     finally:
         connection.close()
     return found[:N_SHOWN]
-
-
-def is_replaced(reader: Reader) -> bool:
-    """True if the file on disk is no longer the one that is read."""
-    try:
-        return is_moved(reader.connection)
-    except apsw.Error:
-        return True
 
 
 def read_generation(reader: Reader) -> int:

@@ -141,24 +141,54 @@ def test_all_workspaces_are_examined_unless_one_is_named(home: Home, place: Plac
 # --- databases --------------------------------------------------------------------------------------------------------
 
 
-def test_a_rotten_index_is_found_and_heals(home: Home, place: Place) -> None:
-    for number in range(40):
-        (place.root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch {number}\n" * 20)
-    place.wait_equal()
-    rot(index_of(place))
-    report = examine(home, place.id)
+@pytest.fixture
+def quiet(make_home: Callable[[], Home]) -> Quiet:
+    """A daemon that looks at nothing by itself, so that nothing is mended before it is found."""
+    home = make_home()
+    home.config.write_text("[sync]\nenabled = false\n")
+    return Quiet(home, home.start())
+
+
+class Quiet:
+    def __init__(self, home: Home, daemon: Daemon) -> None:
+        root = home.make_folder()
+        (root / ".memories").mkdir()
+        for number in range(40):
+            (root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch {number}\n" * 20)
+        with daemon.client() as client:
+            workspace = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+            client.call("sync", workspace=workspace)
+        self.home, self.daemon = home, daemon
+        self.index = home.folder / "cache" / "memsyncd" / workspace / "index.db"
+
+    def see_healed(self) -> None:
+        wait_for(lambda: examine(self.home).level("generation") == "ok", "it did not heal")
+        report = examine(self.home, "--verify")
+        assert (report.status, report.level("verify")) == (0, "ok")
+        assert any("built anew" in finding["what"] for finding in report.findings("index"))
+
+
+def test_a_rotten_index_is_found_and_heals(quiet: Quiet) -> None:
+    rot(quiet.index)
+    report = examine(quiet.home)
     assert (report.status, report.level("index")) == (1, "error")
-    wait_for(lambda: examine(home, place.id).level("generation") == "ok", "it did not heal")
-    place.wait(lambda: place.status()["state"] == "ready", "it did not become ready")
-    assert examine(home, "--verify", place.id).level("verify") == "ok"
+    quiet.see_healed()
 
 
-def test_a_deleted_index_is_found_and_comes_back(home: Home, place: Place) -> None:
-    index_of(place).unlink()
-    assert examine(home, place.id).level("index") == "error"
-    wait_for(lambda: index_of(place).exists(), "it did not come back")
-    place.wait(lambda: place.status()["state"] == "ready", "it did not become ready")
-    assert examine(home, "--verify", place.id).level("verify") == "ok"
+def test_a_deleted_index_is_found_and_comes_back(quiet: Quiet) -> None:
+    quiet.index.unlink()
+    report = examine(quiet.home, "--verify")
+    assert (report.status, report.level("index")) == (1, "error")
+    assert report.level("verify") is None
+    quiet.see_healed()
+
+
+def test_a_replaced_index_is_found_and_built_anew(quiet: Quiet) -> None:
+    copy = quiet.index.with_name("copy")
+    shutil.copy(quiet.index, copy)
+    copy.replace(quiet.index)
+    assert examine(quiet.home).level("index") == "error"
+    quiet.see_healed()
 
 
 def test_an_index_that_somebody_else_wrote_is_found_and_reindex_heals_it(home: Home, place: Place) -> None:
