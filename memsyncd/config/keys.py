@@ -51,6 +51,13 @@ class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     half_life_days: Annotated[float, Meta(ge=0.1, le=36_500)] = 30.0
 
 
+class GuardConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is done about secrets in notes, and about text that instructs its reader. Off or on rebuilds the index."""
+
+    secrets: Literal["mask", "flag", "off"] = "mask"
+    instructions: Literal["flag", "off"] = "flag"
+
+
 class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What is kept of what notes said before. `max_revisions` is per note."""
 
@@ -101,6 +108,7 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     sync: SyncConfig = SyncConfig()
     chunking: ChunkingConfig = ChunkingConfig()
     search: SearchConfig = SearchConfig()
+    guard: GuardConfig = GuardConfig()
     history: HistoryConfig = HistoryConfig()
     socket: SocketConfig = SocketConfig()
     log: LogConfig = LogConfig()
@@ -112,6 +120,7 @@ SECTIONS: dict[str, type[Struct]] = {
     "sync": SyncConfig,
     "chunking": ChunkingConfig,
     "search": SearchConfig,
+    "guard": GuardConfig,
     "history": HistoryConfig,
     "socket": SocketConfig,
     "log": LogConfig,

@@ -6,6 +6,7 @@ import dataclasses
 import os
 
 from memsyncd.config import Config
+from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.recall.leanings import Leanings
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, KindDefaults
@@ -29,6 +30,7 @@ def to_sync_policy(config: Config) -> SyncPolicy:
         reconcile_s=sync.reconcile_s,
         max_file_bytes=sync.max_file_bytes,
         chunking=ChunkPolicy(max_tokens=chunking.max_tokens, overlap_tokens=chunking.overlap),
+        guard=GuardPolicy(has_secrets=config.guard.secrets != "off", has_instructions=config.guard.instructions != "off"),
         history=to_history_policy(config),
         kinds=to_remember_policy(config),
     )
@@ -54,6 +56,7 @@ def to_search_policy(config: Config) -> SearchPolicy:
         passage_tokens=search.passage_tokens,
         min_score=search.min_score,
         timeout_s=search.timeout_ms / 1000,
+        is_masking=config.guard.secrets == "mask",
         leanings=Leanings(
             importance=search.importance,
             recency=search.recency,

@@ -20,6 +20,7 @@ from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate
 from memsyncd.core.recall.standing import Standing, order_standing
 from memsyncd.core.recall.words import find_parts
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
+from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, find_wanted, rank
 from memsyncd.engine.workspaces import Workspace
@@ -71,7 +72,7 @@ def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolic
         if has_words:
             pieces, n_unranked = _find_matching(reader, workspace, question, asked, policy)
         else:
-            pieces = _find_unasked(reader, workspace, question, asked.budget)
+            pieces = _find_unasked(reader, workspace, question, asked.budget, policy)
     block = build_block(pieces, asked.budget, heading=asked.heading)
     if block.text:
         return Built(block=block, why_empty=None, n_unranked=n_unranked)
@@ -96,7 +97,7 @@ def _find_matching(
     ranked = rank(reader, workspace, question.query, searched, replace(policy, ranking=ranking), limit=limit)
     match = compile_query(question.query)
     n_matching = count_matches(reader, match, question.filters, most=workspace.condition.counts.chunks) if match else 0
-    pieces = _read_pieces(reader, [(one.candidate, MATCH) for one in ranked])
+    pieces = _read_pieces(reader, [(one.candidate, MATCH) for one in ranked], policy)
     offers = [Offer(piece=piece, strength=one.strength) for piece, one in zip(pieces, ranked, strict=True)]
     weigh = _find_scale(reader, question.query, workspace.condition.counts.chunks)
     return narrow_pieces(offers, weigh), max(0, n_matching - len(ranked))
@@ -116,10 +117,10 @@ def _find_scale(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], 
     return weigh
 
 
-def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budget: Budget) -> list[Piece]:
+def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy) -> list[Piece]:
     found = find_standing(reader, question.filters)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.hidden]
-    read = _read_pieces(reader, [(chunk, chunk.reason) for chunk in visible])
+    read = _read_pieces(reader, [(chunk, chunk.reason) for chunk in visible], policy)
     pieces = {chunk.chunk: piece for chunk, piece in zip(visible, read, strict=True)}
     above = {(piece.path, piece.heading[:depth]) for piece in read for depth in range(len(piece.heading))}
     # What tells nothing must not take its share of the room from what does.
@@ -146,9 +147,9 @@ def _explain_unasked(workspace: Workspace, filters: Filters) -> str:
     return "all that is indexed is archived or was deleted just now: ask with is:archived for the archive"
 
 
-def _read_pieces(reader: Reader, chosen: Sequence[tuple[Candidate | Standing, str]]) -> list[Piece]:
-    sections = read_sections(reader, {chunk.section for chunk, _ in chosen})
-    texts = read_texts(reader, [chunk.chunk for chunk, _ in chosen])
+def _read_pieces(reader: Reader, chosen: Sequence[tuple[Candidate | Standing, str]], policy: SearchPolicy) -> list[Piece]:
+    sections = mask_sections(reader, read_sections(reader, {chunk.section for chunk, _ in chosen}), policy)
+    texts = mask_texts(reader, read_texts(reader, [chunk.chunk for chunk, _ in chosen]), policy)
     blanks = count_blanks_before(reader, sections)
     return [
         Piece(

@@ -135,7 +135,8 @@ class House:
 
     def reload(self, policy: SyncPolicy, configured: Iterable[Entry]) -> None:
         """Go on by another policy and other configured workspaces; those that differ are opened anew."""
-        is_same_reading = policy.chunking == self.policy.chunking and policy.max_file_bytes == self.policy.max_file_bytes
+        reading = (policy.chunking, policy.guard, policy.max_file_bytes)
+        is_same_reading = reading == (self.policy.chunking, self.policy.guard, self.policy.max_file_bytes)
         was_on = self.watching.is_on
         self._registry.configure(configured)
         self.rounds.set_policy(policy)

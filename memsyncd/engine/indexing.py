@@ -36,7 +36,7 @@ class Opened:
 
 
 def fingerprint_of(policy: SyncPolicy) -> str:
-    return find_fingerprint(repr(policy.chunking))
+    return find_fingerprint(f"{policy.chunking} {policy.guard}")
 
 
 def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[Opened]:

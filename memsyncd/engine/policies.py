@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.recall.leanings import OFF, Leanings
 from memsyncd.core.recall.ranking import RankingPolicy
@@ -58,6 +59,7 @@ class SyncPolicy:
     reconcile_s: float = 30.0
     max_file_bytes: int = 2 * 1024 * 1024
     chunking: ChunkPolicy = field(default_factory=ChunkPolicy)
+    guard: GuardPolicy = DEFAULT_GUARD
     history: HistoryPolicy = field(default_factory=HistoryPolicy)
     kinds: RememberPolicy = field(default_factory=RememberPolicy)
 
@@ -72,3 +74,5 @@ class SearchPolicy:
     timeout_s: float = 1.0
     ranking: RankingPolicy = field(default_factory=RankingPolicy)
     leanings: Leanings = OFF
+    is_masking: bool = True
+    """Are secrets masked in what is shown?"""

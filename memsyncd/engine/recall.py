@@ -18,6 +18,7 @@ from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.recall.words import find_part_places
 from memsyncd.core.span import Span
 from memsyncd.engine.explain import Question, explain_nothing
+from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import NotFresh
@@ -143,7 +144,7 @@ def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: Search
         passages = join_passages(ranked, limit=asked.limit, passage_tokens=policy.passage_tokens)
         if asked.is_hurried:
             reader.allow(READ_S)
-        return _read_hits(reader, workspace, query, passages)
+        return _read_hits(reader, workspace, query, passages, policy)
 
 
 def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
@@ -156,11 +157,13 @@ def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
     )
 
 
-def _read_hits(reader: Reader, workspace: Workspace, query: Query, passages: Sequence[Passage]) -> list[Hit]:
+def _read_hits(
+    reader: Reader, workspace: Workspace, query: Query, passages: Sequence[Passage], policy: SearchPolicy
+) -> list[Hit]:
     if not passages:
         return []
-    sections = read_sections(reader, {passage.best.candidate.section for passage in passages})
-    texts = read_texts(reader, [passage.best.candidate.chunk for passage in passages])
+    sections = mask_sections(reader, read_sections(reader, {passage.best.candidate.section for passage in passages}), policy)
+    texts = mask_texts(reader, read_texts(reader, [passage.best.candidate.chunk for passage in passages]), policy)
     chunks = [candidate.chunk for passage in passages for candidate in passage.chunks]
     # The index knows at once which of them hold a term; their texts, which overlap, would have to be cut into words for it.
     holders = [(term.text, find_holders(reader, compile_term(term), chunks)) for term in query.positive]

@@ -200,7 +200,7 @@ def _find_updates(batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy,
     done.n_unchanged += len(batch) - len(changes.added) - len(changes.modified) - len(changes.moved)
     for path in (*changes.added, *changes.modified, *came_from):
         file = by_path[path]
-        note = parse_note(file.path, file.data, policy.chunking)
+        note = parse_note(file.path, file.data, policy.chunking, policy.guard)
         record = file.record
         yield PutNote(note=note, stat=record.stat, read_at_ns=record.read_at_ns, moved_from=came_from.get(path))
     for path in changes.touched:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from memsyncd.config import Config, HistoryConfig, KindConfig
+from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig
+from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.daemon.settings import to_search_policy, to_sync_policy
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SyncPolicy
@@ -34,3 +35,11 @@ def test_a_kind_that_nobody_named_goes_where_those_without_one_go() -> None:
     policy = RememberPolicy()
     for kind in ("rumour", None):
         assert policy.find_note(kind) == OTHER_KINDS.note
+
+
+def test_what_notes_are_guarded_against_is_as_configured() -> None:
+    config = Config(guard=GuardConfig(secrets="flag", instructions="off"))
+    assert to_sync_policy(config).guard == GuardPolicy(has_secrets=True, has_instructions=False)
+    assert not to_search_policy(config).is_masking
+    assert to_sync_policy(Config(guard=GuardConfig(secrets="off"))).guard == GuardPolicy(has_secrets=False)
+    assert to_search_policy(Config()).is_masking

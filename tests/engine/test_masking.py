@@ -1,0 +1,165 @@
+"""What is shown of notes that hold secrets: the place and the sort, never the secret; and nothing else changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from memsyncd.core.guard.warnings import GuardPolicy
+from memsyncd.core.recall.context import Budget
+from memsyncd.engine.browse import Place, find_problems, read_place
+from memsyncd.engine.context import AskedContext, build_context
+from memsyncd.engine.indexing import fingerprint_of
+from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.recall import Asked, search
+from tests.core.guard.test_secrets import KEY, KEY_LINES, make
+
+TOKEN = "ghp_" + make(36)
+PASSWORD = "kX9mQ2vL7p"
+HOSTS = f"""# Hosts
+
+The runner's token is {TOKEN}, made in spring.
+
+## Database of {TOKEN}
+
+password: {PASSWORD}
+
+## Shell
+
+{KEY}
+
+That was the key of the shell.
+"""
+MASKED, UNMASKED = SearchPolicy(), SearchPolicy(is_masking=False)
+
+
+def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
+    """All that a search says but for anchors, which are names."""
+    hits = search([bench.workspace], Asked(query=query, limit=50), policy).hits
+    return "\n".join(f"{hit.section.heading} {hit.snippet} {hit.matched}" for hit in hits)
+
+
+def build(bench: Any, query: str = "", policy: SearchPolicy = MASKED, max_tokens: int = 2000) -> str:
+    asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens))
+    return build_context(bench.workspace, asked, policy).block.text
+
+
+@pytest.fixture
+def filled(bench: Any) -> Any:
+    bench.write(".memories/hosts.md", HOSTS)
+    bench.write("MEMORY.md", "# Memory\n\nThe runner waits for the database.\n")
+    bench.sync()
+    return bench
+
+
+def test_a_snippet_names_a_secret_in_its_place_and_lights_what_was_asked(filled: Any) -> None:
+    hits = search([filled.workspace], Asked(query="runner token spring"), SearchPolicy()).hits
+    assert hits[0].snippet == "The **runner**'s **token** is [masked: GitHub **token**], made in **spring**."
+    assert "[masked: **password**]" in show(filled, "password")
+    assert PASSWORD not in show(filled, "password")
+    assert "'Database of [masked: GitHub token]'" in show(filled, "password")
+
+
+def test_a_secret_is_found_by_whoever_knows_it_and_shown_to_nobody(filled: Any) -> None:
+    hits = search([filled.workspace], Asked(query=TOKEN), SearchPolicy()).hits
+    assert hits
+    assert not any(TOKEN in hit.snippet for hit in hits)
+    assert KEY_LINES[2] not in show(filled, f"shell {KEY_LINES[2]}").replace(f"'{KEY_LINES[2]}'", "")
+
+
+@pytest.mark.parametrize("query", ["", "token password key shell runner database", "path:hosts.md"])
+@pytest.mark.parametrize("max_tokens", [60, 120, 2000])
+def test_a_block_holds_no_secret_whatever_its_budget(filled: Any, query: str, max_tokens: int) -> None:
+    text = build(filled, query, max_tokens=max_tokens)
+    assert text
+    assert not any(secret in text for secret in (TOKEN, PASSWORD, *KEY_LINES))
+    assert KEY_LINES[0] in build(filled, query, UNMASKED) + build(filled, "path:hosts.md", UNMASKED)
+
+
+def test_a_key_that_many_chunks_share_is_masked_in_each(filled: Any) -> None:
+    chunks = filled.ask("SELECT count(*) FROM chunks c JOIN secrets s ON s.what = 'private key' AND s.start_line <= c.end_line")
+    assert chunks[0][0] > 2
+    text = build(filled, "path:hosts.md")
+    assert text.count("[masked: private key]") == 1
+    assert text.count("\n[masked]") == len(KEY.split("\n")) - 1
+    assert "That was the key of the shell." in text
+
+
+def test_masking_changes_neither_what_is_found_nor_in_which_order(filled: Any) -> None:
+    for query in ("token", "runner database", "password shell key", TOKEN):
+        masked, plain = (
+            [(hit.path, hit.span, hit.score, hit.matched) for hit in search([filled.workspace], Asked(query=query), policy).hits]
+            for policy in (SearchPolicy(), UNMASKED)
+        )
+        assert masked == plain
+
+
+def test_notes_without_secrets_read_the_same(bench: Any) -> None:
+    bench.write("MEMORY.md", "# Memory\n\nmax_tokens: 4096, api_key: YOUR_KEY, password: see the vault\n")
+    bench.sync()
+    assert show(bench, "password") == show(bench, "password", UNMASKED)
+    assert build(bench) == build(bench, policy=UNMASKED)
+
+
+def test_whoever_reads_in_order_to_edit_sees_the_truth(filled: Any) -> None:
+    assert TOKEN in read_place(filled.workspace, Place(path=".memories/hosts.md"), now_ns=0).text
+    assert TOKEN in filled.memory("view", "/memories/hosts.md").text
+
+
+def test_problems_name_secrets_until_they_are_taken_out(filled: Any) -> None:
+    secrets = [problem for problem in find_problems(filled.workspace) if problem.code == "secret"]
+    assert [(problem.path, problem.line) for problem in secrets] == [(".memories/hosts.md", line) for line in (3, 5, 7, 11)]
+    assert not any(TOKEN in str(problem) or PASSWORD in str(problem) for problem in secrets)
+    filled.write(".memories/hosts.md", "# Hosts\n\nIn the vault.\n")
+    filled.sync()
+    assert find_problems(filled.workspace) == []
+    assert filled.ask("SELECT count(*) FROM secrets") == [(0,)]
+    filled.write(".memories/hosts.md", HOSTS)
+    filled.sync()
+    (filled.root / ".memories/hosts.md").unlink()
+    filled.sync()
+    assert filled.ask("SELECT count(*) FROM secrets") == [(0,)]
+
+
+def test_what_is_looked_for_is_part_of_how_an_index_was_made(bench: Any) -> None:
+    off = dataclasses.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
+    assert fingerprint_of(off) != fingerprint_of(bench.policy)
+    bench.policy = off
+    bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")
+    bench.sync()
+    assert find_problems(bench.workspace) == []
+    assert TOKEN in show(bench, "token")
+
+
+def test_an_index_made_before_secrets_were_known_is_masked_too(filled: Any) -> None:
+    filled.workspace.index._writer.execute("DROP TABLE secrets")
+    assert TOKEN not in show(filled, "token")
+    assert "[masked: GitHub token]" in build(filled, "token")
+
+
+def test_a_piece_of_a_giant_line_shows_nothing_of_a_key(bench: Any) -> None:
+    bench.write("MEMORY.md", f"{'larch ' * 12_000}\n{KEY}\n{'maple ' * 12_000}\n")
+    bench.sync()
+    for query in ("larch", "maple", "larch maple rsa"):
+        text = build(bench, query, max_tokens=100_000)
+        assert text
+        assert not any(line in text for line in KEY_LINES)
+
+
+LINES = st.sampled_from(["", "# Heading", "word", "- item", "```", f"the token {TOKEN} is old", f"password: {PASSWORD}", KEY])
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(LINES, max_size=12), max_tokens=st.integers(20, 400))
+def test_nothing_that_was_named_is_ever_shown(bench: Any, lines: list[str], max_tokens: int) -> None:
+    bench.write("MEMORY.md", "\n".join(lines))
+    bench.sync()
+    shown = [
+        build(bench, query, max_tokens=max_tokens) for query in ("", "token password word heading item rsa", "path:MEMORY.md")
+    ]
+    shown.append(show(bench, "token password word rsa private"))
+    assert not any(secret in text for text in shown for secret in (TOKEN, PASSWORD, *KEY_LINES))
