@@ -72,6 +72,15 @@ def test_the_documented_default_is_the_default(key: str, default: object) -> Non
     assert tomllib.loads(f"value = {find_documented_keys()[key]}")["value"] == default
 
 
+def test_every_promise_is_shown_by_tests_that_there_are() -> None:
+    table = README.partition("## What is promised")[2].partition("\n## ")[0]
+    promises = [re.findall(r"`([\w/]+\.py)::(test_\w+)`", line) for line in table.splitlines() if line.startswith("| **")]
+    assert len(promises) == 9
+    assert all(len(tests) > 2 for tests in promises)
+    texts = {file: (ROOT / "tests" / file).read_text(encoding="utf-8") for tests in promises for file, _ in tests}
+    assert not [f"{file}::{name}" for tests in promises for file, name in tests if f"def {name}(" not in texts[file]]
+
+
 def test_every_event_of_the_log_is_documented_and_no_other() -> None:
     table = ARCHITECTURE.partition("## What the log may say")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]

@@ -1,0 +1,237 @@
+"""All that people and agents do at once, for a while: in the end the index equals the disk, and nothing has grown.
+
+The suite lives through some seconds of it, `pytest -m soak` through ten minutes, and only that can tell whether memory grows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memsyncd.client import Client
+from memsyncd.errors import MemsyncdError
+from tests.daemon.conftest import read_notes, wait_until
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Daemon, Home
+
+SHORT_S, LONG_S = 4.0, 600.0
+WARM_UP_S = 120.0
+FEW, MANY = 12, 64
+"""Clients."""
+N_EDITORS = 3
+RSS_GROWTH_BYTES = 12 * 1024 * 1024
+FEW_FILES = 8
+"""Connections for queries stay open for the next ones, and SQLite keeps a file that another connection has locked."""
+SETTLE_S = 60.0
+WORDS = "larch maple hazel rowan aspen birch alder willow poplar linden".split()
+
+Act = Callable[[random.Random, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What a daemon takes of the system at a moment."""
+
+    rss_bytes: int
+    files: int
+    threads: int
+    watches: int
+
+
+def read_taken(daemon: Daemon) -> Taken:
+    process = Path(f"/proc/{daemon.process.pid}")
+    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
+    watches = 0
+    for name in os.listdir(process / "fdinfo"):
+        with contextlib.suppress(FileNotFoundError):
+            watches += (process / "fdinfo" / name).read_text().count("inotify wd:")
+    return Taken(
+        rss_bytes=int(status["VmRSS"].split()[0]) * 1024,
+        files=len(os.listdir(process / "fd")),
+        threads=int(status["Threads"]),
+        watches=watches,
+    )
+
+
+class Town:
+    """Editors and agents, each a thread, busy with one workspace until it is over."""
+
+    def __init__(self, home: Home, daemon: Daemon, root: Path) -> None:
+        self.home, self.daemon, self.root = home, daemon, root
+        self.is_over = threading.Event()
+        self.failures: list[BaseException] = []
+        self._threads: list[threading.Thread] = []
+
+    def employ(self, n_editors: int, n_agents: int) -> None:
+        lives = [*[self.edit] * n_editors, *[self.ask] * n_agents]
+        self._threads = [threading.Thread(target=self._live, args=(life, number)) for number, life in enumerate(lives)]
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        self.is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _live(self, life: Callable[[random.Random, int], None], number: int) -> None:
+        chance = random.Random(number)
+        try:
+            while not self.is_over.is_set():
+                life(chance, number)
+        except BaseException as failure:  # noqa: BLE001 - told at the end
+            self.failures.append(failure)
+
+    # --- editors
+
+    def edit(self, chance: random.Random, number: int) -> None:
+        """Something done to files of one's own, as programs do it."""
+        own = self.root / ".memories" / f"editor{number}"
+        note = own / f"{chance.choice('abcd')}" / f"{chance.randrange(12)}.md"
+        acts = [self._write, self._write, self._save_whole, self._append, self._delete, self._rename_folder, self._remove_folder]
+        chance.choice(acts)(chance, note)
+        self.is_over.wait(chance.uniform(0.005, 0.05))
+
+    def _write(self, chance: random.Random, note: Path) -> None:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(tell(chance))
+
+    def _save_whole(self, chance: random.Random, note: Path) -> None:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        aside = note.with_name(f"{note.name}.tmp.{chance.randrange(9)}")
+        aside.write_text(tell(chance))
+        aside.replace(note)
+
+    def _append(self, chance: random.Random, note: Path) -> None:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        with note.open("a") as stream:
+            stream.write(f"\n{tell(chance)}")
+        if note.stat().st_size > 50_000:
+            note.write_text(tell(chance))
+
+    def _delete(self, _chance: random.Random, note: Path) -> None:
+        note.unlink(missing_ok=True)
+
+    def _rename_folder(self, chance: random.Random, note: Path) -> None:
+        other = note.parent.with_name(f"{note.parent.name}{chance.randrange(3)}")
+        if note.parent.is_dir() and not other.exists():
+            note.parent.rename(other)
+
+    def _remove_folder(self, chance: random.Random, note: Path) -> None:
+        shutil.rmtree(note.parent.with_name(f"{note.parent.name}{chance.randrange(3)}"), ignore_errors=True)
+
+    # --- agents
+
+    def ask(self, chance: random.Random, number: int) -> None:
+        """A connection's life: some questions and writes, and now and then a bad one."""
+        with self.daemon.client() as client:
+            if chance.random() < 0.2:
+                client.call("subscribe")
+            for _ in range(chance.randrange(1, 40)):
+                if self.is_over.is_set():
+                    return
+                method, params = self._choose(chance, number)
+                with contextlib.suppress(MemsyncdError):
+                    client.call(method, **params)
+                self.is_over.wait(chance.uniform(0.0, 0.4))
+
+    def _choose(self, chance: random.Random, number: int) -> tuple[str, dict[str, object]]:
+        word, path = chance.choice(WORDS), f"/memories/agent{number}/{chance.randrange(4)}.md"
+        note = f".memories/agent{number}/{chance.randrange(4)}.md"
+        choices: list[tuple[str, dict[str, object]]] = [
+            *[("search", {"query": f"{word} {chance.choice(WORDS)}"})] * 4,
+            ("search", {"query": f'"{word}" -maple kind:decision', "wait": "disk"}),
+            ("search", {"query": f"{word}x{chance.random()}"}),
+            ("context", {"query": word, "max_tokens": 500}),
+            ("status", {}),
+            ("list", {}),
+            ("problems", {}),
+            ("get", {"path": note}),
+            ("memory", {"command": "create", "path": path, "file_text": tell(chance)}),
+            ("memory", {"command": "insert", "path": path, "insert_line": 0, "insert_text": word}),
+            ("memory", {"command": "str_replace", "path": path, "old_str": word, "new_str": chance.choice(WORDS)}),
+            ("memory", {"command": "delete", "path": path}),
+            ("memory", {"command": "view", "path": "/memories"}),
+            ("note.add", {"content": tell(chance), "kind": "decision", "note": note}),
+            ("history", {"path": note}),
+            ("undo", {"path": note}),
+            ("search", {"query": "x" * 5000}),
+            ("memory", {"command": "view", "path": "/memories/../../etc/passwd"}),
+        ]
+        return chance.choice(choices)
+
+
+def tell(chance: random.Random) -> str:
+    parts = (f"## {chance.choice(WORDS)}\n\n{' '.join(chance.choices(WORDS, k=30))}\n" for _ in range(chance.randrange(1, 6)))
+    return "# Note\n\n" + "\n".join(parts)
+
+
+def find_index(home: Home, client: Client) -> Path:
+    return home.folder / "cache" / "memsyncd" / str(client.call("status")["workspaces"][0]["id"]) / "index.db"
+
+
+def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, Taken]:
+    """What the daemon took in the midst of it and at the end. Everything but memory is compared here."""
+    home.config.write_text(f"[sync]\nreconcile_s = 5\n[socket]\nmax_clients = {MANY + 16}\n")
+    root = home.make_folder()
+    (root / ".memories").mkdir()
+    (root / "MEMORY.md").write_text("larch\n")
+    daemon = home.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        client.call("sync")
+        before = read_taken(daemon)
+        town = Town(home, daemon, root)
+        town.employ(N_EDITORS, n_clients)
+        time.sleep(min(WARM_UP_S, seconds / 4))
+        midst = read_taken(daemon)
+        end_s = time.monotonic() + seconds * 3 / 4
+        for _ in itertools.takewhile(lambda _: time.monotonic() < end_s, itertools.count()):
+            assert client.call("ping")["pid"] == daemon.process.pid
+            time.sleep(0.2)
+        town.end()
+        assert town.failures == []
+
+        def equals_disk() -> bool:
+            return {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+
+        wait_until(equals_disk, "the index differs from the disk", limit_s=SETTLE_S)
+        wait_until(lambda: client.call("status")["workspaces"][0]["state"] == "ready", "it is not ready", limit_s=SETTLE_S)
+        report = client.call("sync")
+        assert [report[change] for change in ("added", "modified", "moved", "removed")] == [0, 0, 0, 0]
+        status = client.call("status")["workspaces"][0]
+        assert (status["missed_events"], status["reasons"]) == (0, [])
+        shutil.rmtree(root / ".memories")
+        (root / ".memories").mkdir()
+        client.call("sync")
+        wait_until(lambda: read_taken(daemon).watches <= before.watches, "watches are left", limit_s=SETTLE_S)
+        wait_until(lambda: read_taken(daemon).files <= before.files + FEW_FILES, "files are left", limit_s=SETTLE_S)
+        wait_until(lambda: os.path.getsize(f"{find_index(home, client)}-wal") == 0, "the log was not emptied", limit_s=SETTLE_S)
+        end = read_taken(daemon)
+        assert end.threads <= midst.threads
+    assert daemon.stop() == 0
+    assert "Traceback" not in home.log.read_text()
+    return midst, end
+
+
+@pytest.mark.skipif(not Path("/proc/self/fdinfo").exists(), reason="only Linux says what a process takes")
+class TestSoak:
+    def test_after_all_that_people_and_agents_do_the_index_equals_the_disk_and_nothing_has_grown(self, own: Home) -> None:
+        live_through(own, seconds=SHORT_S, n_clients=FEW)
+
+    @pytest.mark.soak
+    @pytest.mark.timeout(1800)
+    def test_after_ten_minutes_of_all_that_memory_has_not_grown_either(self, own: Home) -> None:
+        midst, end = live_through(own, seconds=LONG_S, n_clients=MANY)
+        assert end.rss_bytes < midst.rss_bytes + RSS_GROWTH_BYTES
