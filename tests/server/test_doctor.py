@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from memsyncd.engine.house import House
+from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Workspace
@@ -109,10 +110,16 @@ def test_a_look_that_is_long_overdue_is_an_error(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def close_index(workspace: Workspace, *_: object) -> Steps[None]:
+    yield
+    workspace.close_index()
+
+
 def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
+        surgery.house.reload(SyncPolicy(is_enabled=False), [])  # or a look at the notes would open it again
         workspace = await surgery.add(tmp_path / "w")
-        workspace.close_index()
+        await asyncio.wrap_future(surgery.house.writers.ask(workspace, close_index))
         found = await surgery.examine(verify=True)
         assert found["index"].level == "error"
         assert not {"generation", "verify", "problems"} & found.keys()
