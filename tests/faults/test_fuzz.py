@@ -1,0 +1,63 @@
+"""Any bytes at all, for what reads what others send or write: no failure but ours, and none that takes long."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.daemon.conftest import REPOSITORY
+from tests.faults.fuzz_targets import LONGEST_BYTES, SEEDS, SLOWEST_S, TARGET_NAMES, find_target
+
+FUZZ_S = 120
+Feed = Callable[[bytes], None]
+
+
+@pytest.fixture(scope="module", params=TARGET_NAMES)
+def target(request: pytest.FixtureRequest) -> tuple[str, Feed]:
+    return request.param, find_target(request.param)
+
+
+@st.composite
+def wounded(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
+    """Something sensible of which parts were cut, put in, changed or said again and again."""
+    data = bytearray(draw(st.sampled_from(seeds)))
+    for _ in range(draw(st.integers(1, 4))):
+        start, length = draw(st.integers(0, len(data))), draw(st.integers(0, 20))
+        piece = draw(st.binary(max_size=8) | st.sampled_from([bytes(data[start : start + length]), b"\n", b'"', b"[", b"- "]))
+        data[start : start + draw(st.integers(0, 8))] = piece * draw(st.sampled_from([1, 1, 2, 200]))
+    return bytes(data[:LONGEST_BYTES])
+
+
+def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(target: tuple[str, Feed]) -> None:
+    name, feed = target
+
+    @settings(max_examples=60)
+    @given(wounded(SEEDS[name]) | st.binary(max_size=400))
+    def tell(data: bytes) -> None:
+        began_s = process_time()
+        feed(data)
+        assert process_time() - began_s < SLOWEST_S
+
+    for seed in SEEDS[name]:
+        feed(seed)
+    tell()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(FUZZ_S + 120)
+@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="needs atheris: pip install atheris")
+@pytest.mark.parametrize("name", TARGET_NAMES)
+def test_nothing_that_looks_into_the_program_finds_bytes_that_break_it(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.faults.fuzz_targets", name, str(FUZZ_S), str(tmp_path)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, errors="replace", check=False)
+    found = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name.startswith(("crash", "timeout", "oom"))}
+    assert not found, f"{found}\n{done.stderr[-4000:]}"
+    assert done.returncode == 0, done.stderr[-4000:]
