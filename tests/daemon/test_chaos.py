@@ -94,7 +94,8 @@ class EngineBody:
 
     def find_fresh(self, word: str) -> set[str]:
         looked: Future[SyncDone] = self._on_loop(lambda: self.house.rounds.look(self._workspace))
-        asked = Asked(query=word, hidden=looked.result(SETTLE_S).absent)
+        absent = looked.result(SETTLE_S).absent
+        asked = Asked(query=word, hidden=frozenset((self._workspace.id, path) for path in absent))
         return {hit.path for hit in search([self._workspace], asked, SearchPolicy()).hits}
 
     def state(self) -> str:
