@@ -23,9 +23,9 @@ from memsyncd.engine.indexing import (
     open_workspace,
     rebuild_index,
     tidy_workspace,
-    update_index,
 )
 from memsyncd.engine.lane import Lane
+from memsyncd.engine.outside import follow_disk
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.reminders import Reminders
 from memsyncd.engine.sync import SyncDone, SyncRequest
@@ -151,7 +151,6 @@ class Rounds:
     def reconcile(self) -> None:
         """Look at every workspace in full; what an event should have told and did not is counted."""
         for workspace in list(self._workspaces.values()) if self.policy.is_enabled else ():
-            self._on_folders(workspace)
             if workspace.index is None:
                 self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)
             else:
@@ -171,7 +170,7 @@ class Rounds:
             only = None  # what failed has left more undone than these paths
         grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
-        steps = partial(update_index, workspace, self.policy, self._clock, request)
+        steps = partial(follow_disk, workspace, self.policy, self._clock, request)
         done = partial(self._synced, request, on_done)
         return self._submit(workspace, steps, done, is_urgent=is_urgent or only is not None)
 

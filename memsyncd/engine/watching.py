@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from memsyncd.core.changes.watchplan import plan_watches
 from memsyncd.engine.policies import Clock
@@ -29,6 +29,13 @@ WATCH_FAULT = "watch"
 log = get_log("watch")
 
 T = TypeVar("T")
+
+
+class _Checked(NamedTuple):
+    """Why the watcher should be rebuilt, and the workspaces of which more is watched now than before."""
+
+    reasons: tuple[str, ...]
+    grown: tuple[Workspace, ...]
 
 
 class Watching:
@@ -63,14 +70,14 @@ class Watching:
             self._run(partial(self._follow, workspace), self._followed)
 
     def supervise(self) -> None:
-        """Check that the watcher lives and that its folders are the ones that stand there; heal it if not."""
+        """Plan all watches anew, check that the watcher lives and hears what stands there; heal it if not."""
         if self.is_on:
             self._run(self._check, self._checked)
 
     def note_reconciled(self, workspace: Workspace, has_missed: bool) -> None:
         """A timed look is over: changes that no event announced, three times in a row, mean a new watcher."""
-        if self.is_on:
-            self._run(partial(self.watcher.note_scan, workspace.id, has_missed=has_missed), self._noted)
+        if self.is_on and self.watcher.note_scan(workspace.id, has_missed=has_missed):
+            self._run(self._rebuild, self._rebuilt)
 
     def health(self, workspace: Workspace) -> WatchHealth:
         if not self.is_on:
@@ -102,10 +109,10 @@ class Watching:
             has_more = True
         return workspace if has_more else None
 
-    def _check(self) -> tuple[str, ...]:
-        for workspace in list(self._workspaces.values()):
-            self._follow(workspace)
-        return self.watcher.check(self._clock.now_s())
+    def _check(self) -> _Checked:
+        followed = [self._follow(workspace) for workspace in list(self._workspaces.values())]
+        reasons = self.watcher.check(self._clock.now_s())
+        return _Checked(reasons, tuple(workspace for workspace in followed if workspace is not None))
 
     def _rebuild(self) -> float | None:
         return self.watcher.rebuild(self._clock.now_s())
@@ -126,21 +133,19 @@ class Watching:
             self._is_doubted = True
             self._run(self._check, self._checked_after_doubt)
 
-    def _checked_after_doubt(self, reasons: tuple[str, ...]) -> None:
+    def _checked_after_doubt(self, checked: _Checked) -> None:
         self._is_doubted = False
-        if not reasons:
+        if not checked.reasons:
             self._rounds.ring_all()
-        self._checked(reasons)
+        self._checked(checked)
 
-    def _checked(self, reasons: tuple[str, ...]) -> None:
-        if reasons:
-            log.warning(Event.WATCH_DEGRADED, reason="; ".join(reasons))
+    def _checked(self, checked: _Checked) -> None:
+        if checked.reasons:
+            log.warning(Event.WATCH_DEGRADED, reason="; ".join(checked.reasons))
             self._run(self._rebuild, self._rebuilt)
+        for workspace in checked.grown:
+            self._followed(workspace)
         self._say_health()
-
-    def _noted(self, is_rebuild_wanted: bool) -> None:
-        if is_rebuild_wanted:
-            self._run(self._rebuild, self._rebuilt)
 
     def _rebuilt(self, retry_from_s: float | None) -> None:
         if retry_from_s is not None:

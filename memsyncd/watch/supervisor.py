@@ -2,7 +2,7 @@
 
 One observer serves all workspaces. It keeps no clock and wakes nobody: whoever owns it calls `set_plan` and `check` when a doubt
 arrives and at each timed scan. Calls may take seconds (threads are joined) and belong on one thread that is not the event loop;
-only `health` answers at once, from anywhere. Which folders are wanted is `core.changes.watchplan`'s; scanning is others'.
+only `health` and `note_scan` answer at once. Which folders are wanted is `core.changes.watchplan`'s; scanning is others'.
 """
 
 from __future__ import annotations
@@ -97,7 +97,10 @@ class Watcher:
             return None
 
     def note_scan(self, workspace_id: str, *, has_missed: bool) -> bool:
-        """Count a timed scan: did it find a change that no event had announced? True if the watcher is worth a rebuild."""
+        """Count a timed scan: did it find a change that no event had announced? True if the watcher is worth a rebuild.
+
+        To be called on one thread, whichever.
+        """
         has_heard = workspace_id in self._heard
         self._heard.discard(workspace_id)
         row = self._missed.get(workspace_id)
