@@ -165,7 +165,6 @@ class House:
         self.workspaces.pop(workspace.id, None)
         self.rounds.forget(workspace)
         self.watching.forget(workspace)
-        self.writers.forget(workspace)
         closed = self._lane.submit(workspace.id, partial(close_workspace, workspace))
         if then is not None:
             closed.add_done_callback(lambda _: then())
@@ -180,7 +179,7 @@ class House:
         """After each sync, whatever led to it: its figures, its line in the log, and then those who listen."""
         self.tally(workspace).count_sync(done)
         (log.info if done.paths else log.debug)(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
-        self.writers.note_synced(workspace, done)
+        self.writers.note_synced(workspace)
         for listener in self._listeners:
             listener(workspace, done)
 

@@ -30,6 +30,8 @@ from memsyncd.workspace.scan import scan
 BATCH_FILES = 256
 BATCH_BYTES = 1024 * 1024
 """What a batch holds in memory, several times over as rows; freed memory between what stays is hard to give back."""
+TEXTS_LIMIT_BYTES = 1024 * 1024
+"""What a sync hands on of the notes it has read, for the history; more is read once more."""
 STEP_FILES = 16
 ROOT_FAULT, FOLDER_FAULT, RECORDS_FAULT = "root", "folders", "records"
 ROOT_FAULTS = {
@@ -78,6 +80,8 @@ class SyncDone:
     """What could not be looked at or read, the root itself as `.`: what is indexed of it stays."""
     generation: int = 0
     paths: list[str] = field(default_factory=list)
+    texts: dict[str, bytes] = field(default_factory=dict)
+    """What changed notes say, as it was indexed, up to TEXTS_LIMIT_BYTES in all."""
     n_upserted: int = 0
     n_deleted: int = 0
     n_kept: int = 0
@@ -102,6 +106,10 @@ class SyncDone:
             "deleted": self.n_deleted,
             "duration_ms": round(self.duration_ms, 1),
         }
+
+    def keep_text(self, path: str, data: bytes) -> None:
+        if sum(map(len, self.texts.values())) + len(data) <= TEXTS_LIMIT_BYTES:
+            self.texts[path] = data
 
     def count(self, written: Written) -> None:
         self.generation = written.generation
@@ -200,6 +208,7 @@ def _find_updates(batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy,
     done.n_unchanged += len(batch) - len(changes.added) - len(changes.modified) - len(changes.moved)
     for path in (*changes.added, *changes.modified, *came_from):
         file = by_path[path]
+        done.keep_text(path, file.data)
         note = parse_note(file.path, file.data, policy.chunking, policy.guard)
         record = file.record
         yield PutNote(note=note, stat=record.stat, read_at_ns=record.read_at_ns, moved_from=came_from.get(path))

@@ -120,6 +120,8 @@ class Workspace:
         self.link_folders: frozenset[str] = frozenset()
         self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
         self.rebuilt_after_damage_s: float | None = None
+        self.is_seen = False
+        """True once the records know what every note says: then they are told of each change."""
         self.n_unpruned = 0
         """Revisions since was last looked whether there are too many."""
         self.n_revisions = 0
@@ -185,4 +187,4 @@ class Workspace:
     def close_records(self) -> None:
         if self.records is not None:
             self.records.close()
-        self.records = None
+        self.records, self.is_seen = None, False

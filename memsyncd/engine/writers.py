@@ -14,10 +14,9 @@ from typing import Any, TypeVar
 
 from memsyncd.engine.edit import Edited
 from memsyncd.engine.lane import Lane, Steps
-from memsyncd.engine.outside import see_changes
+from memsyncd.engine.outside import PRUNE_AFTER, prune, see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rounds import Rounds
-from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspace
 
 T = TypeVar("T")
@@ -35,7 +34,7 @@ class Writers:
         self._rounds = rounds
         self._clock = clock
         self._on_written = on_written
-        self._seen: set[str] = set()
+        self._looking: set[str] = set()
 
     def edit(self, workspace: Workspace, job: Job[Edited[T]]) -> Future[Edited[T]]:
         """Have a change made; whoever listens hears of it as of any sync."""
@@ -47,26 +46,16 @@ class Writers:
         """Have a job done that needs the records."""
         return self._lane.submit(workspace.id, partial(self._start, workspace, job), is_urgent=True)
 
-    def note_synced(self, workspace: Workspace, done: SyncDone) -> None:
-        """Have the records learn what was changed: after a workspace's first sync of all there is, then of what each one saw."""
-        if workspace.records is None:
-            # Once they can be opened again, everything has to be looked at.
-            self._seen.discard(workspace.id)
-        elif workspace.id not in self._seen:
-            self._seen.add(workspace.id)
-            self._see(workspace, None)
-        elif done.paths:
-            self._see(workspace, frozenset((*done.paths, *done.discovered, *done.removed)))
-
-    def forget(self, workspace: Workspace) -> None:
-        """It is looked after no more; when it comes again, everything is looked at again."""
-        self._seen.discard(workspace.id)
+    def note_synced(self, workspace: Workspace) -> None:
+        """Have the records learn what all notes say, unless they know: each sync tells them of changes from then on."""
+        is_wanted = self._rounds.policy.history.is_enabled and workspace.records is not None and not workspace.is_seen
+        if is_wanted and workspace.id not in self._looking:
+            self._looking.add(workspace.id)
+            looked = self._lane.submit(workspace.id, partial(self._start, workspace, see_all))
+            looked.add_done_callback(lambda _: self._looking.discard(workspace.id))
 
     def _start(self, workspace: Workspace, job: Job[T]) -> Steps[T]:
         return job(workspace, self._rounds.policy, self._clock)
-
-    def _see(self, workspace: Workspace, only: frozenset[str] | None) -> None:
-        self._lane.submit(workspace.id, partial(self._start, workspace, partial(see_changes, only=only)))
 
     def _ended(self, workspace: Workspace, future: Future[Edited[Any]]) -> None:
         """On the lane's thread."""
@@ -79,6 +68,8 @@ class Writers:
             return  # the loop has ended, and with it everybody who could listen
 
     def _tell(self, workspace: Workspace, edited: Edited[Any]) -> None:
+        if workspace.n_unpruned >= PRUNE_AFTER:
+            self._lane.submit(workspace.id, partial(self._start, workspace, prune))
         outcome = edited.synced or edited.failure
         if outcome is not None:
             self._on_written(workspace)

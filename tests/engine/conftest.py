@@ -16,7 +16,7 @@ from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.history import list_revisions, parse_subject
 from memsyncd.engine.indexing import Opened, close_workspace, open_workspace, rebuild_index, update_index
 from memsyncd.engine.memory import Answer, Asked, find_decision, view
-from memsyncd.engine.outside import see_changes
+from memsyncd.engine.outside import follow_disk, see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.undo import undo
@@ -94,9 +94,16 @@ class Bench:
         subject = parse_subject(anchor=anchor, path=path)
         return take(undo(self.workspace, self.policy, self.clock, subject, revision=revision, act=act, client="test"))
 
-    def see(self, *only: str) -> None:
-        """Have the records learn what others changed."""
-        take(see_changes(self.workspace, self.policy, self.clock, only=only or None))
+    def see(self) -> None:
+        """Have the records learn what all notes say."""
+        take(see_all(self.workspace, self.policy, self.clock))
+
+    def follow(self, *only: str) -> SyncDone:
+        """As rounds do: sync, and have the records learn what that saw."""
+        return take(self.start_following(*only))  # type: ignore[no-any-return]
+
+    def start_following(self, *only: str) -> Generator[None, None, SyncDone]:
+        return follow_disk(self.workspace, self.policy, self.clock, SyncRequest(only=frozenset(only) or None))
 
     def files(self) -> dict[str, bytes]:
         """Everything that stands on the disk."""

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.engine import sync as sync_module
 from memsyncd.engine.outside import PRUNE_AFTER
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import StoreFailed
 from memsyncd.store.history import History
+from tests.engine.conftest import take
 
 
 def test_what_stands_at_first_is_known_and_no_revision(bench: Any) -> None:
@@ -25,8 +28,7 @@ def test_changes_that_others_make_are_revisions_once_seen(bench: Any) -> None:
     bench.see()
     bench.write("MEMORY.md", "two\n")
     bench.write(".memories/new.md", "new\n")
-    done = bench.sync()
-    bench.see(*done.paths)
+    bench.follow()
     seen = {(one.path, one.old_digest, one.new_digest) for one in bench.past()}
     assert seen == {
         ("MEMORY.md", digest_bytes(b"one\n"), digest_bytes(b"two\n")),
@@ -40,10 +42,9 @@ def test_a_note_that_others_moved_keeps_its_history(bench: Any) -> None:
     bench.sync()
     bench.see()
     bench.write(".memories/a.md", "two\n")
-    bench.see(*bench.sync().paths)
+    bench.follow()
     (bench.root / ".memories/a.md").rename(bench.root / ".memories/b.md")
-    done = bench.sync()
-    bench.see(*done.paths, *done.discovered)
+    bench.follow()
     assert [(one.old_path, one.path) for one in bench.past(".memories/b.md")] == [
         (".memories/a.md", ".memories/b.md"),
         (None, ".memories/a.md"),
@@ -85,7 +86,7 @@ def test_seeing_the_same_twice_records_nothing(bench: Any) -> None:
     bench.sync()
     bench.see()
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
-    bench.see("MEMORY.md")
+    bench.follow()
     bench.see()
     assert [one.command for one in bench.past()] == ["str_replace"]
 
@@ -107,14 +108,50 @@ def test_records_that_cannot_be_written_are_a_fault_and_stop_no_sync(bench: Any,
 
 
 def test_old_revisions_go(bench: Any) -> None:
-    from dataclasses import replace
-
     bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=5))
     bench.write("MEMORY.md", "begin\n")
     bench.sync()
     bench.see()
     for number in range(PRUNE_AFTER + 1):
         bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text=str(number))
-    bench.see("MEMORY.md")
+    bench.write("MEMORY.md", "end\n")
+    bench.follow()
     assert len(bench.past()) == 5
     assert bench.workspace.n_unpruned == 0
+
+
+def test_what_was_indexed_is_what_is_kept_though_the_note_has_changed_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.follow()
+    bench.see()
+    bench.write("MEMORY.md", "two\n")
+    steps = bench.start_following()
+    while bench.texts() != {"MEMORY.md": "two"}:
+        next(steps)
+    bench.write("MEMORY.md", "three\n")
+    take(steps)
+    bench.follow()
+    assert [one.new_digest for one in bench.past()] == [digest_bytes(b"three\n"), digest_bytes(b"two\n")]
+
+
+def test_what_no_sync_could_hand_on_is_read_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sync_module, "TEXTS_LIMIT_BYTES", 3)
+    bench.write("MEMORY.md", "one\n")
+    bench.follow()
+    bench.see()
+    bench.write("MEMORY.md", "two\n")
+    bench.follow()
+    assert [one.new_digest for one in bench.past()] == [digest_bytes(b"two\n")]
+
+
+def test_history_that_is_switched_on_again_learns_what_it_missed(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.follow()
+    bench.see()
+    policy, bench.policy = bench.policy, replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.write("MEMORY.md", "two\n")
+    bench.follow()
+    assert not bench.workspace.is_seen
+    bench.policy = policy
+    bench.see()
+    assert [(one.old_digest, one.new_digest) for one in bench.past()] == [(digest_bytes(b"one\n"), digest_bytes(b"two\n"))]
