@@ -26,7 +26,7 @@ def examine_place(workspace: Workspace, _policy: SyncPolicy, _clock: Clock) -> S
     yield
     index, path = workspace.index, str(workspace.index_path)
     if index is None:
-        return [_say_unopened(workspace)]
+        return [say_unopened(workspace)]
     if index.is_replaced():
         what = "index.db was replaced" if workspace.index_path.exists() else "index.db is gone from the disk"
         return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
@@ -64,7 +64,8 @@ def say_mended(found: Iterable[Finding]) -> Finding:
     return Finding(level="info", check="index", what=f"this was so a moment ago and is mended: {was}")
 
 
-def _say_unopened(workspace: Workspace) -> Finding:
+def say_unopened(workspace: Workspace) -> Finding:
+    """What it means that there is no index to look at."""
     if workspace.condition.is_indexing:
         return Finding(
             level="info", check="index", what="the index is being built anew; what can be found meanwhile is old or little"

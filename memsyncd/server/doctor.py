@@ -19,6 +19,7 @@ from memsyncd.engine.doctor import (
     examine_place,
     examine_records,
     say_mended,
+    say_unopened,
 )
 from memsyncd.engine.findings import Finding, has_errors, judge_clock, judge_condition, judge_problems
 from memsyncd.engine.house import House
@@ -63,27 +64,28 @@ class Doctor:
         return DoctorResult(findings=found)
 
     async def _examine_one(self, workspace: Workspace, *, is_verified: bool) -> list[Finding]:
-        health = self._house.watching.health(workspace)
-        found = judge_condition(workspace.condition, health, self._house.policy, now_s=self._clock.wall_s())
-        is_open = workspace.index is not None
         # First, for any other reading that met damage would have it mended.
-        index = await self._examine_index(workspace, is_thorough=is_verified)
-        if is_open:
+        index = await self._examine_index(workspace, is_verified=is_verified)
+        health, now_s = self._house.watching.health(workspace), self._clock.wall_s()
+        found = judge_condition(workspace.condition, health, self._house.policy, now_s=now_s)
+        if workspace.index is not None:
             found += await self._try("problems", partial(_look_at_problems, workspace))
         found += [*index, *await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))]
         if asks_for_rebuild(index):
             self._house.rounds.report_damage(StoreCorrupt("index.db is damaged", workspace=workspace.id))
-        elif is_verified and is_open:
+        elif is_verified:
             found += await self._verify(workspace)
         return found
 
-    async def _examine_index(self, workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
+    async def _examine_index(self, workspace: Workspace, *, is_verified: bool) -> list[Finding]:
+        if workspace.index is None and workspace.condition.is_indexing and not is_verified:
+            return [say_unopened(workspace)]  # nobody need wait until it is built to hear that it is
         found = await self._ask_lane(workspace, examine_place)
         if any(finding.check == "index" for finding in found):
             return found  # it is not open, not there, or another
-        whole = await self._try("index", partial(examine_index, workspace, is_thorough=is_thorough))
+        whole = await self._try("index", partial(examine_index, workspace, is_thorough=is_verified))
         if has_errors(whole):
-            alone = await self._ask_lane(workspace, partial(examine_index_alone, is_thorough=is_thorough))
+            alone = await self._ask_lane(workspace, partial(examine_index_alone, is_thorough=is_verified))
             whole = alone if has_errors(alone) else [say_mended(whole), *alone]
         return [*found, *whole]
 

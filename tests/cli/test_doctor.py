@@ -180,6 +180,13 @@ def test_others_may_read_the_configuration_and_not_change_it(mode: int, uid: int
     assert len(places.judge_config_mode(entry, uid=UID)) == n_found
 
 
+@pytest.mark.parametrize(
+    ("told", "n_found"), [("/c/config.toml", 0), ("/c/config.toml (none: defaults)", 0), ("/d/config.toml", 1), ("", 1)]
+)
+def test_a_daemon_that_reads_another_configuration_is_found(told: str, n_found: int) -> None:
+    assert len(places.judge_config_path(told, "/c/config.toml")) == n_found
+
+
 # --- file systems -----------------------------------------------------------------------------------------------------
 
 MOUNTS = """\
@@ -303,6 +310,10 @@ def test_who_else_has_the_databases_open_is_judged(process: processes.Process, w
     found = processes.judge_open_files([DAEMON, process], daemon_pid=7)
     assert find_worst(found) == worst
     see_remedies(found)
+
+
+def test_where_no_process_can_be_seen_nothing_is_claimed() -> None:
+    assert processes.judge_open_files([], daemon_pid=7) == []
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,10 @@ def test_a_clock_that_is_set_back_is_noticed_and_a_machine_that_slept_is_no_such
 def test_a_look_that_is_long_overdue_is_an_error(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
         workspace = await surgery.add(tmp_path / "w")
-        assert workspace.condition.synced_at_s is not None
-        workspace.change(synced_at_s=workspace.condition.synced_at_s - 500)
+        # What the beginning has set going must be over, or it is not overdue any more.
+        await asyncio.wrap_future(surgery.house.rounds.sync(workspace))
+        await wait_for(lambda: not surgery.house.count_jobs())
+        workspace.change(synced_at_s=time.time() - 500)
         assert (await surgery.examine())["freshness"].level == "error"
 
     play(tmp_path, scene)
@@ -122,7 +124,23 @@ def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(tmp
         await asyncio.wrap_future(surgery.house.writers.ask(workspace, close_index))
         found = await surgery.examine(verify=True)
         assert found["index"].level == "error"
-        assert not {"generation", "verify", "problems"} & found.keys()
+        assert found["verify"].level == "error"
+        assert not {"generation", "problems"} & found.keys()
+
+    play(tmp_path, scene)
+
+
+def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verified(tmp_path: Path) -> None:
+    async def scene(surgery: Surgery) -> None:
+        surgery.house.reload(SyncPolicy(is_enabled=False), [])
+        workspace = await surgery.add(tmp_path / "w")
+        await asyncio.wrap_future(surgery.house.writers.ask(workspace, close_index))
+        workspace.change(is_indexing=True)
+        found = await surgery.examine()
+        assert (found["index"].level, found["freshness"].level) == ("info", "info")
+        rebuild = surgery.house.rounds.rebuild(workspace)
+        assert (await surgery.examine(verify=True))["verify"].level == "ok"
+        assert rebuild.done()
 
     play(tmp_path, scene)
 

@@ -12,7 +12,7 @@ import sys
 import memsyncd
 from memsyncd.cli.doctor.filesystems import judge_notes_ground, judge_own_ground, look_at_grounds
 from memsyncd.cli.doctor.findings import Finding, count_levels, is_well, read_findings
-from memsyncd.cli.doctor.places import judge_config_mode, judge_private, judge_room, measure_room
+from memsyncd.cli.doctor.places import judge_config_mode, judge_config_path, judge_private, judge_room, measure_room
 from memsyncd.cli.doctor.processes import judge_inotify, judge_open_files, list_processes, read_inotify
 from memsyncd.cli.doctor.reach import ask_daemons, find_daemon_pid, judge_answers, judge_socket, look_at
 from memsyncd.cli.doctor.registered import Registered, find_last_words, judge_database, judge_root, read_registered
@@ -46,7 +46,7 @@ def _doctor(args: Args, console: Console) -> int:
     if daemon is None:
         workspaces, findings = _examine_alone(args, console, dirs)
     else:
-        workspaces, findings = _have_examined(args, console)
+        workspaces, findings = _have_examined(args, console, dirs)
     processes = list_processes([os.path.realpath(dirs.state_dir), os.path.realpath(dirs.cache_dir)])
     found = [
         *_examine_program(console, dirs, answers, processes),
@@ -117,7 +117,7 @@ def _examine_machine(dirs: Dirs, workspaces: list[Registered], processes: list[P
     grounds = look_at_grounds([each.root for each in workspaces])
     for workspace, ground in zip(workspaces, grounds, strict=True):
         found += [_of(workspace, finding) for finding in judge_notes_ground(ground)]
-    if not any(finding.check in ("filesystem", "cloud") for finding in found):
+    if state.mount is not None and not any(finding.check in ("filesystem", "cloud") for finding in found):
         found.append(Finding(level="ok", check="filesystem", what="notes, index and records lie on local disks"))
     return found
 
@@ -129,14 +129,14 @@ def _of(workspace: Registered, finding: Finding) -> Finding:
 # --- workspaces, with the daemon and without --------------------------------------------------------------------------
 
 
-def _have_examined(args: Args, console: Console) -> tuple[list[Registered], list[Finding]]:
+def _have_examined(args: Args, console: Console, dirs: Dirs) -> tuple[list[Registered], list[Finding]]:
     """The workspaces that are meant, and what the daemon finds in them. Raises WorkspaceNotFound."""
     chosen: dict[str, Registered] = {}
     named = [console.ask("status", workspace=console.name_workspace(name)) for name in args.workspaces]
     for answer in named or [console.ask("workspace.list")]:
         for info in answer["workspaces"]:
             chosen[info["id"]] = Registered(id=info["id"], name=info["name"], root=info["root"])
-    findings = []
+    findings = judge_config_path(str(console.ask("status")["config"]), dirs.config_file)
     terminal = console.terminal
     console.client.timeout_s = VERIFY_S
     for number, workspace in enumerate(chosen.values(), 1):

@@ -118,3 +118,13 @@ def judge_config_mode(entry: Entry, *, uid: int) -> list[Finding]:
         remedy = f"chmod 600 {entry.path}"
         return [Finding(level="error", check="config", what=what, where=entry.path, remedy=remedy)]
     return []
+
+
+def judge_config_path(told: str, own: str) -> list[Finding]:
+    """Whether the daemon, which in `status` has told where its configuration lies, reads the one that is looked at here."""
+    path = told.partition(" (")[0]
+    if os.path.realpath(path) == os.path.realpath(own):
+        return []
+    what = f"the daemon reads {path}, and this program another"
+    remedy = "give both the same XDG_CONFIG_HOME and MEMSYNCD_CONFIG: memsyncd restart, or memsyncd service install"
+    return [Finding(level="warning", check="config", what=what, where=own, remedy=remedy)]

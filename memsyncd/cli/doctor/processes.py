@@ -167,7 +167,9 @@ def judge_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
             what = f"{process.name} (pid {process.pid}) has a database open"
             remedy = "reading is fine; writing to it is not, and an old SQLite had better not open it at all"
             found.append(Finding(level="info", check="locks", what=what, where=where, remedy=remedy))
-    return found or [Finding(level="ok", check="locks", what="no other program has the databases open")]
+    if processes and not found:
+        found.append(Finding(level="ok", check="locks", what="no other program has the databases open"))
+    return found
 
 
 def judge_inotify(limits: Inotify | None, processes: Sequence[Process], *, daemon_pid: int | None) -> list[Finding]:

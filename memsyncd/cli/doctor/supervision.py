@@ -39,6 +39,8 @@ def ask_supervisor(console: Console) -> Service:
         supervisor = find_supervisor(console)
         if not supervisor.is_installed():
             return Service()
+        if not supervisor.is_there():
+            return Service(absence=supervisor.say_absence())
         told: dict[str, Any] = supervisor.read_state()
         files = supervisor.render(find_program(console.env), is_on_demand=supervisor.is_on_demand)
     except (MemsyncdError, OSError, subprocess.SubprocessError) as error:
