@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memsyncd.core.guard.fold import find_all, fold
+from memsyncd.core.guard.fold import fold
 
 
 class Instruction(NamedTuple):
@@ -98,7 +98,7 @@ MARKUPS = (
     ),
 )
 
-_OPENING = re.compile(r"(?i)<(?:!--|[|<]|system|function_|invoke |tool_|[a-z]{1,12}:)")
+_OPENING = re.compile(r"(?i)<(?:!--[ \t\n]{0,8}[a-z]|[|<]|system|(?:[a-z]{1,12}:)?(?:function_|invoke |tool_))")
 _WHAT_HIDES = "hides text from people: characters that nobody sees"
 _WHAT_TURNS = "hides text from people: characters that turn the order of others"
 _UNSEEN = re.compile(
@@ -127,10 +127,12 @@ def find_instructions(text: str, folded: bytes | None = None) -> list[Instructio
 
 def _find_tricks(text: str, folded: bytes) -> Iterator[Instruction]:
     for trick in TRICKS:
-        if trick.hint in folded:
-            found = next(filter(None, (_match(text, trick, at) for at in find_all(folded, trick.hint))), None)
-            if found:
+        at = folded.find(trick.hint)
+        while at >= 0:
+            if found := _match(text, trick, at):
                 yield Instruction(found.start(), trick.what)
+                break
+            at = folded.find(trick.hint, at + 1)
     if opening := _OPENING.search(text):
         for markup in MARKUPS:
             if found := markup.pattern.search(text, opening.start()):

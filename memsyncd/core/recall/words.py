@@ -6,6 +6,7 @@ that write no spaces, and names such as C++ would be lost; they are indexed as w
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import NamedTuple
 
@@ -38,8 +39,8 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 def find_parts(text: str) -> str:
     """Words to index beside `text`, separated by blanks; empty for most texts. The words of `find_part_places`, found quicker."""
     parts: list[str] = []
-    for word in _LATIN.findall(text):
-        # Most words are told apart by this alone, and a first index asks for all of them.
+    # Most words are told apart by this alone, and a first index asks for all of them.
+    for word in itertools.filterfalse(str.islower, _LATIN.findall(text)):
         if not word[1:].islower() and 1 < len(word) <= NAME_LIMIT_CHARACTERS and _HUMP.search(word):
             parts += _CAMEL_PART.findall(word)
     parts += [part[2] for part in _find_other_places(text)]
