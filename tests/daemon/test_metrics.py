@@ -53,8 +53,10 @@ def test_a_save_a_rename_and_a_removal_are_counted(place: Any, ask: Callable[[],
     place.wait_found("birch")
     after = of_workspace(ask(), place)
     grown = {change: n - before["notes_total"][change] for change, n in after["notes_total"].items()}
-    assert grown["modified"] == grown["moved"] == grown["removed"] == 1, grown
-    assert grown["added"] == 1, grown
+    # On a busy machine the two halves of a renaming may be seen apart.
+    assert grown["added"] + grown["moved"] == 2, grown
+    assert grown["removed"] == grown["added"], grown
+    assert grown["modified"] >= 1, grown
     assert after["changing_syncs_total"] - before["changing_syncs_total"] >= 4
     assert after["syncs"]["total"] - before["syncs"]["total"] >= 4
     assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
@@ -109,7 +111,8 @@ def test_requests_are_counted_by_method_code_and_time(place: Any, ask: Callable[
     assert 0 < search["p50_ms"] <= search["p95_ms"] <= search["p99_ms"] <= search["longest_ms"]
     bounds, counts = zip(*search["buckets"], strict=True)
     assert (list(bounds), list(counts)) == (sorted(bounds), sorted(counts))
-    assert of_method(after, "get")["failed_total"]["note_not_found"] == 1
+    n_missing = of_method(before, "get")["failed_total"].get("note_not_found", 0)
+    assert of_method(after, "get")["failed_total"]["note_not_found"] == n_missing + 1
     assert after["clients"]["connected"] >= 2
 
 
