@@ -144,18 +144,19 @@ def judge_clock(drift_s: float) -> list[Finding]:
 
 
 def judge_problems(problems: Iterable[Problem]) -> list[Finding]:
-    """What is odd about notes and folders: a finding for each sort that hides notes or splits them, one for all the rest."""
-    by_code: dict[str, list[Problem]] = {}
+    """What is odd about notes and folders: a finding for each sort that asks for somebody to act, one for the rest."""
+    by_sort: dict[tuple[str, str], list[Problem]] = {}
+    n_rest = 0
     for problem in problems:
-        by_code.setdefault(problem.code, []).append(problem)
-    rest = sum(len(each) for code, each in by_code.items() if _find_check(code) is None)
+        if _find_check(problem.code) is None:
+            n_rest += 1
+        else:
+            by_sort.setdefault((problem.code, problem.problem), []).append(problem)
     found = [
-        _describe_sort(level_check[0], level_check[1], each)
-        for code, each in sorted(by_code.items())
-        if (level_check := _find_check(code)) is not None
+        _describe_sort(*known, each) for (code, _), each in sorted(by_sort.items()) if (known := _find_check(code)) is not None
     ]
-    if rest:
-        what = f"{render_count(rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
+    if n_rest:
+        what = f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
         found.append(Finding(level="info", check="problems", what=what, remedy="see them: memsyncd problems"))
     return found or [Finding(level="ok", check="problems", what="nothing is odd about the notes")]
 
@@ -169,6 +170,8 @@ def _find_check(code: str) -> tuple[Level, str] | None:
         "not_indexed": ("info", "notes_skipped"),
         "sync_conflict": ("warning", "sync_conflict"),
         "conflict_markers": ("warning", "conflict_markers"),
+        "secret": ("warning", "secret"),
+        "instructs_reader": ("warning", "instructs_reader"),
     }
     return known.get(code)
 

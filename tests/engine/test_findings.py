@@ -111,6 +111,8 @@ def test_whatever_can_be_odd_about_a_file_is_found(code: str) -> None:
         ("unreadable_folder", "unreadable", "warning"),
         ("sync_conflict", "sync_conflict", "warning"),
         ("conflict_markers", "conflict_markers", "warning"),
+        ("secret", "secret", "warning"),
+        ("instructs_reader", "instructs_reader", "warning"),
         ("unclosed_fence", "problems", "info"),
         ("bom", "problems", "info"),
     ],
@@ -126,6 +128,12 @@ def test_many_of_a_sort_are_one_finding_that_names_the_first() -> None:
     [finding] = judge_problems(problems)
     assert finding.what == "5 times: holds git conflict markers"
     assert finding.where == "0.md, 1.md:1, 2.md:2 and 2 more"
+
+
+def test_what_differs_in_its_words_is_told_apart() -> None:
+    problems = [Problem(path="a.md", line=1, code="secret", problem=f"looks like a {what}") for what in ("key", "token", "key")]
+    found = judge_problems(problems)
+    assert [finding.what for finding in found] == ["2 times: looks like a key", "looks like a token"]
 
 
 def test_no_problem_is_well() -> None:
