@@ -81,8 +81,9 @@ def _look_at(pid: int, folders: Sequence[str], locks: frozenset[tuple[int, int]]
             n_watches += _count_watches(f"{proc}/{pid}/fdinfo/{fd}")
         elif target.endswith(DATABASE_SUFFIXES) and any(target.startswith(f"{folder}/") for folder in folders):
             databases.add(target)
-            if (pid, os.stat(f"{proc}/{pid}/fd/{fd}").st_ino) in locks:
-                locked.add(target)
+            with contextlib.suppress(OSError):  # closed meanwhile
+                if (pid, os.stat(f"{proc}/{pid}/fd/{fd}").st_ino) in locks:
+                    locked.add(target)
     return Process(
         pid=pid,
         words=words,
