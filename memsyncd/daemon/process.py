@@ -20,7 +20,7 @@ from memsyncd import __version__
 from memsyncd.config import RESTART_KEYS, Loaded, find_changed_keys, load_config
 from memsyncd.daemon.activation import VARIABLES as LENT_VARIABLES
 from memsyncd.daemon.activation import take_lent_socket
-from memsyncd.daemon.files import raise_file_limit
+from memsyncd.daemon.files import LoopTrouble, raise_file_limit
 from memsyncd.daemon.foreground import Foreground, Screen
 from memsyncd.daemon.memory import give_back
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
@@ -154,6 +154,7 @@ class _Daemon:
 
     async def _serve(self) -> None:
         loop, stopping = asyncio.get_running_loop(), self._stopping
+        loop.set_exception_handler(LoopTrouble(self._clock.now_s).take)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stopping.set)
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)

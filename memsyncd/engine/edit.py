@@ -21,8 +21,9 @@ from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import Conflict, MemsyncdError, StoreFailed
+from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.store.history import History, Intended, Revision, Seen
+from memsyncd.workspace.roots import find_identity
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.writing import TextFile, delete_path, put_text_file, read_text_file, rename_path, sweep_temporaries
 
@@ -98,6 +99,7 @@ def edit_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, decid
     check_wanted(workspace)
     open_records(workspace, clock)
     history = find_history(workspace, policy)
+    yield from _check_root(workspace, policy, clock)
     recover(workspace)
     act, answer, number = _try(workspace, history, decide, clock)
     if not act.operations:
@@ -108,6 +110,16 @@ def edit_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, decid
     except MemsyncdError as failure:
         return Edited(answer=answer, act=number, failure=failure)
     return Edited(answer=answer, act=number, synced=synced)
+
+
+def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[None]:
+    """Raise Unwritable if the folder is away. Where it is another than it was, that takes a look: its disk may not be mounted."""
+    is_away = workspace.condition.root_state == "missing"
+    is_another = workspace.root_identity not in (None, find_identity(workspace.scope.root))
+    if is_away or is_another:
+        yield from update_index(workspace, policy, clock, SyncRequest(grace_s=policy.delete_grace_s))
+        if workspace.condition.root_state == "missing":
+            raise Unwritable("the workspace's folder is not there", hint="bring it back, or remove the workspace")
 
 
 def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
 N_NOTES = 150
-N_KILLS = 5
+N_KILLS = 4
 MUCH = 1000
 KILL_WITHIN_S = 0.5
 

@@ -116,6 +116,8 @@ def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recove
         wait_until(lambda: equals_disk(client, root) and status(client)["state"] == "ready", "it did not recover")
         with connect(own) as newcomer:
             assert newcomer.call("ping")["pid"] == process.pid
+    assert own.log.read_text().count("no file is left") == 1
+    assert "Traceback" not in own.log.read_text()
 
 
 def take_file(home: Home, others: contextlib.ExitStack, pid: int) -> bool:

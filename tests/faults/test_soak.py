@@ -26,7 +26,7 @@ from tests.daemon.conftest import read_notes, wait_until
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
-SHORT_S, LONG_S = 4.0, 600.0
+SHORT_S, LONG_S = 3.0, 600.0
 WARM_UP_S = 120.0
 FEW, MANY = 12, 64
 """Clients."""

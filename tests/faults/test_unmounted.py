@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.daemon.conftest import read_notes, wait_until
+from tests.faults.conftest import code_of
 
 if TYPE_CHECKING:
     from memsyncd.client import Client
@@ -34,6 +35,15 @@ def find(client: Client, word: str) -> list[str]:
     return [hit["path"] for hit in client.call("search", query=word)["hits"]]
 
 
+def list_notes(client: Client) -> dict[str, str]:
+    return {note["path"]: note["digest"] for note in client.call("list")["notes"]}
+
+
+def write(client: Client) -> str:
+    """What a write is refused with, empty if it is not."""
+    return code_of(lambda: client.call("memory", command="create", path="/memories/written.md", file_text="written\n"))
+
+
 def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(own: Home, mount: Callable[[Path, str], None]) -> None:
     root = own.make_folder()
     mount(root, "10m")
@@ -43,12 +53,17 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(own: Home, moun
         client.call("workspace.add", path=str(root))
         client.call("sync")
         unmount(root)
+        # Not even before anybody has looked: what was written there would lie beneath the disk once it is back.
+        assert write(client) == "unwritable"
         wait_until(lambda: status(client)["state"] == "missing", "nobody noticed")
+        assert write(client) == "unwritable"
+        assert list(root.iterdir()) == []
         client.call("sync", full=True)
         assert len(find(client, "larch")) == N_NOTES
         assert client.call("history")["revisions"] == []
         mount(root, "10m")
         fill(root, "maple")
+        assert write(client) == ""
         wait_until(lambda: len(find(client, "maple")) == N_NOTES, "it was not taken up")
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
         unmount(root)
@@ -61,5 +76,5 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(own: Home, moun
         fill(root, "hazel")
         wait_until(lambda: len(find(client, "hazel")) == N_NOTES, "it was not taken up")
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
-        assert {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+        wait_until(lambda: list_notes(client) == read_notes(root), "the index differs from the disk")
     assert again.stop() == 0
