@@ -37,10 +37,10 @@ def count_watches(pid: int) -> int:
     return sum(Path(f"/proc/{pid}/fdinfo/{fd}").read_text().count("inotify wd:") for fd in _list(pid, "fdinfo"))
 
 
-def count_switches(pid: int) -> int:
-    """How often a thread of the process went to sleep or was put to it: a process that never wakes up adds none."""
+def count_wake_ups(pid: int) -> int:
+    """How often a thread of the process, of those that live, went to sleep by itself: one that never wakes up adds none."""
     statuses = [Path(f"/proc/{pid}/task/{thread}/status") for thread in _list(pid, "task")]
-    return sum(_read_status(status, field) for status in statuses for field in ("voluntary_ctxt", "nonvoluntary_ctxt"))
+    return sum(_read_status(status, "voluntary_ctxt") for status in statuses)
 
 
 def _list(pid: int, what: str) -> list[str]:
