@@ -66,10 +66,10 @@ class Purged:
 class History:
     """The history within a records.db, for the writer's thread. Methods raise the classes of `naming_failures`."""
 
-    def __init__(self, writer: apsw.Connection) -> None:
+    def __init__(self, writer: apsw.Connection, texts: Texts, tips: Tips) -> None:
         self._writer = writer
-        self._texts = Texts(writer)
-        self._tips = Tips(writer)
+        self._texts = texts
+        self._tips = tips
         with naming_failures():
             self._is_clean = not self._has(_UNWIPED)
 

@@ -8,15 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
+from memsyncd.store.arrivals import Arrivals
 from memsyncd.store.connections import Durability, check_readable, name_failure, open_writer, transaction
+from memsyncd.store.entries import Move
+from memsyncd.store.export import Export
 from memsyncd.store.history import History
+from memsyncd.store.texts import Texts
+from memsyncd.store.tips import Tips
+
+__all__ = ["Move", "Records"]
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -86,20 +92,10 @@ TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 """What may be configured as a note's size, and what its row needs besides: here a text is one value."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """A note that reappeared under another path with the same bytes: its history goes on there."""
-
-    old_path: str
-    new_path: str
-    digest: str
-    seen_at_s: float
-
-
 class Records:
     """One workspace's records.db, for the writer's thread. Methods raise the classes of `store.connections.naming_failures`.
 
-    `history` is what notes said before, and who changed them.
+    `history` is what notes said before, and who changed them; `arrivals` takes in what another records.db holds.
     """
 
     def __init__(self, path: Path, *, workspace: str, root: str, now_s: float) -> None:
@@ -111,7 +107,9 @@ class Records:
             self._writer = self._open(workspace, root, now_s)
         except StoreCorrupt:
             self._writer = self._open_again(workspace, root, now_s)
-        self.history = History(self._writer)
+        self._texts, tips = Texts(self._writer), Tips(self._writer)
+        self.history = History(self._writer, self._texts, tips)
+        self.arrivals = Arrivals(self._writer, self._texts, tips)
 
     def _open_again(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
         """What could not be read once may be sound: it is set aside only if the disk gives it out and it is damaged still."""
@@ -153,6 +151,10 @@ class Records:
             "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC", (new_path,)
         ).fetchall()
         return [Move(old_path=row[0], new_path=row[1], digest=row[2], seen_at_s=row[3]) for row in rows]
+
+    def export(self) -> Export:
+        """What there is to hand on to another records.db."""
+        return Export(self._writer, self._texts)
 
     def find_set_aside(self) -> list[str]:
         """The names of damaged files that were moved away and lie beside this one."""

@@ -86,7 +86,11 @@ class Texts:
 
     def drop_unused(self, digests: Iterable[str]) -> int:
         """Drop those that are no tip and in no revision; how many that were."""
-        return self.drop([digest for digest in sorted(set(digests)) if not self._writer.execute(_IS_USED, (digest,)).get])
+        return self.drop([digest for digest in sorted(set(digests)) if not self.is_used(digest)])
+
+    def is_used(self, digest: str) -> bool:
+        """Whether it is a tip, or in a revision."""
+        return bool(self._writer.execute(_IS_USED, (digest,)).get)
 
     def drop(self, digests: Collection[str]) -> int:
         """Drop these, whoever names them, and what cannot be read without them; how many there were."""

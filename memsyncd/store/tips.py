@@ -56,7 +56,7 @@ class Tips:
 
         A note that another was moved over went first. One that is said to come from where none was is new.
         """
-        tips = {path: self._find(path) for one in seen.values() for path in (one.path, one.moved_from) if path is not None}
+        tips = {path: self.find(path) for one in seen.values() for path in (one.path, one.moved_from) if path is not None}
         origins = {
             one.moved_from: path
             for path, one in seen.items()
@@ -72,6 +72,7 @@ class Tips:
             elif stood != digest:
                 yield Change(path=path, old_digest=stood, new_digest=digest)
 
-    def _find(self, path: str) -> str | None:
+    def find(self, path: str) -> str | None:
+        """One note's digest, None if there is no such note."""
         found = self._writer.execute("SELECT digest FROM tips WHERE path = ?", (path,)).get
         return None if found is None else str(found)
