@@ -56,6 +56,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "problems": Entry("status", "list what is odd about notes and folders"),
         "sync": Entry("sync", "make the index say what the disk says, now"),
         "reindex": Entry("sync", "drop the index and build it anew; searches go on meanwhile"),
+        "export": Entry("records", "print the history of a workspace as JSON lines, to keep or to import elsewhere"),
+        "import": Entry("records", "take in history that was exported; what is there already stays as it is"),
     },
 }
 ENTRIES: dict[str, Entry] = {name: entry for group in GROUPS.values() for name, entry in group.items()}

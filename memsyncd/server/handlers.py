@@ -26,6 +26,7 @@ from memsyncd.server.contexts import Contexts
 from memsyncd.server.doctor import Doctor
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for, wait_for_disk, wait_until_open
 from memsyncd.server.metrics import Load, Metrics
+from memsyncd.server.records import RecordsTransfer
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
@@ -107,6 +108,7 @@ class Handlers:
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **Writing(house, clock, self._in_thread).methods,
+            **RecordsTransfer(house).methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:

@@ -139,7 +139,7 @@ class Writing:
             act=params.act,
             client=_name_client(session, params.client),
         )
-        edited = await self._finish(self._house.writers.edit(workspace, job), params.timeout_ms)
+        edited = await await_turn(self._house.writers.edit(workspace, job), _read_timeout_s(params.timeout_ms))
         return wire.Undone(
             act=edited.act,
             undone=[_to_revision(revision) for revision in edited.answer.revisions],
@@ -177,21 +177,27 @@ class Writing:
         return wire.Cleared(act=edited.act, removed=edited.answer, **_tell(workspace, edited))
 
     async def _edit(self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None) -> Edited[T]:
-        return await self._finish(self._house.writers.edit(workspace, partial(edit_workspace, decide=decide)), timeout_ms)
+        future = self._house.writers.edit(workspace, partial(edit_workspace, decide=decide))
+        return await await_turn(future, _read_timeout_s(timeout_ms))
 
     async def _ask(self, workspace: Workspace, job: Job[T]) -> T:
-        return await self._finish(self._house.writers.ask(workspace, job), int(LOOK_S * 1000))
+        return await await_turn(self._house.writers.ask(workspace, job), LOOK_S)
 
-    async def _finish(self, future: Future[T], timeout_ms: int | None) -> T:
-        timeout_s = timeout_ms / 1000 if timeout_ms else WRITE_S
-        waiting = asyncio.wrap_future(future)
-        await asyncio.wait([waiting], timeout=timeout_s)
-        if not waiting.done() and future.cancel():
-            raise Busy(
-                f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
-                hint="try again in a moment; see what goes on with: memsyncd status",
-            )
-        return await waiting
+
+async def await_turn(future: Future[T], timeout_s: float) -> T:
+    """What a job of the lane gives. Raises Busy if its turn does not come in time; one that has begun is waited for."""
+    waiting = asyncio.wrap_future(future)
+    await asyncio.wait([waiting], timeout=timeout_s)
+    if not waiting.done() and future.cancel():
+        raise Busy(
+            f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
+            hint="try again in a moment; see what goes on with: memsyncd status",
+        )
+    return await waiting
+
+
+def _read_timeout_s(timeout_ms: int | None) -> float:
+    return timeout_ms / 1000 if timeout_ms else WRITE_S
 
 
 def _tell(workspace: Workspace, edited: Edited[Any]) -> dict[str, Any]:

@@ -1,0 +1,114 @@
+"""What do `records.export` and `records.import` take and give? Entries, which are also the lines of an exported file.
+
+A revision comes before the texts that it names and that did not come yet. Times are seconds since 1970, digests those of texts.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from memsyncd.wire.params import Params
+from memsyncd.wire.results import Result
+from memsyncd.wire.writing import ClientName
+
+FORMAT_VERSION = 1
+"""Grows when an older program could not take an entry for what it is."""
+
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+Path = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
+Named = Annotated[str, msgspec.Meta(max_length=8192)]
+At = Annotated[float, msgspec.Meta(ge=0.0, le=253_402_300_799.0)]
+Bytes = Annotated[int, msgspec.Meta(ge=0, le=256 * 1024 * 1024)]
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="entry", omit_defaults=True):
+    pass
+
+
+class RevisionEntry(_Entry, frozen=True, kw_only=True, tag="revision"):
+    """One change of one note. A revision is the same as another if all of this is."""
+
+    at: At
+    client: Named
+    """Who wrote; empty for a change that was seen from outside."""
+    command: Named
+    named: Named
+    """The path that was asked for, empty for several; of a rename the old one."""
+    new_named: Named | None = None
+    path: Path
+    old_path: Path | None = None
+    """Where the note was before, if it was moved."""
+    old_digest: Digest | None = None
+    """Null where no note was."""
+    new_digest: Digest | None = None
+
+
+class TextEntry(_Entry, frozen=True, kw_only=True, tag="text"):
+    """A text, or a piece of it if it is long: pieces come one after another."""
+
+    digest: Digest
+    """Of the whole text."""
+    size: Bytes
+    """Of the whole text."""
+    offset: Bytes = 0
+    text: str | None = None
+    data: bytes | None = None
+    """In base64, where it is no UTF-8; exactly one of the two is there."""
+
+
+class TipEntry(_Entry, frozen=True, kw_only=True, tag="tip"):
+    """What a note said when last heard of."""
+
+    path: Path
+    digest: Digest
+
+
+class MoveEntry(_Entry, frozen=True, kw_only=True, tag="move"):
+    """A note that was seen to move, by its digest."""
+
+    at: At
+    old_path: Path
+    new_path: Path
+    digest: Digest
+
+
+Entry = RevisionEntry | TextEntry | TipEntry | MoveEntry
+
+
+class ExportParams(Params, frozen=True, kw_only=True):
+    after: Annotated[str, msgspec.Meta(max_length=4200)] | None = None
+    """Where the page before ended, as that said; left out, the first page."""
+    workspace: str | None = None
+
+
+class ImportParams(Params, frozen=True, kw_only=True):
+    version: Annotated[int, msgspec.Meta(ge=1)]
+    """The `version` of the export."""
+    entries: list[Entry]
+    """Some of an export, in its order. What is there already is passed over."""
+    client: ClientName | None = None
+    workspace: str | None = None
+
+
+class ExportPage(Result, frozen=True, kw_only=True):
+    workspace: str
+    root: str
+    version: int
+    entries: list[Entry]
+    after: str | None
+    """What the next page is asked for with; null if this is the last one."""
+    damaged: int
+    """Texts that are kept, cannot be read any more, and are left out of this page."""
+
+
+class Imported(Result, frozen=True, kw_only=True):
+    """What was not there before."""
+
+    workspace: str
+    revisions: int
+    texts: int
+    moves: int
+    renumbered: int
+    """Revisions that were there, come after one that was not, and have other numbers now."""
