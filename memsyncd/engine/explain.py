@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from memsyncd.core.recall.filters import Filters
 from memsyncd.core.recall.near import find_most_edits, find_near, fold
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
+from memsyncd.engine.masking import is_secret_word
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.store.readers import Reader
 from memsyncd.store.reasons import (
@@ -228,7 +229,9 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
     words = dict.fromkeys(word for term in absent for word in term.words)
     gone = [word for word in words if not _is_there(reader, Term(text=word, words=(word,), form=Form.WORD))]
     near = {word: _find_near(reader, fold(word)) for word in gone[:N_WORDS_LOOKED_UP]}
-    return {word: found for word, found in near.items() if found}
+    # Who guesses at a password must not be told that he is near.
+    told = {word: tuple(one for one in found if not is_secret_word(reader, one)) for word, found in near.items()}
+    return {word: found for word, found in told.items() if found}
 
 
 def _find_near(reader: Reader, word: str) -> tuple[str, ...]:

@@ -11,11 +11,14 @@ from dataclasses import replace
 
 from memsyncd.core.guard.secrets import MASKED_LINE, find_secrets, mask, mask_lines, mask_secrets
 from memsyncd.core.note import SecretLines
+from memsyncd.core.recall.filters import NO_FILTERS
 from memsyncd.core.span import Span
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.store.readers import Reader
-from memsyncd.store.search import ShownSection, ShownText
+from memsyncd.store.search import ShownSection, ShownText, find_candidates, read_texts
 from memsyncd.store.secrets import find_secret_lines, has_secrets
+
+N_LOOKED_AT = 20
 
 
 def mask_texts(reader: Reader, texts: Mapping[int, ShownText], policy: SearchPolicy) -> Mapping[int, ShownText]:
@@ -34,6 +37,17 @@ def mask_sections(reader: Reader, sections: Mapping[int, ShownSection], policy: 
     if not policy.is_masking or not has_secrets(reader):
         return sections
     return {one: replace(section, heading=tuple(map(_mask_line_by_line, section.heading))) for one, section in sections.items()}
+
+
+def is_secret_word(reader: Reader, word: str) -> bool:
+    """True if a word of the index stands in secrets and nowhere else, as far as the chunks tell that hold it most."""
+    if not word.isalnum() or not has_secrets(reader):
+        return False
+    chunks = [one.chunk for one in find_candidates(reader, f'"{word}"', NO_FILTERS, limit=N_LOOKED_AT)]
+    texts = read_texts(reader, chunks)
+    shown = mask_texts(reader, texts, SearchPolicy())
+    is_there, is_shown = (any(word in one.text.lower() for one in some.values()) for some in (texts, shown))
+    return is_there and not is_shown
 
 
 def _mask_line_by_line(text: str) -> str:

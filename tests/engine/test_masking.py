@@ -43,6 +43,12 @@ def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
     return "\n".join(f"{hit.section.heading} {hit.snippet} {hit.matched}" for hit in hits)
 
 
+def ask_in_vain(bench: Any, query: str) -> str:
+    found = search([bench.workspace], Asked(query=query), MASKED)
+    assert not found.hits
+    return f"{found.why_empty} {found.did_you_mean}"
+
+
 def build(bench: Any, query: str = "", policy: SearchPolicy = MASKED, max_tokens: int = 2000) -> str:
     asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens))
     return build_context(bench.workspace, asked, policy).block.text
@@ -103,6 +109,18 @@ def test_notes_without_secrets_read_the_same(bench: Any) -> None:
     bench.sync()
     assert show(bench, "password") == show(bench, "password", UNMASKED)
     assert build(bench) == build(bench, policy=UNMASKED)
+
+
+def test_whoever_guesses_at_a_secret_is_not_told_that_it_is_near(bench: Any) -> None:
+    bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe sunflowar grows.\n")
+    bench.sync()
+    assert "near words that do stand in notes: sunflowar;" in ask_in_vain(bench, "sunflower")
+    bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n")
+    bench.sync()
+    assert "near words" not in ask_in_vain(bench, "sunflower")
+    bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n")
+    bench.sync()
+    assert "sunflowre" in ask_in_vain(bench, "sunflower")
 
 
 def test_whoever_reads_in_order_to_edit_sees_the_truth(filled: Any) -> None:

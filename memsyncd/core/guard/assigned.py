@@ -31,7 +31,7 @@ _WORDS = re.compile(r"[A-Za-z]+(?:[._/:=-]+[A-Za-z]+)*[._/-]?\d{0,4}[.!?]?")
 _DATED = re.compile(r"\d{1,4}[-./:]\d")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _STAND_IN = re.compile(
-    r"(?i)your|xxx|placeholder|change|redacted|masked|dummy|fake|sample|foo|test|insert|replace|secret|passw|token|1234|abcd|\*\*"
+    r"(?i)your|xxx|placeholder|change|redacted|masked|dummy|fake|sample|foo|test|insert|replace|secret|passw|token|1234|abcd|asdf|\*\*"
 )
 
 

@@ -94,6 +94,7 @@ token = tokenizer.next_token_v2(text); token: <your-token>; access_token=ACCESS_
 password_hash: $2b$12$saltsaltsaltsaltsaltsO; secret_sha256 = e3b0c44298fc1c149afbf4c8996fb92427ae41e4
 primary_key: user_2024_a1b2c3d4e5f6a7b8; cache key: v2:user:1234:profile:aaaa1111bbbb2222
 ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx sk_live_000000000000000000000000 xoxb-your-token-goes-here-please
+git+https://git:github_pat_asdf@acme.dev/x
 postgres://user:password@localhost/db https://name:$TOKEN@host.dev git@github.com:acme/shop.git postgres://app:app@db
 https://cdn.dev/npm/@scope/package@1.2.3/dist/index.min.js mailto:ann@acme.dev ssh://git@acme.dev:2222/x
 -----BEGIN PUBLIC KEY-----
