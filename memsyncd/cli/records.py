@@ -29,7 +29,8 @@ REQUEST_BYTES = 1024 * 1024
 """Lines that are imported with one request, and one line more; the daemon takes four times as much unless told otherwise."""
 ANSWER_S = 120.0
 """How long one page may take; the daemon itself gives up one whose turn does not come, and says so."""
-COUNTS = ("revisions", "texts", "moves", "renumbered")
+REQUEST_ENTRIES = 5000
+COUNTS = ("revisions", "texts", "moves")
 
 
 def _export(args: Args, console: Console) -> int:
@@ -91,12 +92,14 @@ def _send(file: BinaryIO, workspace: str | None, console: Console) -> dict[str, 
     header = next(lines, (0, {}))[1]
     if header.get("entry") != "header":
         raise BadRequest("this is no export: its first line is no header", hint="it is made by `memsyncd export`")
-    total: dict[str, Any] = dict.fromkeys(COUNTS, 0)
+    total: dict[str, Any] = {**dict.fromkeys(COUNTS, 0), "is_renumbered": False}
     for entries in _gather(lines):
         answer = console.ask_about(
             total.get("workspace", workspace), "records.import", version=header.get("version"), entries=entries, client="cli"
         )
-        total = {"workspace": answer["workspace"], **{name: total[name] + answer[name] for name in COUNTS}}
+        counts = {name: total[name] + answer[name] for name in COUNTS}
+        is_renumbered = total["is_renumbered"] or answer["is_renumbered"]
+        total = {"workspace": answer["workspace"], **counts, "is_renumbered": is_renumbered}
     return total
 
 
@@ -110,7 +113,7 @@ def _gather(lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[list[dict[s
             return
         entries.append(entry)
         n_bytes += size
-        if n_bytes > REQUEST_BYTES:
+        if n_bytes > REQUEST_BYTES or len(entries) == REQUEST_ENTRIES:
             yield entries
             entries, n_bytes = [], 0
     yield entries
@@ -135,7 +138,7 @@ def _say_imported(answer: dict[str, Any], console: Console) -> None:
         return
     n_texts = render_count(answer["texts"], "text")
     terminal.say(f"imported {render_count(answer['revisions'], 'revision')} and {n_texts}")
-    if answer["renumbered"]:
+    if answer["is_renumbered"]:
         terminal.say(terminal.err_paint("dim", "revisions that come after these have new numbers: memsyncd history"))
 
 

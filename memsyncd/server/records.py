@@ -53,7 +53,7 @@ class RecordsTransfer:
             revisions=taken.n_revisions,
             texts=taken.n_texts,
             moves=taken.n_moves,
-            renumbered=taken.n_renumbered,
+            is_renumbered=taken.n_renumbered > 0,
         )
 
 

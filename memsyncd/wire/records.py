@@ -86,7 +86,7 @@ class ExportParams(Params, frozen=True, kw_only=True):
 class ImportParams(Params, frozen=True, kw_only=True):
     version: Annotated[int, msgspec.Meta(ge=1)]
     """The `version` of the export."""
-    entries: list[Entry]
+    entries: Annotated[list[Entry], msgspec.Meta(max_length=10_000)]
     """Some of an export, in its order. What is there already is passed over."""
     client: ClientName | None = None
     workspace: str | None = None
@@ -110,5 +110,5 @@ class Imported(Result, frozen=True, kw_only=True):
     revisions: int
     texts: int
     moves: int
-    renumbered: int
-    """Revisions that were there, come after one that was not, and have other numbers now."""
+    is_renumbered: bool
+    """Whether revisions that were there come after one that was not, and so have other numbers now."""
