@@ -138,8 +138,9 @@ def recover(workspace: Workspace) -> None:
     if workspace.records is None:
         return
     for act, revisions in workspace.records.history.find_intended():
+        known = _read_known(workspace.records.history, revisions)
         for revision in revisions:
-            sweep_temporaries(workspace.scope, find_folder(revision.path))
+            sweep_temporaries(workspace.scope, NotePath(revision.path), known)
         _settle(workspace.scope, workspace.records.history, act, revisions, _may_have_happened)
 
 
@@ -159,10 +160,10 @@ def read_digest(scope: Scope, path: str) -> str | None:
     return file.digest if file else None
 
 
-def find_folder(path: str) -> NotePath | None:
-    """The folder of a path as a path, None for the root."""
-    folder = path.rpartition("/")[0]
-    return NotePath(folder) if folder else None
+def _read_known(history: History, revisions: list[Revision]) -> list[bytes]:
+    """What may be thrown away, wherever it was left, since it is kept here."""
+    digests = {digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest is not None}
+    return [text for digest in sorted(digests) if (text := history.read_text(digest)) is not None]
 
 
 def _settle(
@@ -211,6 +212,8 @@ def _carry_out(workspace: Workspace, history: History | None, act: Act, *, at_s:
             at_s=at_s, client=act.client, command=act.command, path=act.path, new_path=act.new_path, changes=changes
         )
         workspace.count_revisions(len(changes))
+    else:
+        workspace.is_seen = False
     done: list[Operation] = []
     try:
         for operation in act.operations:

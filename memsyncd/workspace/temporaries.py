@@ -14,13 +14,7 @@ import stat as modes
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memsyncd.core.notepath import NotePath
-from memsyncd.errors import Conflict, PathRefused
-from memsyncd.workspace.confine import FILE_FLAGS, Target, open_folder_in
-from memsyncd.workspace.folders import hold_folder
-from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.textfiles import resolve
-from memsyncd.workspace.trees import list_tree, remove_tree
+from memsyncd.workspace.confine import FILE_FLAGS
 
 FORM = re.compile(r"\.memsyncd-[0-9a-f]{16}\.tmp")
 FILE_MODE = 0o600
@@ -67,38 +61,6 @@ def writing_temporary(folder_fd: int, data: bytes, *, like_fd: int | None) -> It
         fd = os.open(name, FILE_FLAGS, dir_fd=folder_fd)
         ends.callback(os.close, fd)
         yield Temporary(name=name, fd=fd)
-
-
-def sweep_temporaries(scope: Scope, folder: NotePath | None) -> None:
-    """Remove what a killed process left in this folder and in those above it, up to the root. What cannot be removed stays.
-
-    For the time when nothing is being written there. A folder that leads out of the workspace is left alone.
-    """
-    try:
-        place = resolve(scope, folder) if folder else Target(scope.root, "")
-    except (PathRefused, Conflict):
-        return
-    path = place.path
-    while place.folder == scope.root:
-        with contextlib.suppress(OSError), hold_folder(scope.root, path) as held:
-            for name in filter(is_temporary, os.listdir(held.fd)):
-                with contextlib.suppress(OSError):
-                    _remove_left(held.fd, name)
-        if not path:
-            return
-        path = path.rpartition("/")[0]
-
-
-def _remove_left(folder_fd: int, name: str) -> None:
-    if not modes.S_ISDIR(os.lstat(name, dir_fd=folder_fd).st_mode):
-        os.unlink(name, dir_fd=folder_fd)
-        return
-    fd = open_folder_in(folder_fd, name)
-    try:
-        tree = list_tree(fd)
-    finally:
-        os.close(fd)
-    remove_tree(folder_fd, name, tree)
 
 
 def _write_all(fd: int, data: bytes) -> None:

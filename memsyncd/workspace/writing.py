@@ -27,7 +27,8 @@ from memsyncd.workspace.names import show_name
 from memsyncd.workspace.renames import NotPossibleError, exchange, rename_to_free
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.stats import file_stat
-from memsyncd.workspace.temporaries import Temporary, is_temporary, sweep_temporaries, writing_temporary
+from memsyncd.workspace.sweeping import sweep_temporaries
+from memsyncd.workspace.temporaries import Temporary, is_temporary, writing_temporary
 from memsyncd.workspace.textfiles import TextFile, check_root, find_place, read_text_file, resolve
 from memsyncd.workspace.trees import Tree, list_tree, remove_tree
 

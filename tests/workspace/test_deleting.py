@@ -370,6 +370,6 @@ def test_a_folder_is_deleted_wholly_or_not_at_all_at_whatever_instant_the_proces
             has_said = deleter.stdout.read() == b"gone\n"
         n_left = len(find_files(scope, FOLDER))
         assert n_left == 0 if has_said else n_left in (0, 20)
-        sweep_temporaries(scope, FOLDER)
+        sweep_temporaries(scope, FOLDER, [b"x"])
         assert not [name for name in list_all(root) if "memsyncd" in name]
         subprocess.run(["rm", "-rf", root / ".memories/a"], check=True)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.core.notepath import NotePath, is_note_name
+from memsyncd.core.notepath import is_note_name
 from memsyncd.workspace.folders import HeldFolder, hold_folder
 from memsyncd.workspace.scan import scan
 from memsyncd.workspace.scope import parse_scope
-from memsyncd.workspace.temporaries import is_temporary, make_name, sweep_temporaries, writing_temporary
+from memsyncd.workspace.temporaries import is_temporary, make_name, writing_temporary
 
 LEFT = ".memsyncd-0123456789abcdef.tmp"
 
@@ -57,34 +57,3 @@ def test_a_temporary_belongs_to_whom_the_old_file_belonged(root: Path, folder: H
         stat = os.fstat(temporary.fd)
     os.close(fd)
     assert (stat.st_uid, stat.st_gid, stat.st_mode & 0o7777) == (1234, 4321, 0o640)
-
-
-def test_sweeping_takes_what_was_left_here_and_above_and_nothing_else(root: Path) -> None:
-    for path in (LEFT, f".memories/{LEFT}", f".memories/a/{LEFT}", f".memories/b/{LEFT}", ".memories/a/.other.tmp"):
-        (root / path).parent.mkdir(exist_ok=True)
-        (root / path).write_text("x")
-    aside = root / ".memories" / LEFT.replace("0", "f")
-    (aside / "b/c").mkdir(parents=True)
-    (aside / "b/c/d.md").write_text("x")
-    (aside / "link").symlink_to("/etc")
-    sweep_temporaries(parse_scope(str(root)), NotePath(".memories/a"))
-    left = sorted(str(place.relative_to(root)) for place in root.rglob("*"))
-    assert left == [".memories", ".memories/a", ".memories/a/.other.tmp", ".memories/b", f".memories/b/{LEFT}"]
-
-
-def test_sweeping_where_the_folder_is_gone_takes_what_was_left_above(root: Path) -> None:
-    (root / ".memories" / LEFT).write_text("x")
-    (root / LEFT).write_text("x")
-    sweep_temporaries(parse_scope(str(root)), NotePath(".memories/gone/too"))
-    assert os.listdir(root) == [".memories"]
-    assert os.listdir(root / ".memories") == []
-    sweep_temporaries(parse_scope(str(root.parent / "gone")), None)
-
-
-def test_sweeping_leaves_alone_what_lies_behind_a_link_out(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / LEFT).write_text("x")
-    (root / ".memories/link").symlink_to(tmp_path / "out")
-    for scope in (parse_scope(str(root)), parse_scope(str(root), allow_links_to=[str(tmp_path / "out")])):
-        sweep_temporaries(scope, NotePath(".memories/link"))
-    assert (tmp_path / "out" / LEFT).exists()

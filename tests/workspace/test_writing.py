@@ -598,5 +598,7 @@ def test_a_note_is_whole_at_whatever_instant_the_writer_is_killed_and_its_leftov
         data = note.read_bytes()
         assert data == b"old\n" or (len(data) == 50_000 and len(set(data)) == 1)
         assert not scan(parse_scope(str(root))).problems
-        sweep_temporaries(parse_scope(str(root)), NotePath(".memories"))
+        sweep_temporaries(
+            parse_scope(str(root)), NotePath(".memories/a.md"), [b"old\n", *(b"%d" % n * 50_000 for n in range(10))]
+        )
         assert list_all(root) == [".memories", ".memories/a.md"]
