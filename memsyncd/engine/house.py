@@ -144,6 +144,9 @@ class House:
             entry = self._registry.entries.get(workspace.id)
             if entry != workspace.entry or not is_same_reading or was_on != self.watching.is_on:
                 self._close(workspace)
+            else:
+                # A history that was switched on has to know what stands there before anybody changes it.
+                self.writers.note_synced(workspace)
         for entry in self._registry.entries.values():
             if entry.id not in self.workspaces:
                 self._open(entry)

@@ -156,9 +156,12 @@ def check_wanted(workspace: Workspace) -> None:
 
 
 def open_records(workspace: Workspace, clock: Clock) -> None:
-    """Open them, unless they are. That they cannot be is said and stops nothing."""
+    """Open them, unless they are and in their place. That they cannot be is said and stops nothing."""
     if workspace.records is not None:
-        return
+        if workspace.records.is_in_place():
+            return
+        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was deleted or replaced")
+        workspace.close_records()
     try:
         workspace.records = Records(
             workspace.records_path, workspace=workspace.id, root=workspace.entry.root, now_s=clock.wall_s()

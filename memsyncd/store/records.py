@@ -107,6 +107,7 @@ class Records:
             self._writer = self._open(workspace, root, now_s)
         except StoreCorrupt:
             self._writer = self._open_again(workspace, root, now_s)
+        self._file = os.stat(path)
         self._texts, tips = Texts(self._writer), Tips(self._writer)
         self.history = History(self._writer, self._texts, tips)
         self.arrivals = Arrivals(self._writer, self._texts, tips)
@@ -159,6 +160,15 @@ class Records:
     def find_set_aside(self) -> list[str]:
         """The names of damaged files that were moved away and lie beside this one."""
         return sorted(file.name for file in self.path.parent.glob(f"{self.path.name}{ASIDE}*"))
+
+    def is_in_place(self) -> bool:
+        """False if the file was deleted or replaced since it was opened: nobody would find what is written to it."""
+        try:
+            return os.path.samestat(os.stat(self.path), self._file)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
 
     def close(self) -> None:
         self._writer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -355,3 +356,21 @@ def test_a_daemon_killed_a_thousand_times_has_lost_nothing(make_home: Any) -> No
         root = prepare(home)
         for number in range(start, start + 50):
             kill_and_look(home, root, random.Random(number))
+
+
+def test_a_history_that_is_switched_on_knows_at_once_what_stands_there(place: Any) -> None:
+    def configure(text: str) -> None:
+        n_reloads = place.home.log.read_text().count("config_reloaded")
+        place.home.config.write_text(text)
+        place.daemon.process.send_signal(signal.SIGHUP)
+        place.wait(lambda: place.home.log.read_text().count("config_reloaded") > n_reloads, "it was not read")
+
+    configure("[history]\nenabled = false\n")
+    memory(place.client, place, "create", "/memories/a.md", file_text="one\n")
+    configure("")
+    assert revisions(place)[-1]["new_digest"] == digest_bytes(b"one\n")
+    (place.root / ".memories" / "a.md").unlink()
+    place.client.call("sync")
+    place.wait(lambda: len(revisions(place, path=".memories/a.md")) > 1, "its deletion was not seen")
+    place.client.call("undo", workspace=place.id, path=".memories/a.md")
+    assert (place.root / ".memories" / "a.md").read_bytes() == b"one\n"

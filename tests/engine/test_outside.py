@@ -155,3 +155,29 @@ def test_history_that_is_switched_on_again_learns_what_it_missed(bench: Any) -> 
     bench.policy = policy
     bench.see()
     assert [(one.old_digest, one.new_digest) for one in bench.past()] == [(digest_bytes(b"one\n"), digest_bytes(b"two\n"))]
+
+
+def test_what_was_written_without_history_is_known_once_it_is_switched_on(bench: Any) -> None:
+    bench.follow()
+    bench.see()
+    policy, bench.policy = bench.policy, replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.memory("create", "/memories/a.md", file_text="one\n")
+    bench.policy = policy
+    assert not bench.workspace.is_seen
+    bench.see()
+    (bench.root / ".memories/a.md").unlink()
+    bench.follow()
+    bench.undo(".memories/a.md")
+    assert bench.files() == {".memories/a.md": b"one\n"}
+
+
+def test_records_that_were_deleted_are_not_written_on(bench: Any) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.follow()
+    bench.see()
+    bench.workspace.records_path.unlink()
+    bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
+    bench.workspace.close()
+    bench.open()
+    bench.undo("MEMORY.md")
+    assert bench.files() == {"MEMORY.md": b"one\n"}
