@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.sections import find_section_bytes, replace_section
+from memsyncd.core.writing.sections import find_note_parts, find_section_bytes, replace_section
 from memsyncd.engine.edit import Act, Decide, Delete, Edited, Operation, Put, Rename, edit_workspace
 from memsyncd.engine.history import Subject, choose_revision, find_section, open_history, read_texts
 from memsyncd.engine.lane import Steps
@@ -20,7 +20,7 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import Conflict, NoteNotFound
 from memsyncd.store.history import History, Revision
 from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import find_files, is_folder, read_text_file
+from memsyncd.workspace.writing import TextFile, find_files, is_folder, read_text_file
 
 MANY_REVISIONS = 100_000
 
@@ -104,15 +104,16 @@ def _find_decision(scope: Scope, history: History, subject: Subject, chosen: Seq
 def _undo_note(scope: Scope, revision: Revision, old: bytes | None) -> Iterator[Operation]:
     """What gives a note back as it was; nothing if it is already so."""
     path = NotePath(revision.path)
-    file = read_text_file(scope, path)
+    file = _read_file(scope, path)
     digest = file.digest if file else None
     if revision.old_path is not None:
         origin = NotePath(revision.old_path)
-        there = read_text_file(scope, origin)
+        there = _read_file(scope, origin)
         if file is None and there is not None and there.digest == revision.old_digest:
             return
         if file is None or digest != revision.new_digest or there is not None:
             raise _conflict(revision, digest)
+        yield from _make_room(scope, origin, revision)
         yield Rename(old=path, new=origin, was={path: file})
         return
     if digest == revision.old_digest:
@@ -120,15 +121,29 @@ def _undo_note(scope: Scope, revision: Revision, old: bytes | None) -> Iterator[
     if digest != revision.new_digest:
         raise _conflict(revision, digest)
     if old is not None:
+        yield from _make_room(scope, path, revision)
         yield Put(path=path, data=old, was=file)
     elif file is not None:
         yield Delete(path=path, was={path: file})
 
 
+def _read_file(scope: Scope, path: NotePath) -> TextFile | None:
+    """None also where a folder is."""
+    return None if is_folder(scope, path) else read_text_file(scope, path)
+
+
+def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[Operation]:
+    """A folder that holds nothing any more, such as one that was made for a note, gives way to the note that stood there."""
+    if is_folder(scope, path):
+        if find_files(scope, path):
+            raise _conflict(revision, None)
+        yield Delete(path=path, was={})
+
+
 def _undo_section(scope: Scope, revision: Revision, old: bytes | None, new: bytes | None, heading: str) -> Iterator[Operation]:
     """What gives one section back as it was, whatever has become of the others."""
     path = NotePath(revision.path)
-    file = read_text_file(scope, path)
+    file = _read_file(scope, path)
     before = find_section(old, revision.old_path or revision.path, heading)
     after = find_section(new, revision.path, heading)
     now = find_section(file.data if file else None, revision.path, heading)
@@ -150,7 +165,8 @@ def _undo_section(scope: Scope, revision: Revision, old: bytes | None, new: byte
 def _is_all(path: str, anchor: str, old: bytes, new: bytes, before: bytes | None) -> bool:
     """True if a revision changed this section alone, so that giving it back gives back the whole note."""
     if before is None:
-        return new.startswith(old)
+        added = [part.anchor for part in find_note_parts(path, new)][len(find_note_parts(path, old)) :]
+        return new.startswith(old) and all(f"{one}/".startswith(f"{anchor}/") or anchor.startswith(f"{one}/") for one in added)
     if find_section_bytes(path, new, anchor) is not None:
         return replace_section(path, new, anchor, before) == old
     return replace_section(path, old, anchor, b"") == new

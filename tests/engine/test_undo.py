@@ -7,6 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.writing.additions import Addition
+from memsyncd.engine.remember import Item, find_decision
 from memsyncd.engine.undo import clear
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
 
@@ -69,6 +71,24 @@ def test_one_note_of_a_deleted_folder_can_come_back_alone(bench: Any) -> None:
     bench.memory("delete", "/memories/d")
     bench.undo(".memories/d/a.md")
     assert bench.files() == {".memories/d/a.md": b"a\n"}
+
+
+def test_a_note_comes_back_where_an_empty_folder_stands_but_not_over_others(bench: Any) -> None:
+    bench.memory("create", "/memories/d", file_text="one\n")
+    bench.memory("rename", old_path="/memories/d", new_path="/memories/e")
+    moved = bench.past()[0].id
+    bench.memory("create", "/memories/d/b.md", file_text="b\n")
+    with pytest.raises(Conflict):
+        bench.undo(revision=moved)
+    bench.undo(".memories/d/b.md")
+    bench.undo(revision=moved)
+    assert bench.files() == {".memories/d": b"one\n"}
+    bench.memory("delete", "/memories/d")
+    gone = bench.past()[0].id
+    bench.memory("create", "/memories/d/b.md", file_text="b\n")
+    bench.memory("delete", "/memories/d/b.md")
+    bench.undo(revision=gone)
+    assert bench.files() == {".memories/d": b"one\n"}
 
 
 def test_what_has_changed_since_is_a_conflict_and_stays(bench: Any) -> None:
@@ -157,6 +177,19 @@ def test_an_added_section_goes_again_though_others_were_added_since(bench: Any) 
 
 
 # --- everything -------------------------------------------------------------------------------------------------------
+
+
+def test_one_of_two_sections_that_were_added_at_once_goes_alone(bench: Any) -> None:
+    bench.write(".memories/notes.md", "# Notes\n")
+    items = [Item(addition=Addition(content=word, summary=word), note="notes") for word in ("One", "Two")]
+    bench.edit(find_decision(bench.workspace, bench.policy, items, command="note.add_many", client="test", at="2026-03-14"))
+    both = bench.files()[".memories/notes.md"]
+    bench.undo(anchor=".memories/notes.md#notes/one")
+    left = bench.files()[".memories/notes.md"]
+    assert b"## One" not in left
+    assert left.endswith(both[both.index(b"## Two") :])
+    bench.undo(anchor=".memories/notes.md#notes/two")
+    assert bench.files() == {".memories/notes.md": b"# Notes\n"}
 
 
 def test_clearing_takes_every_note_and_can_be_undone(bench: Any) -> None:
