@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from memsyncd.client.places import split_place
 from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
@@ -28,14 +29,12 @@ class Target:
 
 def parse_target(text: str) -> Target:
     """Read `PATH`, `PATH:A`, `PATH:A-B` or `PATH#heading/sub-heading`. A file that is called `a:1` stays out of reach."""
-    path, hash_sign, heading = text.partition("#")
-    if hash_sign:
-        return Target(path, heading=heading)
     path, _, lines = text.rpartition(":")
     first, dash, last = lines.partition("-")
-    if path and first.isdecimal() and (last.isdecimal() or not dash):
+    if path and first.isdecimal() and (last.isdecimal() or not dash) and split_place(path)[1] is None:
         return Target(path, start_line=int(first), end_line=int(last or first))
-    return Target(text)
+    path, heading = split_place(text)
+    return Target(path, heading=heading)
 
 
 def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:

@@ -17,6 +17,7 @@ import os
 from memsyncd.client.connection import TIMEOUT_S
 from memsyncd.client.found import Block, Changes, Hits
 from memsyncd.client.link import Link
+from memsyncd.client.places import split_place
 from memsyncd.errors import NoteNotFound
 
 TYPE_CHECKING = False
@@ -264,7 +265,7 @@ class Memsyncd:
 
 def _read_place(place: str | None) -> dict[str, object]:
     """The parameter that names a section, a note or a folder."""
-    return {} if place is None else {"anchor" if "#" in place else "path": place}
+    return {} if place is None else {"path" if split_place(place)[1] is None else "anchor": place}
 
 
 def _read_wait(*, is_wanted: bool) -> dict[str, object]:

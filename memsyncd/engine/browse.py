@@ -64,7 +64,7 @@ def read_place(workspace: Workspace, place: Place, *, now_ns: int) -> PlaceRead:
         if place.anchor is not None:
             found = read_section(reader, place.anchor)
             if found is None:
-                near = _find_near(place.anchor, find_near_anchors(reader, place.anchor.partition("#")[0]))
+                near = _find_near(place.anchor, find_near_anchors(reader, place.anchor.rpartition("#")[0]))
                 raise NoteNotFound(f"no section {place.anchor}", hint=near)
             path, section = parse_note_path(found[0]), found[1]
         else:

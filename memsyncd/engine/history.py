@@ -63,7 +63,7 @@ def parse_subject(*, anchor: str | None, path: str | None) -> Subject:
     """Read what was named, as the workspace's paths or the memory tool's. Raises BadRequest and PathRefused."""
     if anchor is not None and path is not None:
         raise BadRequest("name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}')
-    named, mark, heading = (anchor or "").partition("#") if anchor is not None else (path, "", "")
+    named, mark, heading = anchor.rpartition("#") if anchor is not None else (path, "", "")
     if anchor is not None and not mark:
         raise BadRequest(f"{anchor} is no anchor", hint="an anchor is a note's path, `#` and a heading: MEMORY.md#setup")
     if named is None or named in ("", "."):

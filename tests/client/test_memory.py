@@ -56,6 +56,18 @@ def test_what_is_added_is_found_by_the_next_question(memory: Memsyncd) -> None:
     assert got["text"].splitlines()[0] == "## Database"
 
 
+def test_a_hash_in_a_name_of_a_note_is_no_heading(memory: Memsyncd) -> None:
+    added = memory.add("Records are classes.", summary="Records", note="c#.md")
+    assert added["anchor"] == ".memories/c#.md#c/records"
+    for place in (".memories/c#.md", added["anchor"]):
+        got = memory.get(place)
+        assert got is not None
+        assert "Records are classes." in got["text"]
+        assert [one["path"] for one in memory.history(place)] == [".memories/c#.md"]
+    memory.undo(".memories/c#.md")
+    assert memory.get(".memories/c#.md") is None
+
+
 def test_everything_that_a_section_may_say_of_itself_is_written(memory: Memsyncd, place: Place) -> None:
     said = {
         "kind": "error", "priority": "P1", "lifecycle": "task", "source": "ci", "task": "WU-12", "session": "s-1",
