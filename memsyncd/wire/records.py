@@ -16,7 +16,7 @@ from memsyncd.wire.writing import ClientName
 FORMAT_VERSION = 1
 """Grows when an older program could not take an entry for what it is."""
 
-Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
+Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$", max_length=32)]
 Path = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 Named = Annotated[str, msgspec.Meta(max_length=8192)]
 At = Annotated[float, msgspec.Meta(ge=0.0, le=253_402_300_799.0)]

@@ -104,6 +104,7 @@ REVISION = {
         (REVISION | {"old_path": "a.md"}, BadRequest),
         (REVISION | {"new_digest": None}, BadRequest),
         (REVISION | {"new_digest": "x"}, BadRequest),
+        (REVISION | {"new_digest": DIGEST + "\n"}, BadRequest),
         (REVISION | {"at": 1e300}, BadRequest),
         (REVISION | {"unknown": 1}, BadRequest),
         ({"entry": "tip", "path": ".git/config", "digest": DIGEST}, PathRefused),
