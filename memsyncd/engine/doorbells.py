@@ -1,7 +1,8 @@
 """Which paths have rung, and when is it time to answer?
 
 Events come on watchdog's thread and are handed to the loop, many at a time. There the debouncer says when each workspace's are
-settled. What rang since the last full look is remembered, so that a look can tell which changes no event had announced.
+settled. What rang since the last full look began is remembered, so that a look can tell which changes no event had announced.
+Some come late: watchdog holds what may be half of a move, and a busy machine the rest.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
 from memsyncd.engine.policies import Clock
 
 RUNG_LIMIT = 4096
 """Paths remembered a workspace; beyond it the root itself counts as rung."""
+LATE_S = 1.0
+"""How long an event may take; a change that a look finds first is unannounced only after that."""
 ROOT = ""
 
 _Heard = tuple[str, str, bool, bool]
@@ -31,7 +34,8 @@ class Doorbells:
         self._debouncer: Debouncer[str] = Debouncer(policy)
         self._lock = threading.Lock()
         self._heard: list[_Heard] = []
-        self._rung: dict[str, set[str]] = {}
+        self._rung: dict[str, dict[str, float]] = {}
+        """Of each workspace the paths, with when they rang last."""
         self._timer: asyncio.TimerHandle | None = None
 
     def set_policy(self, policy: DebouncePolicy) -> None:
@@ -53,14 +57,24 @@ class Doorbells:
             self._debouncer.push_all(workspace_id, self._clock.now_s())
         self._arm()
 
-    def find_unannounced(self, workspace_id: str, paths: Iterable[str]) -> list[str]:
-        """Those of `paths` that have not rung since the last full look, nor a folder above them."""
-        rung = self._rung.get(workspace_id, set())
+    def find_unannounced(self, workspace_id: str, paths: list[str], tell: Callable[[list[str]], None]) -> None:
+        """Tell those of `paths` that have not rung since the last full look, nor a folder above them; later, if there are any."""
+        if not self._choose_silent(workspace_id, paths):
+            tell([])
+        else:
+            self._loop.call_later(LATE_S, lambda: tell(self._choose_silent(workspace_id, paths)))
+
+    def _choose_silent(self, workspace_id: str, paths: list[str]) -> list[str]:
+        rung = self._rung.get(workspace_id, {})
         return [path for path in paths if not _is_announced(path, rung)]
 
-    def forget_rung(self, workspace_id: str) -> None:
-        """A full look is over."""
-        self._rung.pop(workspace_id, None)
+    def forget_rung(self, workspace_id: str, began_s: float) -> None:
+        """A full look that began at `began_s` is over: what rang before that it has seen. What may be asked for late is kept."""
+        before_s = min(began_s, self._clock.now_s() - 2 * LATE_S)
+        rung = self._rung.pop(workspace_id, {})
+        kept = {path: rung_s for path, rung_s in rung.items() if rung_s >= before_s}
+        if kept:
+            self._rung[workspace_id] = kept
 
     def forget(self, workspace_id: str) -> None:
         self._debouncer.drop(workspace_id)
@@ -71,8 +85,8 @@ class Doorbells:
         with self._lock:
             heard, self._heard = self._heard, []
         for workspace_id, path, is_finished, is_folder in heard:
-            rung = self._rung.setdefault(workspace_id, set())
-            rung.add(path if len(rung) < RUNG_LIMIT else ROOT)
+            rung = self._rung.setdefault(workspace_id, {})
+            rung[path if len(rung) < RUNG_LIMIT or path in rung else ROOT] = now_s
             self._debouncer.push(workspace_id, path, now_s, is_finished=is_finished, is_folder=is_folder)
         self._answer()
 
@@ -90,7 +104,7 @@ class Doorbells:
             self._timer = self._loop.call_later(max(0.0, deadline_s - self._clock.now_s()), self._answer)
 
 
-def _is_announced(path: str, rung: set[str]) -> bool:
+def _is_announced(path: str, rung: Collection[str]) -> bool:
     while path not in rung:
         if path == ROOT:
             return False

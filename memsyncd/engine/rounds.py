@@ -238,7 +238,7 @@ class Rounds:
         if on_done is not None:
             on_done(workspace, done)
         if request.only is None:
-            self._doorbells.forget_rung(workspace.id)
+            self._doorbells.forget_rung(workspace.id, done.began_s)
         self._on_synced(workspace, done)
 
     def _rebuilt(self, workspace: Workspace, done: SyncDone) -> None:
@@ -248,12 +248,14 @@ class Rounds:
         self._sync(workspace, only=None)
 
     def _reconciled(self, workspace: Workspace, done: SyncDone) -> None:
-        unannounced = self._doorbells.find_unannounced(workspace.id, done.discovered)
+        self._doorbells.find_unannounced(workspace.id, done.discovered, partial(self._count_missed, workspace))
+
+    def _count_missed(self, workspace: Workspace, unannounced: list[str]) -> None:
         if unannounced and self.policy.is_on_change:
-            n_missed = workspace.condition.n_missed_events + len(unannounced)
-            workspace.change(n_missed_events=n_missed)
+            workspace.change(n_missed_events=workspace.condition.n_missed_events + len(unannounced))
             log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
-        self._on_reconciled(workspace, bool(unannounced))
+        if self._workspaces.get(workspace.id) is workspace:
+            self._on_reconciled(workspace, bool(unannounced))
 
     def _say_root(self, workspace: Workspace) -> None:
         """Log once that the folder is gone, and once that it is back."""

@@ -57,6 +57,8 @@ class SyncDone:
     """What a sync found and did. Paths in `growing` moved while they were read and must be looked at again."""
 
     started_at_s: float
+    began_s: float
+    """The same moment on the clock that never goes back."""
     duration_ms: float = 0.0
     root_state: str = "present"
     added: list[str] = field(default_factory=list)
@@ -125,7 +127,7 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     started_s, index = clock.now_s(), request.index or workspace.index
     if index is None:
         raise AssertionError("a sync needs an open index")
-    done = SyncDone(started_at_s=clock.wall_s(), generation=index.generation)
+    done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     snapshot = scan(workspace.scope, only=request.only)
     # The scan says what it was about in the end; what waits for its grace is needed to recognise moves.
     recorded = index.recorded(None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     MakePlace = Callable[..., Place]
 
 RECONCILE_S = 0.2
+LATE_S = 1.0
+"""What an event may take that is not missed."""
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +62,37 @@ def test_changes_that_events_tell_of_are_not_counted(place: Place) -> None:
         (place.root / ".memories" / f"note{(number + 2) % 5}.md").unlink(missing_ok=True)
         time.sleep(0.01)
     place.wait_equal()
+    status = place.status()
+    assert status["missed_events"] == 0
+    assert (status["watcher"], status["state"]) == ("inotify", "ready")
+
+
+def test_changes_are_not_counted_that_were_found_before_their_events_came(place: Place) -> None:
+    """By those who wait for the disk all the while, and where folders move, of which the system tells late."""
+    is_over = threading.Event()
+
+    def ask() -> None:
+        with place.daemon.client() as client:
+            while not is_over.is_set():
+                client.call("search", query="version", workspace=place.id, wait="disk")
+
+    asking = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in asking:
+        thread.start()
+    began_s, number = time.monotonic(), 0
+    while time.monotonic() - began_s < 3.0:
+        number += 1
+        folder = place.root / ".memories" / f"f{number % 3}"
+        folder.mkdir(exist_ok=True)
+        (folder / f"{number % 7}.md").write_text(f"# Note\n\nversion{number}\n")
+        if number % 20 == 0:
+            folder.rename(folder.with_name(f"g{number}"))
+        time.sleep(0.005)
+    is_over.set()
+    for thread in asking:
+        thread.join()
+    place.wait_equal()
+    time.sleep(LATE_S + 0.5)
     status = place.status()
     assert status["missed_events"] == 0
     assert (status["watcher"], status["state"]) == ("inotify", "ready")
