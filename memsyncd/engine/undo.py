@@ -155,7 +155,11 @@ def _undo_section(scope: Scope, revision: Revision, old: bytes | None, new: byte
     if old is not None and file.data == new and _is_all(revision.path, anchor, old, new, before):
         yield Put(path=path, data=old, was=file)
     elif now is not None:
-        yield Put(path=path, data=replace_section(path.text, file.data, anchor, before or b""), was=file)
+        data = replace_section(path.text, file.data, anchor, before or b"")
+        if before is not None and find_section(data, path.text, heading) != before:
+            # A fence or comment that it leaves open would swallow what has come after it since.
+            raise _conflict(revision, file.digest)
+        yield Put(path=path, data=data, was=file)
     else:
         raise Conflict(
             f"where {anchor} stood cannot be told any more", hint=f"take back the whole revision: memsyncd undo {revision.path}"

@@ -152,6 +152,15 @@ def test_a_section_that_changed_again_is_a_conflict(bench: Any) -> None:
     assert bench.files() == {"MEMORY.md": NOTE.replace("one", "1").encode()}
 
 
+def test_a_section_that_would_swallow_what_came_after_it_is_a_conflict(bench: Any) -> None:
+    bench.memory("create", "/memories/k.md", file_text="# A\n```\nopen\n")
+    bench.memory("str_replace", "/memories/k.md", old_str="open\n", new_str="open\n```\n")
+    bench.memory("insert", "/memories/k.md", insert_line=4, insert_text="# B\nb\n")
+    with pytest.raises(Conflict):
+        bench.undo(anchor=".memories/k.md#a")
+    assert bench.files() == {".memories/k.md": b"# A\n```\nopen\n```\n# B\nb\n"}
+
+
 def test_a_section_whose_place_is_lost_is_a_conflict(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="# A\none\n\n", new_str="")
