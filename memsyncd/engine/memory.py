@@ -20,9 +20,9 @@ from memsyncd.core.writing.memorypath import MEMORIES, MemoryPath, parse_memory_
 from memsyncd.engine.edit import Act, Decide, Delete, Operation, Put, Rename, find_history
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import BadRequest, Conflict, PathRefused, TooLarge
+from memsyncd.errors import BadRequest, Conflict, PathRefused
 from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.textfiles import resolve
+from memsyncd.workspace.textfiles import check_size, resolve
 from memsyncd.workspace.writing import TextFile, find_files, is_folder, list_folder, read_text_file
 
 SHOWN_LEVELS = 2
@@ -129,11 +129,7 @@ def _change(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: Memory
     answer = Answer(text=edited.text, digest=digest_bytes(edited.data))
     if was is not None and edited.data == was.data:
         return _act(asked, path), answer
-    if len(edited.data) > scope.max_file_bytes:
-        raise TooLarge(
-            f"{path.text} would have {len(edited.data)} bytes, more than the {scope.max_file_bytes} that a note may have",
-            hint="begin another note, or raise sync.max_file_bytes",
-        )
+    check_size(scope, path.text, edited.data, way_out="begin another note")
     return _act(asked, path, Put(path=was.path if was else path.note, data=edited.data, was=was)), answer
 
 

@@ -18,8 +18,9 @@ from memsyncd.core.writing.memorypath import MEMORIES, parse_memory_path
 from memsyncd.engine.edit import Act, Decide, Put
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import BadRequest, PathRefused, TooLarge
+from memsyncd.errors import BadRequest, PathRefused
 from memsyncd.workspace.scope import Scope
+from memsyncd.workspace.textfiles import check_size
 from memsyncd.workspace.writing import read_text_file
 
 SECTION_SUFFIXES = (".md", ".markdown")
@@ -90,11 +91,7 @@ def _append(
         mine = [index for index, other in enumerate(paths) if other == path]
         was = read_text_file(workspace.scope, path)
         data, spans = append_section(path.text, was.data if was else None, [items[index].addition for index in mine], at=at)
-        if len(data) > workspace.scope.max_file_bytes:
-            raise TooLarge(
-                f"{path.text} would have {len(data)} bytes, more than the {workspace.scope.max_file_bytes} that a note may have",
-                hint="name another note, or raise sync.max_file_bytes",
-            )
+        check_size(workspace.scope, path.text, data, way_out="name another note")
         puts.append(Put(path=was.path if was else path, data=data, was=was))
         anchors = {section.span.start: section.anchor for section in parse_note(path, data, policy.chunking).sections}
         digest = digest_bytes(data)

@@ -54,6 +54,15 @@ def read_text_file(scope: Scope, path: NotePath) -> TextFile | None:
     return TextFile(path=real, data=data, digest=digest_bytes(data), identity=identity)
 
 
+def check_size(scope: Scope, path: str, data: bytes, *, way_out: str) -> None:
+    """Raise TooLarge if these bytes are more than a note may have. `path` as the writer named it, `way_out` what else to do."""
+    if len(data) > scope.max_file_bytes:
+        raise TooLarge(
+            f"{path} would have {len(data)} bytes, more than the {scope.max_file_bytes} that a note may have",
+            hint=f"{way_out}, or raise sync.max_file_bytes",
+        )
+
+
 def find_place(scope: Scope, path: NotePath) -> Target:
     """Where a path of memory really lies, whether anything stands there or not.
 
