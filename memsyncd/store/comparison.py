@@ -26,6 +26,7 @@ _STANDING = {
     "links": "SELECT s.anchor, l.line, l.target, l.heading, l.relation FROM files f JOIN sections s ON s.file = f.id"
     " JOIN links l ON l.section = s.id WHERE f.path = ?",
     "problems": "SELECT p.line, p.code, p.problem, p.hint FROM files f JOIN problems p ON p.file = f.id WHERE f.path = ?",
+    "secrets": "SELECT s.start_line, s.end_line, s.what FROM files f JOIN secrets s ON s.file = f.id WHERE f.path = ?",
     "chunks": "SELECT s.anchor, c.start_line, c.end_line, c.tokens, c.digest, t.heading, t.text, t.tags, t.parts"
     " FROM files f JOIN chunks c ON c.file = f.id JOIN sections s ON s.id = c.section"
     " LEFT JOIN chunks_fts t ON t.rowid = c.id WHERE f.path = ?",
@@ -120,6 +121,7 @@ def _find_wanted(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
         "tags": list(dict.fromkeys((anchors[row[0]], row[1]) for row in rows.tags)),
         "links": list(_with_anchors(rows.links, anchors)),
         "problems": [row[1:] for row in rows.problems],
+        "secrets": [row[1:] for row in rows.secrets],
         "chunks": [(anchors[row[2]], *row[3:], *texts[row[0]]) for row in rows.chunks],
     }
 

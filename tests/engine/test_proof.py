@@ -37,6 +37,8 @@ Sessions live in Redis because of its expiry #cache, see [[other#part]].
 One paragraph that is long enough to be cut, and another one after it to have more than a chunk of this note to compare.
 
 And this is the other, with a\0NUL.
+
+password: Tr0ub4dor3xQ9z
 """
 
 
@@ -97,6 +99,9 @@ def test_an_index_that_was_just_made_equals_the_disk(filled: Bench) -> None:
         "DELETE FROM links WHERE relation <> ''",
         "UPDATE links SET line = line + 1",
         "DELETE FROM problems",
+        "DELETE FROM secrets",
+        "UPDATE secrets SET end_line = end_line + 1",
+        "UPDATE secrets SET what = 'x'",
         "UPDATE chunks SET start_line = start_line + 1, end_line = end_line + 1",
         "UPDATE chunks SET tokens = tokens + 1",
         "UPDATE chunks SET digest = 'x' WHERE id = (SELECT max(id) FROM chunks)",
