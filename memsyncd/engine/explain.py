@@ -15,6 +15,7 @@ from memsyncd.core.recall.near import find_most_edits, find_near, fold
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
 from memsyncd.engine.masking import is_secret_word
 from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import NotFresh
 from memsyncd.store.readers import Reader
 from memsyncd.store.reasons import (
     MOST_COUNTED,
@@ -56,15 +57,18 @@ class Question:
 
 
 def explain_nothing(workspaces: Sequence[Workspace], question: Question, timeout_s: float) -> Nothing:
-    """The reason for an answer without hits from these workspaces. Raises as `recall.search`."""
+    """The reason for an answer without hits from these workspaces. Raises as `Workspace.lend`, but not for want of time."""
     if not workspaces:
         return Nothing(why="there is no workspace yet: add a folder with memsyncd add PATH")
     if not question.query.positive and question.filters.is_empty:
         return Nothing(why=_explain_empty_question(question.query))
     found: list[tuple[str, Nothing]] = []
     for workspace in workspaces[:N_WORKSPACES]:
-        with workspace.lend(timeout_s) as reader:
-            found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
+        try:
+            with workspace.lend(timeout_s) as reader:
+                found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
+        except NotFresh:
+            found.append((workspace.entry.name, Nothing(why="nothing matches, and there was no time to find out why")))
     reasons = dict.fromkeys(nothing.why for _, nothing in found)
     more = [f"{len(workspaces) - N_WORKSPACES} more have nothing either"] if len(workspaces) > N_WORKSPACES else []
     told = [*reasons] if len(reasons) == 1 else [f"in {name}: {nothing.why}" for name, nothing in found] + more

@@ -20,6 +20,8 @@ from memsyncd.wire.messages import Batch, Call, Fault, describe_error, encode_er
 
 TURN_S = 0.004
 """How long one client's lines are worked on before others have their turn: about one slow search."""
+LEAVE_S = 1.0
+"""How often it is asked whether a client that is not read from is still there, while it waits for an answer."""
 
 Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
 
@@ -179,6 +181,7 @@ class Connection(asyncio.Protocol):
         elif self._is_paused != (bool(self._todo) or not can_work):
             self._is_paused = not self._is_paused
             (self._transport.pause_reading if self._is_paused else self._transport.resume_reading)()
+        self._watch_leaving()
 
     def _work_on(self) -> None:
         self._is_scheduled = False
@@ -241,6 +244,20 @@ class Connection(asyncio.Protocol):
         self._service.counts.dropped += 1
         self._service.on_drop("it does not finish its line")
         self.refuse(BadRequest(f"the request was not finished within {timeout_s:g} s", hint="end each request with a newline"))
+
+    def _watch_leaving(self) -> None:
+        """Whoever is read from is heard leaving; whoever is not has to be asked after."""
+        if not self._n_pending or not (self._has_ended or self._is_paused) or self._transport.is_closing():
+            self._disarm("leave")
+        elif "leave" not in self._timers:
+            self._arm("leave", LEAVE_S, self._on_unheard)
+
+    def _on_unheard(self) -> None:
+        self._disarm("leave")
+        if is_gone(self._transport.get_extra_info("socket")):
+            self.abort()
+        else:
+            self._watch_leaving()
 
     def _on_unread(self) -> None:
         n_unsent_bytes = self._transport.get_write_buffer_size()

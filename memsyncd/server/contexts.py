@@ -20,7 +20,7 @@ from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.wire import results
 from memsyncd.wire.params import ContextParams
 
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+InThread = Callable[..., Awaitable[Any]]
 
 
 class Contexts:
@@ -48,7 +48,7 @@ class Contexts:
             asked = await self._wait(workspace, params, asked, began_s)
         else:
             await wait_until_open([workspace], OPEN_S)
-        built = await self._in_thread(partial(build_context, workspace, asked, policy))
+        built = await self._in_thread(partial(build_context, workspace, asked, policy), asked.timeout_s)
         return _to_result(workspace, built, took_ms=(self._clock.now_s() - began_s) * 1000)
 
     async def _wait(self, workspace: Workspace, params: ContextParams, asked: AskedContext, began_s: float) -> AskedContext:

@@ -7,6 +7,7 @@ nearly always enough, and a thread if it needs more, so that one heavy query hol
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -31,6 +32,7 @@ from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writing import Writing
+from memsyncd.store.patience import Patience
 from memsyncd.wire import results
 from memsyncd.wire.discovery import describe_methods
 from memsyncd.wire.metrics import ProcessMetrics
@@ -211,7 +213,7 @@ class Handlers:
     async def _search_in_thread(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
     ) -> results.SearchResult:
-        found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy))
+        found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy), asked.timeout_s)
         return self._to_result(chosen, found, params, began_s)
 
     def _read_search(self, params: SearchParams) -> recall.Asked:
@@ -271,15 +273,17 @@ class Handlers:
             problems=[convert.to_problem_info(workspace, problem) for workspace, problems in found for problem in problems]
         )
 
-    async def _in_thread(self, read: Callable[[], T]) -> T:
-        """Read away from the loop. An index that fails meanwhile is looked after."""
+    async def _in_thread(self, read: Callable[[], T], limit_s: float = math.inf) -> T:
+        """Read away from the loop, until the client leaves. An index that fails meanwhile is looked after."""
         self._n_reads += 1
+        patience = Patience(limit_s)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, read)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, patience.run, read)
         except StoreFailed as failure:
             self._house.rounds.report_damage(failure)
             raise
         finally:
+            patience.give_up()
             self._n_reads -= 1
 
     def _all(self) -> list[Workspace]:

@@ -15,6 +15,7 @@ from enum import Enum
 import apsw
 
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
+from memsyncd.store.patience import is_patience_over
 
 SQLITE_NEEDED = (3, 51, 3)
 """Older ones can corrupt a WAL database when two connections write and checkpoint at once."""
@@ -58,7 +59,7 @@ def name_failure(failure: apsw.Error) -> StoreFailed | NotFresh:
     """The class of `memsyncd.errors` that a failure of SQLite stands for."""
     text = str(failure)
     if isinstance(failure, apsw.InterruptError):
-        return NotFresh("the query took too long and was stopped", hint="use fewer or rarer words, or a longer timeout_ms")
+        return out_of_time()
     # What connections share of a WAL can only fail to grow for want of space.
     is_without_room = getattr(failure, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
     if isinstance(failure, apsw.FullError) or is_without_room:
@@ -66,6 +67,11 @@ def name_failure(failure: apsw.Error) -> StoreFailed | NotFresh:
     if isinstance(failure, _CORRUPT) or any(word in text for word in _CORRUPT_WORDS):
         return StoreCorrupt(f"the database is damaged: {text}", hint="memsyncd rebuilds it by itself")
     return StoreFailed(f"SQLite failed: {type(failure).__name__}: {text}", hint="run: memsyncd status")
+
+
+def out_of_time() -> NotFresh:
+    """What is said of a reading that was stopped."""
+    return NotFresh("the query took too long and was stopped", hint="use fewer or rarer words, or a longer timeout_ms")
 
 
 def open_writer(path: str, durability: Durability) -> apsw.Connection:
@@ -144,13 +150,14 @@ def empty_log(connection: apsw.Connection) -> bool:
 
 
 def set_deadline(connection: apsw.Connection, seconds: float) -> None:
+    """Let what runs from here on be stopped after `seconds`, or once the thread's patience is over."""
     end_s = time.monotonic() + seconds
-    connection.set_progress_handler(lambda: time.monotonic() > end_s, VM_STEPS_BETWEEN_LOOKS)
+    connection.set_progress_handler(lambda: time.monotonic() > end_s or is_patience_over(), VM_STEPS_BETWEEN_LOOKS)
 
 
 @contextlib.contextmanager
 def deadline(connection: apsw.Connection, seconds: float) -> Iterator[None]:
-    """Stop whatever the connection runs inside after `seconds`; what was stopped raises NotFresh."""
+    """As `set_deadline`, for what runs inside; what was stopped raises NotFresh."""
     set_deadline(connection, seconds)
     try:
         with naming_failures():

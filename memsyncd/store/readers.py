@@ -12,7 +12,8 @@ from typing import Any
 
 import apsw
 
-from memsyncd.store.connections import deadline, naming_failures, open_reader, set_deadline
+from memsyncd.store.connections import deadline, naming_failures, open_reader, out_of_time, set_deadline
+from memsyncd.store.patience import is_patience_over
 from memsyncd.store.schema import TOKENIZER
 
 KEPT_OPEN = 2
@@ -64,8 +65,10 @@ class Readers:
     def lend(self, seconds: float) -> Iterator[Reader]:
         """A reader whose statements all see one committed transaction, and stop after `seconds` with NotFresh.
 
-        Other failures as in `naming_failures`.
+        So does the lending itself once the thread's patience is over. Other failures as in `naming_failures`.
         """
+        if is_patience_over():
+            raise out_of_time()
         reader = self._take()
         try:
             # The snapshot's end must lie outside the deadline: a ROLLBACK that is stopped holds the snapshot for ever.

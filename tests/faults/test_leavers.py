@@ -1,0 +1,51 @@
+"""Clients that ask for what takes long and leave: the threads that read are free again for those who stay."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.daemon.conftest import Place
+
+N_WORDS = 50_000
+N_EACH = 40
+"""Questions of one client: more than may wait for an answer, so that it is not read from any more."""
+LONG_MS = 600_000
+BEGINNING = "z" * 30
+# Thirty times all the words, which FTS5 merges for each: this takes seconds for a single question.
+HEAVY = " ".join(f"{BEGINNING[:length]}*" for length in range(3, 31))
+
+
+def hang_up(sock: socket.socket) -> None:
+    sock.close()
+
+
+def end_and_hang_up(sock: socket.socket) -> None:
+    sock.shutdown(socket.SHUT_WR)
+    # Its end is heard first, when there is still somebody to answer.
+    time.sleep(0.3)
+    sock.close()
+
+
+@pytest.mark.parametrize("n_questions", [4, N_EACH])
+@pytest.mark.parametrize("leave", [hang_up, end_and_hang_up])
+def test_who_leaves_leaves_no_query_behind(place: Place, leave: Callable[[socket.socket], None], n_questions: int) -> None:
+    words = [f"{BEGINNING}{number:x}" for number in range(N_WORDS)]
+    lines = [" ".join(words[first : first + 8]) for first in range(0, N_WORDS, 8)]
+    (place.root / ".memories" / "words.md").write_text("\n\n".join(["larch", *lines]))
+    place.wait_found("larch", ".memories/words.md")
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(place.home.socket_path)
+        for number in range(n_questions):
+            params = {"query": HEAVY, "workspace": place.id, "timeout_ms": LONG_MS}
+            request = {"jsonrpc": "2.0", "id": number, "method": "search", "params": params}
+            sock.sendall(json.dumps(request).encode() + b"\n")
+        leave(sock)
+    # This is read by the same two threads; its client waits for fifteen seconds.
+    assert ".memories/words.md" in place.notes()

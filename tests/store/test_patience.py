@@ -1,0 +1,56 @@
+"""An endless statement ends when its time is over or when nobody waits for it; what comes after it on that thread is not hurt."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from memsyncd.errors import NotFresh
+from memsyncd.store.index import Index
+from memsyncd.store.patience import Patience, is_patience_over
+from memsyncd.store.readers import Reader
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+LONG_S = 600.0
+
+
+@pytest.mark.timeout(60)
+def test_what_runs_ends_when_it_is_given_up(index: Index) -> None:
+    patience, has_begun = Patience(), threading.Event()
+
+    def read() -> None:
+        with index.readers.lend(LONG_S) as reader:
+            has_begun.set()
+            reader.rows(ENDLESS)
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(patience.run, read)
+        has_begun.wait()
+        patience.give_up()
+        assert isinstance(reading.exception(), NotFresh)
+        assert threads.submit(is_patience_over).result() is False
+
+
+@pytest.mark.timeout(60)
+def test_all_that_is_asked_together_has_one_limit(index: Index) -> None:
+    def read() -> None:
+        for allow in (Reader.rows, lambda reader, statement: (reader.allow(LONG_S), reader.rows(statement))):
+            with pytest.raises(NotFresh), index.readers.lend(LONG_S) as reader:
+                allow(reader, ENDLESS)
+
+    Patience(0.05).run(read)
+
+
+def test_nothing_is_lent_to_what_was_given_up_before_it_began(index: Index) -> None:
+    def read() -> None:
+        with index.readers.lend(LONG_S):
+            raise AssertionError
+
+    patience = Patience()
+    patience.give_up()
+    with pytest.raises(NotFresh):
+        patience.run(read)
+    with index.readers.lend(LONG_S) as reader:
+        assert reader.rows("SELECT 1") == [(1,)]
