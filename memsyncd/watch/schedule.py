@@ -182,7 +182,7 @@ class _Heeded:
 
     def find_fault(self) -> str:
         if not self.emitter.is_alive():
-            return "the thread of a watched folder has ended"
+            return "a watched folder is no longer listened to"
         return "" if _find_identity(self.folder) == self.identity else "a watched folder has been replaced"
 
 

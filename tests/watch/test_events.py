@@ -69,6 +69,35 @@ def test_a_file_moved_out_holds_up_nothing_behind_it(watched: Watched, ears: Ear
     assert time.monotonic() - started_s < 0.4
 
 
+def test_a_file_moved_out_is_heard_though_others_never_rest(watched: Watched, ears: Ears, tmp_path: Path) -> None:
+    watched.expect_ring(".memories/a.md")
+    ears.clear()
+    is_over = threading.Event()
+
+    def save() -> None:
+        while not is_over.wait(0.001):
+            (watched.root / "MEMORY.md").write_text("x")
+
+    saver = threading.Thread(target=save)
+    saver.start()
+    try:
+        os.replace(watched.root / ".memories" / "a.md", tmp_path / "out.md")
+        ears.hear(".memories/a.md", is_finished=False)
+    finally:
+        is_over.set()
+        saver.join()
+
+
+def test_folders_cost_no_threads(watched: Watched, watcher: Watcher, ears: Ears, tmp_path: Path) -> None:
+    n_threads = threading.active_count()
+    for number in range(20):
+        more = type(watched)(watcher, ears, tmp_path.resolve() / f"more-{number}", workspace_id=f"more-{number}")
+        (more.root / ".memories").mkdir(parents=True)
+        assert more.plan()
+    assert threading.active_count() == n_threads
+    more.expect_ring(".memories/x.md")
+
+
 def test_new_nested_folders_are_listened_to_at_once(watched: Watched, ears: Ears) -> None:
     for number in range(30):
         deep = watched.root / ".memories" / f"{number}" / "b" / "c" / "d"
@@ -149,11 +178,11 @@ def test_nested_workspaces_hear_their_own_and_go_separate_ways(watched: Watched,
     assert {event[0] for event in ears.events} == {"inner"}
 
 
-def test_a_dropped_workspace_is_heard_no_more_and_leaves_no_thread(watched: Watched, watcher: Watcher, ears: Ears) -> None:
+def test_a_dropped_workspace_is_heard_no_more_and_leaves_no_watch(watched: Watched, watcher: Watcher, ears: Ears) -> None:
     watcher.drop("ws")
     ears.clear()
     (watched.root / "MEMORY.md").write_text("x")
-    assert not [thread for thread in threading.enumerate() if thread.name == "memsyncd-emitter"]
+    assert watcher.n_watches == 0
     assert ears.events == []
     assert watcher.check(0) == ()
 
@@ -177,9 +206,9 @@ def test_nobody_wakes_while_nothing_happens(watched: Watched) -> None:
     time.sleep(0.2)  # for what still rings
 
     def count_switches() -> int:
-        names = ("memsyncd-inotify", "memsyncd-events", "memsyncd-emitter")
+        names = ("memsyncd-inotify", "memsyncd-events")
         tasks = [f"/proc/self/task/{thread.native_id}/status" for thread in threading.enumerate() if thread.name in names]
-        assert len(tasks) == 4
+        assert len(tasks) == 2
         return sum(
             int(line.split()[1]) for task in tasks for line in Path(task).read_text().splitlines() if "ctxt_switches" in line
         )

@@ -191,14 +191,31 @@ def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(ears: Ears,
     assert modes == ["timed"]
 
 
-def test_a_dead_emitter_is_found_and_planning_anew_hears_again(watched: Watched) -> None:
-    next(thread for thread in threading.enumerate() if thread.name == "memsyncd-emitter").stop()  # type: ignore[attr-defined]
-    for thread in threading.enumerate():
-        if thread.name == "memsyncd-emitter" and thread.stopped_event.is_set():  # type: ignore[attr-defined]
-            thread.join()
-    assert any("thread of a watched folder" in reason for reason in watched.watcher.check(0))
+def find_emitter(watched: Watched, folder: str) -> Any:
+    observer = watched.watcher._schedule.observer
+    assert observer is not None
+    return next(emitter for emitter in observer.emitters if emitter.watch.path == str(watched.root / folder))
+
+
+def test_an_emitter_that_stopped_is_found_and_planning_anew_hears_again(watched: Watched) -> None:
+    find_emitter(watched, ".memories").stop()
+    assert watched.watcher.check(0) == ("a watched folder is no longer listened to",)
     assert watched.plan()
+    assert watched.watcher.check(0) == ()
     watched.expect_ring("MEMORY.md")
+    watched.expect_ring(".memories/x.md")
+
+
+def test_an_emitter_that_fails_is_a_doubt_and_ends_nobody_elses_watching(watched: Watched, ears: Ears) -> None:
+    def fail(_event: object) -> None:
+        raise RuntimeError("no")
+
+    find_emitter(watched, ".memories").queue_event = fail
+    (watched.root / ".memories" / "x.md").write_text("x")
+    ears.doubt("an emitter died: RuntimeError('no')")
+    watched.expect_ring("MEMORY.md")
+    assert watched.watcher.check(0) == ("a watched folder is no longer listened to",)
+    assert watched.plan()
     watched.expect_ring(".memories/x.md")
 
 
