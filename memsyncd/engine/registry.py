@@ -101,13 +101,17 @@ class Registry:
     def find(self, text: str | None) -> Entry:
         """The workspace of this name or id, or the one that this path lies in; None asks for the only one.
 
-        Raises WorkspaceNotFound.
+        Raises WorkspaceNotFound, Conflict if several have this name.
         """
         if text is None:
             return self._find_only()
-        for entry in self.entries.values():
-            if text in (entry.id, entry.name):
-                return entry
+        if text in self.entries:
+            return self.entries[text]
+        named = sorted(entry.id for entry in self.entries.values() if entry.name == text)
+        if len(named) == 1:
+            return self.entries[named[0]]
+        if named:  # one was added, the configuration came to call another the same
+            raise Conflict(f"{len(named)} workspaces are called {text[:80]}", hint=f"name one by its id: {', '.join(named)}")
         if text.startswith(("/", "~")) and "\0" not in text:
             roots = {entry.root: entry for entry in self.entries.values()}
             owner = find_owner(os.path.expanduser(text), roots)

@@ -173,6 +173,17 @@ def test_another_configuration_leaves_what_was_added(home: Path, open_registry: 
     assert set(registry.entries) == {added.id}
 
 
+def test_of_two_that_the_configuration_came_to_call_the_same_none_is_found_by_that_name(home: Path, open_registry: Open) -> None:
+    registry = open_registry()
+    added = registry.add(registry.make_entry(make_folder(home, "one"), name="notes"))
+    configured = replace(registry.make_entry(make_folder(home, "two"), name="notes"), source="config")
+    registry.configure([configured])
+    with pytest.raises(Conflict, match="2 workspaces are called notes") as refused:
+        registry.find("notes")
+    assert added.id in refused.value.hint
+    assert [registry.find(text) for text in (added.id, configured.root)] == [added, configured]
+
+
 def test_a_failure_while_writing_leaves_the_file_as_it_was(
     home: Path, open_registry: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
