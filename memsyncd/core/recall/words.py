@@ -6,7 +6,6 @@ that write no spaces, and names such as C++ would be lost; they are indexed as w
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import NamedTuple
 
@@ -25,13 +24,16 @@ _UNSPACED = (
 _RUN = re.compile(f"[{_UNSPACED}]+")
 _MARKS = re.compile(r"[^\w]|_")
 _HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-_LATIN = re.compile(r"[A-Za-z0-9]+")
+_SORTS = bytes(97 if 97 <= c < 123 else 65 if 65 <= c < 91 else 48 if 48 <= c < 58 else 32 for c in range(256))
+"""The sort of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the rest."""
+# A hump by the sorts of its characters, from a capital to the end of its word: capitals are few, and a search skips to them.
+_SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
 # Anchored where a word begins, so that a long text is gone through once and not once from every character.
 _HUMPED = re.compile(
     rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
 )
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SIGN_HINTS = ("++", "C#", "F#", "J#", "c#", "f#", "j#")
+_SHARP = re.compile(r"#(?<=[CFJcfj]#)")
 _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
 
@@ -39,10 +41,11 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 def find_parts(text: str) -> str:
     """Words to index beside `text`, separated by blanks; empty for most texts. The words of `find_part_places`, found quicker."""
     parts: list[str] = []
-    # Most words are told apart by this alone, and a first index asks for all of them.
-    for word in itertools.filterfalse(str.islower, _LATIN.findall(text)):
-        if not word[1:].islower() and 1 < len(word) <= NAME_LIMIT_CHARACTERS and _HUMP.search(word):
-            parts += _CAMEL_PART.findall(word)
+    sorts = text.encode("ascii", "replace").translate(_SORTS)
+    for hump in _SORTED_HUMP.finditer(sorts):
+        start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
+        if end - start <= NAME_LIMIT_CHARACTERS:
+            parts += _CAMEL_PART.findall(text, start, end)
     parts += [part[2] for part in _find_other_places(text)]
     return " ".join(parts)
 
@@ -59,7 +62,7 @@ def find_part_places(text: str) -> list[tuple[int, int, str]]:
 def _find_other_places(text: str) -> list[tuple[int, int, str]]:
     """Those of signed names and of scripts without spaces; few texts have any."""
     parts: list[tuple[int, int, str]] = []
-    if any(hint in text for hint in _SIGN_HINTS):
+    if "++" in text or ("#" in text and _SHARP.search(text)):
         parts += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
     if not text.isascii():
         for run in _RUN.finditer(text):
