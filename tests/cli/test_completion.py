@@ -40,7 +40,7 @@ BASH = shutil.which("bash")
         ("memsyncd history p", ["purge"]),
         ("memsyncd hook ", ["instructions"]),
         ("memsyncd get ", []),
-        ("memsyncd remove ", ["my notes", "other"]),
+        ("memsyncd remove ", ["my\\ notes", "other", "\\$\\(touch\\ ran\\)"]),
         ("memsyncd list -w o", ["other"]),
     ],
 )
@@ -48,7 +48,7 @@ def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
     (tmp_path / "script").write_text(write_script(env, "bash"))
     story = f"""
         source {tmp_path}/script
-        memsyncd() {{ printf 'my notes\\nother\\n'; }}
+        memsyncd() {{ printf 'my notes\\nother\\n$(touch ran)\\n'; }}
         COMP_LINE={line!r}
         read -ra COMP_WORDS <<< "$COMP_LINE"
         [[ $COMP_LINE == *' ' ]] && COMP_WORDS+=("")
@@ -56,8 +56,9 @@ def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
         _memsyncd
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    answer = subprocess.run([str(BASH), "-c", story], env=env, capture_output=True, text=True, check=True)
+    answer = subprocess.run([str(BASH), "-c", story], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert [word for word in answer.stdout.splitlines() if word] == found
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
