@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from memsyncd.errors import PathRefused
@@ -11,6 +12,8 @@ MEMORY_FOLDER = ".memories"
 NOTE_SUFFIXES = (".md", ".markdown", ".txt")
 NAME_LIMIT_BYTES = 255
 PATH_LIMIT_BYTES = 4096
+
+_BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,6 +48,11 @@ def parse_note_path(text: str) -> NotePath:
             f"path refused: {reason}", hint="name a note by its path below the workspace's root, such as .memories/context.md"
         )
     return NotePath(text)
+
+
+def show_path(text: str) -> str:
+    """The path as part of a text of many lines, of which it must not make one: control characters are shown as U+FFFD."""
+    return text if text.isprintable() else _BREAKING.sub("\ufffd", text)
 
 
 def find_refusal(text: str) -> str:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from memsyncd.core.notepath import show_path
 from memsyncd.core.span import Span
 
 CUT = "…"
@@ -83,9 +84,9 @@ def _letters(text: str) -> str:
 
 def _render_label(extract: Extract, runs: Sequence[Span]) -> str:
     name = " ".join(" › ".join(extract.heading).split())
-    kind = f"({extract.kind})" if extract.kind else ""
+    kind = f"({show_path(extract.kind)})" if extract.kind else ""
     spans = ", ".join(str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs)
-    return " ".join(filter(None, ("###", name, kind, "·" if name or kind else "", f"{extract.path}:{spans}")))
+    return " ".join(filter(None, ("###", name, kind, "·" if name or kind else "", f"{show_path(extract.path)}:{spans}")))
 
 
 def _render_run(extract: Extract, run: Span) -> Iterator[str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
+from memsyncd.core.notepath import show_path
+
 CONTEXT_LINES = 3
 COMPARED_LIMIT = 4_000_000
 """Old lines times new lines beyond which what lies between is shown as replaced whole."""
@@ -23,7 +25,7 @@ def render_diff(old: bytes | None, new: bytes | None, *, old_name: str, new_name
     if old == new:
         return ""
     before, after = _split(old or b""), _split(new or b"")
-    lines = [f"--- {NOTHING if old is None else old_name}", f"+++ {NOTHING if new is None else new_name}"]
+    lines = [f"--- {NOTHING if old is None else show_path(old_name)}", f"+++ {NOTHING if new is None else show_path(new_name)}"]
     matcher = SequenceMatcher(a=before, b=after, autojunk=False)
     # What `get_grouped_opcodes` groups.
     matcher.opcodes = _find_opcodes(before, after)  # type: ignore[attr-defined]

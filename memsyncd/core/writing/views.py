@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from memsyncd.core.markdown.lines import decode_note
+from memsyncd.core.notepath import show_path
 from memsyncd.core.writing.phrases import Dialect, refuse_edit, say
 
 LINES_LIMIT: Final = 999_999
@@ -86,7 +87,8 @@ def _find_range(lines: Sequence[str], view_range: tuple[int, int] | None, dialec
 
 
 def _show_entry(entry: FolderEntry, dialect: Dialect) -> str:
-    return f"{entry.path}/" if entry.is_folder and dialect == "sdk" else entry.path
+    path = show_path(entry.path)
+    return f"{path}/" if entry.is_folder and dialect == "sdk" else path
 
 
 def _show_size_as_du(size_bytes: int) -> str:
