@@ -249,19 +249,19 @@ class _ConsoleFormatter(logging.Formatter):
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         words = [at, f"{record.levelname.lower():<7}", str(event)]
         words += [f"{key}={_render_value(value)}" for key, value in fields.items() if value is not None]
-        lines = [" ".join(words), *(f"    {_escape(line)}" for line in str(trace).split("\n") if line)]
+        lines = [" ".join(words), *(f"    {escape(line)}" for line in str(trace).split("\n") if line)]
         return "\n".join(lines)
 
 
 def _render_value(value: object) -> str:
     text = f"{value:.1f}" if isinstance(value, float) else str(value)
     if text and not any(mark in text for mark in ' "='):
-        return _escape(text)
-    return '"' + _escape(text).replace('"', '\\"') + '"'
+        return escape(text)
+    return '"' + escape(text).replace('"', '\\"') + '"'
 
 
-def _escape(text: str) -> str:
-    """The text with control characters and other invisible ones as escapes: a file's name must not steer a terminal."""
+def escape(text: str) -> str:
+    """The text with line ends, control and other invisible characters as escapes: a file's name must not steer a terminal."""
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

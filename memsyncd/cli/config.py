@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def _act(args: Args, console: Console) -> int:
     path = _find_file(args.file, console)
     if args.action == "path":
-        console.terminal.print(path)
+        console.terminal.print(clean_line(path) if console.terminal.is_shown else path)
         return 0
     loaded = _load(path, console, is_named=args.file is not None)
     if args.action == "show":

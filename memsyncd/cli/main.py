@@ -42,7 +42,9 @@ def main(words: Sequence[str] | None = None) -> int:
         terminal.clear()
         return EXIT_INTERRUPTED
     except MemsyncdError as error:
-        _say_error(terminal, error.message, error.hint)
+        # Without lines of its own, what ends a line in a message is a name that somebody chose.
+        lines = error.data.get("lines")
+        _say_error(terminal, lines if isinstance(lines, list) else [error.message], error.hint)
         return error.exit_status
     except Exception as error:  # noqa: BLE001  the last door: a person gets a sentence, never a traceback unasked
         return _say_internal(terminal, error)
@@ -91,11 +93,11 @@ def _unknown_command(name: str) -> BadRequest:
     return BadRequest(f"no such {kind}: {name}", hint=hint)
 
 
-def _say_error(terminal: Terminal, message: str, hint: str) -> None:
+def _say_error(terminal: Terminal, lines: Sequence[str], hint: str) -> None:
     paint = terminal.err_paint
     # Whoever reads stderr may be gone as well; the exit status still tells.
     try:
-        first, *more = message.splitlines() or [""]
+        first, *more = lines
         terminal.say(f"{paint('bold red', 'memsyncd:')} {clean_line(first)}")
         for line in more:
             terminal.say(f"  {clean_line(line)}")
@@ -111,10 +113,10 @@ def _say_internal(terminal: Terminal, error: Exception) -> int:
     if isinstance(error, OSError):
         # Most likely it is stdout that cannot be written: what it still holds must not be tried again.
         _leave_quietly(sys.stdout)
-        _say_error(terminal, str(error), "")
+        _say_error(terminal, [str(error)], "")
     else:
         hint = "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
-        _say_error(terminal, f"{type(error).__name__}: {error}", hint)
+        _say_error(terminal, [f"{type(error).__name__}: {error}"], hint)
     return EXIT_INTERNAL
 
 

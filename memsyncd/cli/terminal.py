@@ -20,6 +20,7 @@ STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
 _HIDDEN = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
 _REMOVED = dict.fromkeys([*_CONTROLS, *_HIDDEN])
+_ON_ONE_LINE = {**_REMOVED, 9: " ", 10: " "}
 _ESCAPED = {code: f"\\u{code:04x}" for code in _REMOVED if code > 31}
 
 
@@ -34,13 +35,13 @@ def clean_line(text: str) -> str:
 
 
 def clean_values(value: Any) -> Any:
-    """An answer of the daemon with every text in it cleaned, to be rendered."""
+    """An answer of the daemon, every text in it cleaned and on one line: a file's name must not look like two."""
     if isinstance(value, str):
-        return clean(value)
+        return value.translate(_ON_ONE_LINE)
     if isinstance(value, list):
         return [clean_values(item) for item in value]
     if isinstance(value, dict):
-        return {clean(name): clean_values(item) for name, item in value.items()}
+        return {clean_values(name): clean_values(item) for name, item in value.items()}
     return value
 
 

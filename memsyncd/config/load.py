@@ -56,13 +56,14 @@ def load_config(path: str, env: Mapping[str, str]) -> Loaded:
     """Read the file at `path` and the `MEMSYNCD_…` variables of `env`.
 
     A missing file means defaults, unless `MEMSYNCD_CONFIG` asked for it. Raises BadConfig whose message has a line for each
-    thing that is wrong; the caller keeps what it had.
+    thing that is wrong (so has `lines` in its data); the caller keeps what it had.
     """
     text = read_config_text(path, is_required=bool(env.get(CONFIG_VARIABLE)))
     reading = _Reading(text, env)
     config = reading.read()
     if reading.wrongs:
-        raise BadConfig("\n".join(reading.wrongs), hint="mend this, then run `memsyncd config check`")
+        lines = [" ".join(wrong.splitlines()) for wrong in reading.wrongs]
+        raise BadConfig("\n".join(lines), hint="mend this, then run `memsyncd config check`", lines=lines)
     return Loaded(
         path=path,
         is_file_found=text.is_found,

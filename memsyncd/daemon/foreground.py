@@ -13,6 +13,7 @@ from typing import TextIO
 
 from memsyncd import __version__
 from memsyncd.engine.workspaces import Workspace
+from memsyncd.logs import escape
 from memsyncd.workspace.roots import has_memory
 
 DRAW_S = 0.1
@@ -60,7 +61,7 @@ class Foreground:
         chosen = list(workspaces)
         self._say(f"{self._paint('1', f'memsyncd {__version__}')}  listens on {_home_short(socket_path)}")
         for workspace in chosen:
-            self._say(f"  {self._paint('1', workspace.entry.name)}  {_home_short(workspace.entry.root)}")
+            self._say(f"  {self._paint('1', escape(workspace.entry.name))}  {_home_short(workspace.entry.root)}")
             if os.path.isdir(workspace.entry.root) and not has_memory(workspace.entry.root):
                 self._say("    has no memory yet: neither MEMORY.md nor .memories/. Waiting for one to appear;")
                 self._say(f"    to begin with one now: memsyncd init {_home_short(workspace.entry.root)}  (or run with --init)")
@@ -93,7 +94,7 @@ class Foreground:
             self._totals[workspace.id] = max(self._totals.get(workspace.id, 0), workspace.condition.pending)
         total = sum(self._totals[workspace.id] for workspace in busy)
         done = total - sum(workspace.condition.pending for workspace in busy)
-        names = ", ".join(workspace.entry.name for workspace in busy)[: max(10, shutil.get_terminal_size().columns - 60)]
+        names = escape(", ".join(workspace.entry.name for workspace in busy))[: max(10, shutil.get_terminal_size().columns - 60)]
         n_full = BAR_CELLS * done // total if total else 0
         bar = self._paint("36", "━" * n_full) + self._paint("2", "─" * (BAR_CELLS - n_full))
         return f"indexing {self._paint('1', names)}  {bar}  {done:,}/{total:,} notes"
@@ -108,4 +109,4 @@ class Foreground:
 
 def _home_short(path: str) -> str:
     home = os.path.expanduser("~")
-    return f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path
+    return escape(f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path)
