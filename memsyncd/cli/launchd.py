@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import plistlib
 import re
 import shlex
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
 
-from memsyncd.cli.servicefiles import MARK, Program, find_socket_path, is_ours, read_template, remove_own, write_own
-from memsyncd.errors import BadRequest, MemsyncdError
+from memsyncd.cli.servicefiles import MARK, Program, find_home, find_socket_path, is_ours, read_template, remove_own, write_own
+from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 LABEL = "org.memsyncd.agent"
 TEMPLATE_PROGRAM = '"$HOME/.local/bin/memsyncd" run'
 COMMAND_TIMEOUT_S = 60.0
+GONE_S = 20.0
+"""`bootout` may return before what it stops has ended, which may take ExitTimeOut; until then nothing can be loaded anew."""
+LOOK_S = 0.1
+IN_PROGRESS = 36
 _HEAD_END = "\n<plist"
 
 
@@ -28,7 +34,7 @@ class Launchd:
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._env = env
-        self._home = env.get("HOME") or os.path.expanduser("~")
+        self._home = find_home(env)
         self._domain = f"gui/{os.geteuid()}"
         self._path = f"{self._home}/Library/LaunchAgents/{LABEL}.plist"
         self.log_file = f"{self._home}/Library/Logs/memsyncd.log"
@@ -56,7 +62,7 @@ class Launchd:
         """Load the agent; what runs goes on, unless its agent `is_changed`."""
         is_loaded = self._is_loaded()
         if is_loaded and is_changed:
-            self._tell("bootout", f"{self._domain}/{LABEL}")
+            self._unload()
         if is_changed or not is_loaded:
             self._tell("bootstrap", self._domain, self._path)
 
@@ -72,7 +78,7 @@ class Launchd:
         if not is_ours(self._path):
             return []
         if self._is_loaded():
-            self._tell("bootout", f"{self._domain}/{LABEL}")
+            self._unload()
         return [self._path] if remove_own(self._path) else []
 
     # --- what is known ---
@@ -92,6 +98,9 @@ class Launchd:
         shown = self._call("print", f"{self._domain}/{LABEL}")
         return {"supervisor": "launchd", "is_waiting": False, "enabled": self.is_installed(), **read_print(shown.stdout)}
 
+    def say_unlogged(self) -> str:
+        return f"see {self.log_file}"
+
     def find_log_command(self, *, n_lines: int, is_followed: bool) -> list[str]:
         return ["tail", "-n", str(n_lines), *(["-F"] if is_followed else []), self.log_file]
 
@@ -100,9 +109,18 @@ class Launchd:
     def _is_loaded(self) -> bool:
         return self._call("print", f"{self._domain}/{LABEL}").returncode == 0
 
-    def _tell(self, *words: str) -> None:
+    def _unload(self) -> None:
+        """Stop the agent and wait until launchd has forgotten it. Raises NotFresh if it takes longer than GONE_S."""
+        self._tell("bootout", f"{self._domain}/{LABEL}", is_done=lambda status: status in {0, IN_PROGRESS})
+        end_s = time.monotonic() + GONE_S
+        while self._is_loaded():
+            if time.monotonic() > end_s:
+                raise NotFresh(f"the agent did not end within {GONE_S:g} s", hint=f"see: launchctl print {self._domain}/{LABEL}")
+            time.sleep(LOOK_S)
+
+    def _tell(self, *words: str, is_done: Callable[[int], bool] = operator.not_) -> None:
         done = self._call(*words)
-        if done.returncode:
+        if not is_done(done.returncode):
             reason = " ".join(done.stderr.split()) or "it says no more"
             raise MemsyncdError(f"launchctl {' '.join(words)} failed: {reason}", hint="its last words: memsyncd service logs")
 

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import memsyncd
 from memsyncd.cli.figures import render_count
 from memsyncd.cli.grammar import JSON, Argument, Command, Option, read_count
 from memsyncd.cli.lifecycle import stop_daemon
-from memsyncd.cli.servicefiles import find_program, is_current, is_passing
+from memsyncd.cli.servicefiles import find_home, find_program, is_current, is_passing
 from memsyncd.cli.terminal import clean_line
+from memsyncd.dirs import find_dirs
 from memsyncd.errors import BadRequest, NoDaemon
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 NOT_RUNNING = 3
 LOG_LINES = 50
+SIGNALLED = 128
+"""What a shell adds to the signal that ended a program."""
 
 
 def find_supervisor(console: Console) -> Supervisor:
@@ -62,7 +66,7 @@ def _install(args: Args, console: Console) -> int:
     if not supervisor.is_there():
         terminal.say(f"installed, but not started: {supervisor.say_absence()}")
         return NOT_RUNNING
-    return _start(supervisor, console, is_changed=bool(changed))
+    return _start(supervisor, console, is_changed=bool(changed) or _runs_other_version(supervisor, console))
 
 
 def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int:
@@ -74,6 +78,18 @@ def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int
     if limits:
         terminal.say(limits)
     return 0
+
+
+def _runs_other_version(supervisor: Supervisor, console: Console) -> bool:
+    """True if what runs as the service began before its program was brought up to date, in the same place."""
+    if supervisor.read_state()["pid"] is None:
+        return False
+    try:
+        return bool(console.ask("ping")["version"] != memsyncd.__version__)
+    except NoDaemon:
+        return False
+    finally:
+        console.close()
 
 
 def _make_room(supervisor: Supervisor, console: Console) -> None:
@@ -101,10 +117,13 @@ def _say_running(state: dict[str, Any]) -> str:
 
 
 def _uninstall(_args: Args, console: Console) -> int:
-    removed = find_supervisor(console).uninstall()
+    supervisor = find_supervisor(console)
+    removed = supervisor.uninstall()
     for path in removed:
         console.terminal.print(f"removed {clean_line(path)}")
-    if removed:
+    if removed and not supervisor.is_there():
+        console.terminal.say("it starts no more; nobody could be asked to stop what may still run: memsyncd stop")
+    elif removed:
         console.terminal.say("the service is stopped and gone; notes, index and configuration stay")
     else:
         console.terminal.say("no service of memsyncd's own is installed; nothing was changed")
@@ -121,6 +140,7 @@ def _status(args: Args, console: Console) -> int:
         "installed": supervisor.is_installed(),
         "is_current": all(is_current(path, text) for path, text in files.items()),
         "files": list(files),
+        "absence": "" if supervisor.is_there() else supervisor.say_absence(),
         **supervisor.read_state(),
     }
     state["stray_pid"] = _find_stray(state, console)
@@ -138,6 +158,8 @@ def _render_state(state: dict[str, Any]) -> list[str]:
     lines = [f"a daemon that no service runs answers (pid {stray})"] if stray else []
     if not state["installed"]:
         return [*lines, "no service is installed; that is done by: memsyncd service install"]
+    if state["absence"]:
+        return [*lines, f"it is installed, but does not run: {state['absence']}", *(f"file {path}" for path in state["files"])]
     facts = [f"memsyncd is {state['state']} ({state['detail']})"]
     if state["pid"]:
         facts.append(f"pid {state['pid']}")
@@ -158,12 +180,17 @@ def _render_state(state: dict[str, Any]) -> list[str]:
 
 
 def _logs(args: Args, console: Console) -> int:
-    command = find_supervisor(console).find_log_command(n_lines=args.lines or LOG_LINES, is_followed=args.follow)
-    console.terminal.out.flush()
+    supervisor, terminal = find_supervisor(console), console.terminal
+    if not supervisor.is_installed():
+        log_file = find_dirs(console.env, find_home(console.env), sys.platform).log_file
+        terminal.say(f"no service is installed; a daemon in the background keeps its log in {clean_line(log_file)}")
+    command = supervisor.find_log_command(n_lines=args.lines or LOG_LINES, is_followed=args.follow)
+    terminal.out.flush()
     try:
-        return subprocess.run(command, env=dict(console.env), check=False).returncode
+        status = subprocess.run(command, env=dict(console.env), check=False).returncode
     except FileNotFoundError:
-        raise BadRequest(f"{command[0]} is not installed", hint="see where this system keeps its logs") from None
+        raise BadRequest(f"{command[0]} is not installed", hint=supervisor.say_unlogged()) from None
+    return status if status >= 0 else SIGNALLED - status
 
 
 def has_started(console: Console, *, running_pid: int | None) -> bool:
@@ -173,7 +200,10 @@ def has_started(console: Console, *, running_pid: int | None) -> bool:
     """
     if "MEMSYNCD_SOCKET" in console.env:
         return False
-    supervisor = find_supervisor(console)
+    try:
+        supervisor = find_supervisor(console)
+    except BadRequest:
+        return False  # nobody is there who could run it
     if not (supervisor.is_installed() and supervisor.is_there()):
         return False
     if running_pid not in {None, supervisor.read_state()["pid"]}:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import memsyncd
 from memsyncd.dirs import find_dirs, has_named_socket
-from memsyncd.errors import AlreadyExists, MemsyncdError, Unwritable
+from memsyncd.errors import AlreadyExists, BadRequest, MemsyncdError, Unwritable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,9 @@ KEPT_VARIABLES = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
 OWN_PREFIX = "MEMSYNCD_"
 SPOKEN_ONLY = frozenset({"MEMSYNCD_TRACEBACK"})
 """Variables of ours that mean one command, and not the daemon."""
+
+_UNWRITABLE = re.compile("[\0-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+"""What can stand in no unit or property list, however it is quoted: ends of lines, other controls, bytes that are no text."""
 
 _PACKAGE = os.path.dirname(os.path.abspath(memsyncd.__file__))
 _PROBE = "import memsyncd; print(memsyncd.__file__)"
@@ -37,14 +41,26 @@ class Program(NamedTuple):
 
 
 def find_program(env: Mapping[str, str]) -> Program:
-    """The program that is running, by its interpreter, with those variables that say what the daemon should be."""
+    """The program that is running, by its interpreter, with those variables that say what the daemon should be.
+
+    Raises BadRequest if one of them cannot stand in a supervisor's file.
+    """
     kept = {name: env[name] for name in KEPT_VARIABLES if env.get(name, "").startswith("/")}
     kept |= {name: value for name, value in sorted(env.items()) if name.startswith(OWN_PREFIX) and name not in SPOKEN_ONLY}
     # -P: a folder that happens to be called memsyncd where the service starts must not be taken for the package.
     words = (sys.executable, "-P", "-m", "memsyncd", "run")
     if not _is_found_without_help():
         kept["PYTHONPATH"] = os.path.dirname(_PACKAGE)
+    refuse_unwritable(*words, *kept.values())
     return Program(words, kept)
+
+
+def refuse_unwritable(*texts: str) -> None:
+    """Raise BadRequest for a path or value that no supervisor's file can hold."""
+    for text in texts:
+        if _UNWRITABLE.search(text):
+            what = f"a service cannot be told of {os.fsencode(text).decode('ascii', 'backslashreplace')!r}"
+            raise BadRequest(what, hint="rename or move it, so that its path is text without line ends, tabs and other controls")
 
 
 def _is_found_without_help() -> bool:
@@ -61,18 +77,27 @@ def is_passing(path: str, env: Mapping[str, str]) -> bool:
     return any(os.path.abspath(path).startswith(f"{folder}/") for folder in caches)
 
 
+def find_home(env: Mapping[str, str]) -> str:
+    """The home folder of whoever calls. Raises BadConfig if nobody says where that is."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    find_dirs(env, home, sys.platform)
+    return home
+
+
 def find_socket_path(program: Program, env: Mapping[str, str], runtime: str) -> str:
     """Where the daemon listens if it runs as this service, with `runtime` as its runtime folder, empty for none.
 
-    Raises BadConfig where its configuration is one that it would not start with.
+    Raises BadConfig where its configuration is one that it would not start with, BadRequest as `find_program`.
     """
     from memsyncd.config import load_config
 
-    home = env.get("HOME") or os.path.expanduser("~")
+    home = find_home(env)
     own = program.env | ({"XDG_RUNTIME_DIR": runtime} if runtime else {})
     dirs = find_dirs(own, home, sys.platform)
     configured = load_config(dirs.config_file, own).config.socket.path
-    return configured if configured and not has_named_socket(own) else dirs.socket_path
+    path = configured if configured and not has_named_socket(own) else dirs.socket_path
+    refuse_unwritable(path)
+    return path
 
 
 def read_template(folder: str, name: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memsyncd.cli.servicefiles import (
     MARK,
     Program,
+    find_home,
     find_socket_path,
     is_foreign,
     is_ours,
@@ -17,14 +18,18 @@ from memsyncd.cli.servicefiles import (
     remove_own,
     write_own,
 )
-from memsyncd.errors import AlreadyExists, BadRequest, MemsyncdError
+from memsyncd.errors import AlreadyExists, BadRequest, MemsyncdError, NotFresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SERVICE, SOCKET = "memsyncd.service", "memsyncd.socket"
+BOOTED = "/run/systemd/system"
+"""Is there exactly where systemd is the system's manager: sd_booted(3)."""
 COMMAND_TIMEOUT_S = 150.0
 """A start waits until the daemon answers, for which systemd gives 90 s and more."""
+QUESTION_TIMEOUT_S = 15.0
+QUESTIONS = frozenset({"show", "is-active", "is-enabled"})
 _PROPERTIES = (
     "LoadState ActiveState SubState Result MainPID NRestarts StatusText UnitFileState ActiveEnterTimestampMonotonic".split()
 )
@@ -43,7 +48,7 @@ class Systemd:
         self._env = env
         self.runtime = _find_runtime(env)
         config_home = env.get("XDG_CONFIG_HOME", "")
-        home = env.get("HOME") or os.path.expanduser("~")
+        home = find_home(env)
         self._folder = f"{config_home if config_home.startswith('/') else f'{home}/.config'}/systemd/user"
 
     # --- files ---
@@ -127,6 +132,9 @@ class Systemd:
         return self._call("show", "--property=Version").returncode == 0
 
     def say_absence(self) -> str:
+        """Why none does, and what to do instead."""
+        if not os.path.isdir(BOOTED):
+            return "systemd does not run this system, as in a container; have it run in the background instead: memsyncd start"
         return f"no systemd manager runs for you; log in on this machine, or: sudo loginctl enable-linger {_name_user(self._env)}"
 
     def say_limits(self) -> str:
@@ -146,12 +154,16 @@ class Systemd:
             "state": told.get("ActiveState", "unknown"),
             "detail": told.get("SubState", ""),
             "is_waiting": is_waiting,
-            "enabled": self._call("is-enabled", SOCKET if self.is_on_demand else SERVICE).stdout.strip() == "enabled",
+            "enabled": self._is_enabled(SOCKET if self.is_on_demand else SERVICE),
             "pid": int(told.get("MainPID", "0")) or None,
             "restarts": int(told.get("NRestarts", "0") or 0),
             "result": told.get("Result", ""),
             "says": told.get("StatusText", ""),
         }
+
+    def say_unlogged(self) -> str:
+        """How to see how it is where nothing shows the journal."""
+        return f"see what it says now with: systemctl --user status {SERVICE}"
 
     def find_log_command(self, *, n_lines: int, is_followed: bool) -> list[str]:
         # Not --user: where the journal lies in memory, all users share a file, which that leaves out.
@@ -161,10 +173,15 @@ class Systemd:
 
     def _enable(self, verb: str, unit: str) -> None:
         """Enable or disable, with the manager or without."""
-        offline = {} if self.is_there() else {"SYSTEMD_OFFLINE": "1"}
-        done = self._call(verb, "--quiet", unit, **offline)
+        done = self._call(verb, "--quiet", unit, **self._do_without())
         if done.returncode:
             raise _failed(verb, unit, done.stderr)
+
+    def _is_enabled(self, unit: str) -> bool:
+        return self._call("is-enabled", unit, **self._do_without()).stdout.strip() == "enabled"
+
+    def _do_without(self) -> dict[str, str]:
+        return {} if self.is_there() else {"SYSTEMD_OFFLINE": "1"}
 
     def _tell(self, verb: str, *units: str) -> None:
         done = self._call(verb, *units)
@@ -174,7 +191,12 @@ class Systemd:
     def _call(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         env = {**self._env, **({"XDG_RUNTIME_DIR": self.runtime} if self.runtime else {}), "LC_ALL": "C", **variables}
         command = ["systemctl", "--user", "--no-pager", "--no-ask-password", *words]
-        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=COMMAND_TIMEOUT_S)
+        limit_s = QUESTION_TIMEOUT_S if words[0] in QUESTIONS else COMMAND_TIMEOUT_S
+        try:
+            return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            what = f"`systemctl --user {' '.join(words)}` is not done after {limit_s:g} s"
+            raise NotFresh(what, hint="see what systemd is at: systemctl --user list-jobs") from None
 
 
 # --- units ----------------------------------------------------------------------------------------------------------
@@ -186,7 +208,7 @@ def render_service(program: Program) -> str:
     for line in _drop_head(read_template("systemd", SERVICE)):
         if line.startswith("ExecStart="):
             lines += [f"Environment={_quote(f'{name}={value}')}" for name, value in program.env.items()]
-            line = "ExecStart=" + " ".join(_quote(word).replace("$", "$$") for word in program.words)  # noqa: PLW2901
+            line = f"ExecStart={_render_command(program.words)}"  # noqa: PLW2901
         lines.append(line)
     return _HEAD.format(name=SERVICE) + "\n" + "\n".join(lines) + "\n"
 
@@ -201,6 +223,12 @@ def render_socket(path: str, runtime: str) -> str:
         for line in _drop_head(read_template("systemd", SOCKET))
     )
     return _HEAD.format(name=SOCKET) + "\n" + "\n".join(lines) + "\n"
+
+
+def _render_command(words: tuple[str, ...]) -> str:
+    """As ExecStart= takes it, which can have no quote, backslash or dollar in the program's own path: a shell starts that."""
+    through = ("/bin/sh", "-c", 'exec "$0" "$@"') if set(words[0]) & set("'\"\\$") else ()
+    return " ".join(_quote(word).replace("$", "$$") for word in (*through, *words))
 
 
 def _drop_head(template: str) -> list[str]:

@@ -140,3 +140,34 @@ def test_it_cannot_be_started_by_a_client(tmp_path: Path) -> None:
 def test_what_launchctl_prints_is_read(text: str, state: str, pid: int | None, restarts: int) -> None:
     read = read_print(text)
     assert (read["state"], read["pid"], read["restarts"]) == (state, pid, restarts)
+
+
+LAUNCHCTL = """#!/bin/sh
+# What is booted out has not ended yet: it is shown a few times more, and nothing can be loaded in its place meanwhile.
+cd "$HOME" || exit 1
+left=$(cat ending 2>/dev/null || echo 0)
+case "$1 $2" in
+"print gui/"*/*)
+    [ -e loaded ] && exit 0
+    [ "$left" -gt 0 ] && echo $((left - 1)) > ending && exit 0
+    exit 113 ;;
+"bootout "*) rm loaded && echo 3 > ending && exit 36 ;;
+"bootstrap "*) [ ! -e loaded ] && [ "$left" -eq 0 ] && touch loaded && exit 0
+    echo "Bootstrap failed: 5: Input/output error" >&2
+    exit 5 ;;
+esac
+"""
+
+
+def test_one_that_is_to_be_loaded_anew_has_ended_before(tmp_path: Path) -> None:
+    tool = tmp_path / "launchctl"
+    tool.write_text(LAUNCHCTL)
+    tool.chmod(0o755)
+    launchd = Launchd({"HOME": str(tmp_path), "PATH": f"{tmp_path}:{os.defpath}"})
+    launchd.install(launchd.render(Program((sys.executable,), {}), is_on_demand=False))
+    launchd.start(is_changed=True)
+    launchd.start(is_changed=True)
+    assert (tmp_path / "loaded").exists()
+    assert len(launchd.uninstall()) == 1
+    assert not (tmp_path / "loaded").exists()
+    assert launchd.uninstall() == []

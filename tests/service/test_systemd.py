@@ -268,24 +268,3 @@ def test_a_unit_that_somebody_else_wrote_is_left_alone(user: Manager) -> None:
     assert user.show("ActiveState") == "active"
     assert own.exists()
     user.do("systemctl", "--user", "stop", "memsyncd")
-
-
-def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) -> None:
-    nowhere = {"XDG_RUNTIME_DIR": str(user.folder / "nowhere")}
-    done = user.memsyncd("service", "install", **nowhere)
-    assert done.returncode == 3, done.stderr
-    assert "sudo loginctl enable-linger " in done.stderr
-    assert "Traceback" not in done.stderr
-    assert find_left(user) == ["default.target.wants", "default.target.wants/memsyncd.service", "memsyncd.service"]
-    assert user.memsyncd("service", "restart", **nowhere).returncode == 3
-    assert user.memsyncd("service", "uninstall", **nowhere).returncode == 0
-    assert find_left(user) == []
-
-
-def test_a_place_with_odd_letters_is_quoted_as_systemd_reads_it(user: Manager) -> None:
-    odd = user.folder / "a b%h\"c'd$e\\f"
-    odd.mkdir()
-    (odd / "c.toml").write_text("[log]\nlevel = 'debug'\n")
-    done = user.memsyncd("service", "install", MEMSYNCD_CONFIG=str(odd / "c.toml"))
-    assert done.returncode == 0, done.stderr
-    assert json.loads(user.memsyncd("status", "--json").stdout)["config"] == str(odd / "c.toml")

@@ -1,0 +1,110 @@
+"""What is said where something is missing: a manager, systemd itself, the journal, a service that was ever installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Manager
+
+TOOLS = ("systemctl", "journalctl", "sh")
+
+
+def make_path(folder: Path, *left_out: str) -> str:
+    """A PATH with what is needed of the system, but for some of it."""
+    folder.mkdir(exist_ok=True)
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        if tool not in left_out and found:
+            (folder / tool).symlink_to(found)
+    return str(folder)
+
+
+def find_left(user: Manager) -> list[str]:
+    """What stands in the folder of units."""
+    return sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*")) if user.units.exists() else []
+
+
+def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) -> None:
+    nowhere = {"XDG_RUNTIME_DIR": str(user.folder / "nowhere")}
+    done = user.memsyncd("service", "install", **nowhere)
+    assert done.returncode == 3, done.stderr
+    assert "sudo loginctl enable-linger " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert find_left(user) == ["default.target.wants", "default.target.wants/memsyncd.service", "memsyncd.service"]
+    status = user.memsyncd("service", "status", **nowhere)
+    assert status.returncode == 3
+    assert "it is installed, but does not run: no systemd manager runs for you" in status.stdout
+    told = json.loads(user.memsyncd("service", "status", "--json", **nowhere).stdout)
+    assert (told["installed"], told["enabled"], told["is_current"], told["state"]) == (True, True, True, "unknown")
+    assert "enable-linger" in told["absence"]
+    assert user.memsyncd("service", "restart", **nowhere).returncode == 3
+    gone = user.memsyncd("service", "uninstall", **nowhere)
+    assert gone.returncode == 0
+    assert "nobody could be asked to stop what may still run: memsyncd stop" in gone.stderr
+    assert find_left(user) == []
+
+
+def test_where_systemd_does_not_run_the_system_it_says_what_does_instead(user: Manager) -> None:
+    script = f"mount -t tmpfs none /run/systemd && exec {sys.executable} -m memsyncd service install"
+    done = user.do("unshare", "--mount", "sh", "-c", script, XDG_RUNTIME_DIR=str(user.folder / "nowhere"))
+    assert done.returncode == 3, done.stderr
+    assert "as in a container; have it run in the background instead: memsyncd start" in done.stderr
+    assert "loginctl" not in done.stderr
+
+
+def test_where_there_is_no_systemd_daemons_start_in_the_background(tmp_path: Path) -> None:
+    env = {"PATH": make_path(tmp_path / "bin", "systemctl"), "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run")}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH", ""))))
+
+    def memsyncd(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "memsyncd", *words]
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+    try:
+        for command in ("start", "restart"):
+            done = memsyncd(command)
+            assert done.returncode == 0, done.stderr
+            assert "runs in the background" in done.stderr
+        assert memsyncd("doctor").returncode == 0
+        for action in ("install", "status", "logs", "restart", "uninstall"):
+            done = memsyncd("service", action)
+            assert done.returncode == 2
+            assert "this system has no systemd" in done.stderr
+            assert "`memsyncd start` runs it in the background" in done.stderr
+    finally:
+        assert memsyncd("stop").returncode == 0
+
+
+def test_a_log_that_cannot_be_shown_is_said_with_what_shows_how_it_is(installed: Manager) -> None:
+    path = make_path(installed.folder / "bin", "journalctl")
+    done = installed.do("env", f"PATH={path}", sys.executable, "-m", "memsyncd", "service", "logs")
+    shutil.rmtree(path)
+    assert done.returncode == 2
+    assert "journalctl is not installed" in done.stderr
+    assert "systemctl --user status memsyncd.service" in done.stderr
+
+
+def test_who_reads_no_further_ends_the_log_as_any_closed_pipe_does(installed: Manager) -> None:
+    script = f"{sys.executable} -m memsyncd service logs | true; echo ${{PIPESTATUS[0]}}"
+    done = installed.do("bash", "-c", script)
+    assert done.stdout.splitlines()[-1] == "141", done.stdout + done.stderr
+
+
+def test_where_nothing_was_installed_every_command_says_so(user: Manager) -> None:
+    for action, status, said in (
+        ("status", 3, "memsyncd service install"),
+        ("restart", 3, "memsyncd service install"),
+        ("logs", 0, "daemon.log"),
+        ("uninstall", 0, "nothing was changed"),
+    ):
+        done = user.memsyncd("service", action)
+        assert done.returncode == status
+        assert said in done.stdout + done.stderr
+    assert find_left(user) == []

@@ -1,0 +1,102 @@
+"""The service of a program, a configuration and notes that lie in odd places, or were brought up to date where they lie."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import site
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memsyncd.cli.servicefiles import find_program
+from memsyncd.errors import BadRequest
+from tests.service.conftest import REPOSITORY
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Manager
+
+ODD = ('a b%h;# "it\'s" \\n $HOME$$ ${X} ünï 日本 & <b>', "-@!+=x ")
+
+
+def make_program(folder: Path) -> str:
+    """An interpreter in an environment of its own, which finds what this one finds."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True)
+    (packages,) = folder.glob("lib/python3*/site-packages")
+    (packages / "borrowed.pth").write_text("\n".join(site.getsitepackages()) + "\n", encoding="utf-8")
+    return str(folder / "bin" / "python")
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_program_configuration_and_notes_may_lie_anywhere(user: Manager, name: str) -> None:
+    odd = user.folder / name
+    (odd / "notes" / ".memories").mkdir(parents=True)
+    (odd / "notes" / "MEMORY.md").write_text("# larch\n")
+    (odd / "c.toml").write_text("[log]\nlevel = 'debug'\n")
+    python, env = make_program(odd / "venv"), {"MEMSYNCD_CONFIG": str(odd / "c.toml")}
+    done = user.do(python, "-m", "memsyncd", "service", "install", **env)
+    assert done.returncode == 0, done.stderr
+    pid = user.show("MainPID")
+    assert user.do("cat", f"/proc/{pid}/cmdline").stdout.split("\0")[0] == python
+    assert user.do(python, "-m", "memsyncd", "add", str(odd / "notes"), **env).returncode == 0
+    found = user.do(python, "-m", "memsyncd", "search", "larch", "-w", str(odd / "notes"), "--wait", **env)
+    assert (found.returncode, found.stdout.splitlines()[0].partition(":")[0]) == (0, str(odd / "notes" / "MEMORY.md"))
+    assert json.loads(user.memsyncd("status", "--json").stdout)["config"] == str(odd / "c.toml")
+    again = user.do(python, "-m", "memsyncd", "service", "install", **env)
+    assert again.stdout.startswith("kept ")
+    report = json.loads(user.do(python, "-m", "memsyncd", "doctor", "--json", **env).stdout)
+    assert [finding for finding in report["findings"] if finding["level"] in ("warning", "error")] == []
+    assert user.show("MainPID") == pid
+    assert user.do(python, "-m", "memsyncd", "service", "uninstall", **env).returncode == 0
+    shutil.rmtree(odd)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_client_starts_it_at_a_socket_that_lies_anywhere(user: Manager, name: str) -> None:
+    odd = user.folder / name
+    odd.mkdir(mode=0o700)
+    env = {"MEMSYNCD_SOCKET": str(odd / "m.sock")}
+    assert user.memsyncd("service", "install", "--on-demand", **env).returncode == 0
+    assert user.show("ActiveState") == "inactive"
+    answer = json.loads(user.memsyncd("status", "--json", **env).stdout)
+    assert (answer["socket"], answer["pid"]) == (env["MEMSYNCD_SOCKET"], int(user.show("MainPID")))
+    assert user.memsyncd("service", "uninstall", **env).returncode == 0
+    shutil.rmtree(odd)
+
+
+@pytest.mark.parametrize("name", ["a\nExecStartPre=/bin/false", "a\rb", "a\tb", "a\x7f", "a\udcff"])
+def test_what_no_file_of_a_supervisor_can_hold_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(BadRequest, match="a service cannot be told of"):
+        find_program({"MEMSYNCD_CONFIG": f"/{name}"})
+
+
+def test_who_has_no_home_is_told_so_and_nothing_is_written_where_he_stands(user: Manager) -> None:
+    for action in ("install", "status", "uninstall"):
+        done = user.memsyncd("service", action, HOME="elsewhere")
+        assert done.returncode == 78, done.stderr
+        assert "set HOME to your home folder" in done.stderr
+    assert not (user.folder / "elsewhere").exists()
+
+
+def test_a_program_that_was_brought_up_to_date_in_its_place_is_what_runs_after_installing_again(user: Manager) -> None:
+    own = user.folder / "own"
+    shutil.copytree(REPOSITORY / "memsyncd", own / "memsyncd", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPOSITORY / "systemd", own / "systemd")
+    env = {"PYTHONPATH": str(own)}
+    assert user.memsyncd("service", "install", **env).returncode == 0
+    pid = user.show("MainPID")
+    module = own / "memsyncd" / "__init__.py"
+    version = json.loads(user.memsyncd("status", "--json", **env).stdout)["version"]
+    module.write_text(module.read_text().replace(f'"{version}"', '"9.9.9"'))
+    report = user.memsyncd("doctor", **env)
+    assert report.returncode == 1, report.stdout
+    assert f"the daemon is version {version}, this program 9.9.9" in report.stdout
+    done = user.memsyncd("service", "install", **env)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("kept ")
+    assert user.show("MainPID") not in (pid, "0")
+    assert user.memsyncd("doctor", **env).returncode == 0
+    shutil.rmtree(own)
