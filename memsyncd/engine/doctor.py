@@ -27,8 +27,8 @@ def examine_place(workspace: Workspace, _policy: SyncPolicy, _clock: Clock) -> S
     index, path = workspace.index, str(workspace.index_path)
     if index is None:
         return [say_unopened(workspace)]
-    if index.is_replaced():
-        what = "index.db was replaced" if workspace.index_path.exists() else "index.db is gone from the disk"
+    if (harm := index.find_harm()) is not None:
+        what = f"index.db {harm.value}" if workspace.index_path.exists() else "index.db is gone from the disk"
         return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
     with workspace.lend(LEND_S) as reader:
         generation = read_generation(reader)

@@ -16,21 +16,15 @@ from typing import Any
 from memsyncd.core.changes.debounce import DebouncePolicy, Settled
 from memsyncd.core.changes.watchplan import is_relevant
 from memsyncd.engine.doorbells import Doorbells
-from memsyncd.engine.indexing import (
-    INDEX_FAULT,
-    Opened,
-    may_rebuild,
-    open_workspace,
-    rebuild_index,
-    tidy_workspace,
-)
+from memsyncd.engine.healing import Healing
+from memsyncd.engine.indexing import INDEX_FAULT, Opened, open_workspace, rebuild_index, tidy_workspace
 from memsyncd.engine.lane import Lane
 from memsyncd.engine.outside import follow_disk
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.reminders import Reminders
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed, StoreFull
+from memsyncd.errors import IndexUnfit, MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.logs import Event, get_log
 
 TIDY_AFTER_S = 5.0
@@ -68,6 +62,7 @@ class Rounds:
         self._workspaces: dict[str, Workspace] = {}
         self._doorbells = Doorbells(DebouncePolicy(policy.quiet_s, policy.max_wait_s), clock, self._settled)
         self._reminders = Reminders()
+        self._healing = Healing(clock, self.rebuild)
         self._looks: dict[str, Future[SyncDone]] = {}
         self._missing_roots: set[str] = set()
 
@@ -85,6 +80,7 @@ class Rounds:
         self._looks.pop(workspace.id, None)
         self._missing_roots.discard(workspace.id)
         self._reminders.forget(workspace.id)
+        self._healing.forget(workspace)
 
     def set_policy(self, policy: SyncPolicy) -> None:
         """Go on by another policy; what is pending is looked at in full."""
@@ -154,6 +150,7 @@ class Rounds:
             if workspace.index is None:
                 self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)
             else:
+                self._healing.go_on(workspace)
                 self._sync(workspace, only=None, on_done=self._reconciled)
 
     def _sync(
@@ -166,7 +163,7 @@ class Rounds:
         grace_s: float | None = None,
         on_done: Callable[[Workspace, SyncDone], None] | None = None,
     ) -> Future[SyncDone]:
-        if workspace.condition.faults.keys() & {SYNC_FAULT, FULL_FAULT}:
+        if workspace.condition.faults.keys() & {SYNC_FAULT, FULL_FAULT, INDEX_FAULT}:
             only = None  # what failed has left more undone than these paths
         grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
@@ -205,8 +202,7 @@ class Rounds:
 
     def _opened(self, workspace: Workspace, opened: Opened) -> None:
         if opened.rebuild_reason and workspace.index is None:
-            log.info(Event.INDEX_CORRUPT, workspace=workspace.id, reason=opened.rebuild_reason)
-            self.rebuild(workspace)
+            self._healing.replace(workspace, opened.rebuild_reason)
             return
         # What was deleted just before the last stop may still stand in the files.
         self._remind_to_tidy(workspace)
@@ -228,8 +224,7 @@ class Rounds:
         workspace.change(is_indexing=False)
         self._say_root(workspace)
         if done.index_trouble:
-            log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=done.index_trouble)
-            self.rebuild(workspace)
+            self._healing.replace(workspace, done.index_trouble)
         if done.has_new_folders:
             self._on_folders(workspace)
         self._look_again(workspace, done)
@@ -289,12 +284,15 @@ class Rounds:
         if isinstance(failure, StoreFull):
             workspace.set_fault(FULL_FAULT, f"{failure.message}: {failure.hint}")
             log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
-        elif isinstance(failure, MemsyncdError) and may_rebuild(workspace, failure, self._clock.now_s()):
-            log.error(Event.INDEX_CORRUPT, workspace=workspace.id, reason=failure.message)
-            workspace.set_fault(INDEX_FAULT, f"{failure.message}; it is being rebuilt")
-            self.rebuild(workspace)
+        elif isinstance(failure, (StoreCorrupt, IndexUnfit)):
+            self._healing.mend(workspace, failure)
         else:
             # A failure that has a name needs no traceback to be understood.
-            name, trace = (failure.message, None) if isinstance(failure, MemsyncdError) else (type(failure).__name__, failure)
+            name, trace = (failure.message, None) if isinstance(failure, MemsyncdError) else (_name(failure), failure)
             workspace.set_fault(SYNC_FAULT, f"the last sync failed: {name}")
             log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=name, exc_info=trace)
+
+
+def _name(failure: BaseException) -> str:
+    """What the system says, without the path that it says it of; else what it is called."""
+    return str(failure.strerror) if isinstance(failure, OSError) and failure.strerror else type(failure).__name__

@@ -94,6 +94,12 @@ class SyncDone:
         """Every path that this sync was the first to find different."""
         return [*self.added, *self.modified, *itertools.chain.from_iterable(self.moved), *self.vanished]
 
+    @property
+    def is_quiet(self) -> bool:
+        """True if nothing was new and nothing has to follow."""
+        news = (self.paths, self.discovered, self.waiting, self.growing, self.has_new_folders, self.index_trouble)
+        return not any(news)
+
     def describe(self) -> dict[str, float]:
         """The figures that a log tells."""
         return {
@@ -127,6 +133,8 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     started_s, index = clock.now_s(), request.index or workspace.index
     if index is None:
         raise AssertionError("a sync needs an open index")
+    if request.only is None and request.index is None:
+        index.check_unharmed()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     snapshot = scan(workspace.scope, only=request.only)
     # The scan says what it was about in the end; what waits for its grace is needed to recognise moves.
@@ -280,7 +288,8 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     index, was = workspace.index, (workspace.root_identity, workspace.link_folders)
     if snapshot.only is None:
         workspace.root_identity, workspace.link_folders = snapshot.root_identity, snapshot.link_folders
-        done.index_trouble = "index.db was deleted or replaced" if index is not None and index.is_replaced() else ""
+        harm = index.find_harm() if index is not None else None
+        done.index_trouble = f"index.db {harm.value}" if harm is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders
     done.has_new_folders = was != (workspace.root_identity, workspace.link_folders)

@@ -7,7 +7,6 @@ as the classes of `memsyncd.errors`: damage asks for a rebuild, a full disk only
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import time
 from collections.abc import Iterator
 from enum import Enum
@@ -130,14 +129,6 @@ def _prepare(connection: apsw.Connection) -> None:
     connection.pragma("trusted_schema", False)
     connection.pragma("cell_size_check", True)
     connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_LIMIT_BYTES)
-
-
-def is_moved(connection: apsw.Connection) -> bool:
-    """True if the connection's file is no longer what its path names: it was deleted or replaced."""
-    moved = bytearray(4)
-    buffer = (ctypes.c_char * 4).from_buffer(moved)
-    connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(buffer))
-    return any(moved)
 
 
 def empty_log(connection: apsw.Connection) -> bool:

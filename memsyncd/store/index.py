@@ -6,17 +6,18 @@ why a file must be rebuilt (`IndexUnfit`), and `engine.indexing` does that besid
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
-import apsw
-
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.errors import IndexUnfit, StoreCorrupt
-from memsyncd.store.connections import Durability, empty_log, is_moved, naming_failures, open_writer, transaction
+from memsyncd.store.connections import Durability, empty_log, naming_failures, open_writer, transaction
+from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note, read_stat_row, stat_row
 from memsyncd.store.readers import Readers
 from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
@@ -47,6 +48,8 @@ class Index:
         self.path = path
         self.fingerprint = fingerprint
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IndexUnfit("where index.db should be is a folder")
         try:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
             try:
@@ -75,6 +78,7 @@ class Index:
         self._ids = Ids.read(self._writer)
         self.generation = int(self._writer.execute("SELECT value FROM meta WHERE key = 'generation'").get or 0)
         self.counts = self._count()
+        self._footing = Footing(self._writer, str(self.path))
 
     def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
         """What the index knows of files; with `only`, of these paths and of what lies beneath them (an empty one is the root)."""
@@ -101,6 +105,8 @@ class Index:
                     self._writer.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(self.generation + 1),))
         except BaseException:
             self._ids, self.counts = ids_before, counts_before
+            # What was not committed may stand in the log all the same.
+            self._footing.accept_log()
             raise
         if paths:
             self.generation += 1
@@ -172,7 +178,9 @@ class Index:
             if not self._is_filled:
                 self._set_merging(_KEEPING)
                 self._is_filled = True
-            self.is_tidy = empty_log(self._writer)
+            if self._footing.find_harm() is None:
+                self.is_tidy = empty_log(self._writer)
+                self._footing.accept()
             return False
 
     def _merge(self, table: str) -> bool:
@@ -185,12 +193,15 @@ class Index:
         for table in FTS_TABLES:
             self._writer.executemany(f"INSERT INTO {table}({table}, rank) VALUES(?, ?)", settings.items())
 
-    def is_replaced(self) -> bool:
-        """True if the file on disk is no longer the one that is open."""
-        try:
-            return is_moved(self._writer) or not os.path.exists(f"{self.path}-wal")
-        except apsw.Error:
-            return True
+    def find_harm(self) -> Harm | None:
+        """What somebody has done to the files, so that they must be made anew; None also if that cannot be told."""
+        return self._footing.find_harm()
+
+    def check_unharmed(self) -> None:
+        """Raise StoreCorrupt, once, if another program has written into the file: what is in memory may hide that for long."""
+        if self._footing.find_harm() is Harm.OVERWRITTEN:
+            self._footing.accept()
+            raise StoreCorrupt(f"index.db {Harm.OVERWRITTEN.value}", hint="memsyncd rebuilds it by itself")
 
     def find_damage(self) -> str:
         """What quick_check says, empty if all is well."""
@@ -210,14 +221,30 @@ class Index:
 def remove_index(path: Path) -> None:
     """Delete an index's files, if they are there; nobody may have them open."""
     for suffix in ("", "-wal", "-shm", "-journal"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
+        _clear(Path(f"{path}{suffix}"))
 
 
 def replace_index(path: Path, fresh: Path) -> None:
     """Put a closed index in the place of another, which may be open: whoever has it open keeps it as it was."""
     for suffix in ("-wal", "-shm"):
-        Path(f"{path}{suffix}").unlink(missing_ok=True)
+        _clear(Path(f"{path}{suffix}"))
+    if path.is_dir() and not path.is_symlink():
+        _clear(path)
     fresh.replace(path)
+
+
+def _clear(path: Path) -> None:
+    """Take away what stands there. A folder that holds something is given another name: it is none of ours."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        if not path.is_dir():
+            raise
+        with contextlib.suppress(OSError):
+            path.rmdir()
+            return
+        number = next(number for number in itertools.count(1) if not os.path.lexists(f"{path}.aside-{number}"))
+        path.rename(f"{path}.aside-{number}")
 
 
 def _recorded(row: Sequence[int | str]) -> tuple[str, Recorded]:

@@ -80,6 +80,9 @@ def index_of(place: Place) -> Path:
     return place.home.folder / "cache" / "memsyncd" / place.id / "index.db"
 
 
+SHIFT = "UPDATE chunks SET start_line = start_line + 7, end_line = end_line + 7"
+
+
 def records_of(place: Place) -> Path:
     return place.home.folder / "state" / "memsyncd" / place.id / "records.db"
 
@@ -191,18 +194,22 @@ def test_a_replaced_index_is_found_and_built_anew(quiet: Quiet) -> None:
     quiet.see_healed()
 
 
-def test_an_index_that_somebody_else_wrote_is_found_and_reindex_heals_it(home: Home, place: Place) -> None:
-    write(
-        index_of(place),
-        "UPDATE chunks SET start_line = start_line + 7, end_line = end_line + 7",
-        "UPDATE meta SET value = '4711' WHERE key = 'generation'",
-    )
-    assert examine(home, place.id).level("generation") == "error"
-    report = examine(home, "--verify", place.id)
+def test_an_index_that_another_program_writes_is_found_and_built_anew(quiet: Quiet) -> None:
+    write(quiet.index, SHIFT)
+    assert examine(quiet.home).level("index") == "error"
+    quiet.see_healed()
+
+
+def test_an_index_that_somebody_else_wrote_between_two_lives_is_found_and_reindex_heals_it(quiet: Quiet) -> None:
+    assert quiet.daemon.stop() == 0
+    write(quiet.index, SHIFT)
+    quiet.home.start()
+    wait_for(lambda: examine(quiet.home).level("generation") == "ok", "it was not opened")
+    report = examine(quiet.home, "--verify")
     assert report.level("verify") == "error"
     assert "memsyncd reindex" in report.remedy("verify")
-    assert run(home, "reindex", "-w", place.id).returncode == 0
-    healed = examine(home, "--verify", place.id)
+    assert run(quiet.home, "reindex").returncode == 0
+    healed = examine(quiet.home, "--verify")
     assert (healed.level("verify"), healed.level("generation")) == ("ok", "ok")
 
 

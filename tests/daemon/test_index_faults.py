@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import shutil
 import signal
 import sqlite3
@@ -70,6 +71,12 @@ class Kept:
         assert len(self.find("larch")) >= min(self.n_notes, 20)
         (self.root / ".memories" / "0.md").write_text("# Note\n\nlarch maple\n")
         assert self.find("maple", wait="disk") == {".memories/0.md"}
+
+    def settle(self) -> int:
+        """Have all of it stand in the file, not in the log; the generation."""
+        self.client.call("sync", workspace=self.id, rebuild=True)
+        self.wait(lambda: self.status()["state"] == "ready" and not self.status()["pending"], "it did not settle")
+        return int(self.status()["generation"])
 
     def is_sound(self) -> bool:
         """True if the file under the index's name is the one that answers, whole and with every note."""
@@ -145,24 +152,72 @@ def replace_by_text(index: Path) -> None:
     fresh.replace(index)
 
 
+def replace_by_a_folder(index: Path) -> None:
+    delete(index)
+    index.mkdir()
+    (index / "file").write_text("somebody's own\n")
+
+
+def delete_shared(index: Path) -> None:
+    Path(f"{index}-shm").unlink(missing_ok=True)
+
+
 def truncate(index: Path) -> None:
     os.truncate(index, 5000)
 
 
 def overwrite_middle(index: Path) -> None:
-    size = index.stat().st_size
-    with index.open("r+b") as stream:
-        stream.seek(4096)
-        stream.write(os.urandom(size - 4096))
+    write_into(index, 4096, os.urandom(index.stat().st_size - 4096))
 
 
 def overwrite_head(index: Path) -> None:
-    with index.open("r+b") as stream:
-        stream.write(b"\0" * 100)
+    write_into(index, 0, b"\0" * 100)
 
 
-AWAY = [delete, delete_alone, delete_wal, delete_folder, replace_by_an_empty_one, replace_by_another_database, replace_by_text]
-DAMAGE = [truncate, overwrite_middle, overwrite_head]
+def flip_here_and_there(index: Path) -> None:
+    chance = random.Random(1)
+    for _ in range(30):
+        write_into(index, chance.randrange(4096, index.stat().st_size - 16), chance.randbytes(16))
+
+
+def overwrite_by_another_index(index: Path) -> None:
+    """One that is whole, but says nothing of what it should."""
+    other = index.with_name("other")
+    shutil.copyfile(index, other)
+    with contextlib.closing(sqlite3.connect(other, isolation_level=None)) as file:
+        file.execute("DELETE FROM chunks")
+        file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    write_into(index, 0, other.read_bytes())
+
+
+def harm_words(index: Path) -> None:
+    """As a person may with the sqlite3 shell: the tables are whole, and what FTS5 keeps in them is not."""
+    with contextlib.closing(sqlite3.connect(index, isolation_level=None)) as file:
+        file.execute("UPDATE chunks_fts_data SET block = randomblob(length(block)) WHERE id > 10")
+        file.execute("DELETE FROM chunks_exact_idx")
+        file.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def write_into(path: Path, offset: int, data: bytes) -> None:
+    with path.open("r+b") as stream:
+        stream.seek(offset)
+        stream.write(data)
+
+
+AWAY = [
+    delete,
+    delete_alone,
+    delete_wal,
+    delete_shared,
+    delete_folder,
+    replace_by_an_empty_one,
+    replace_by_another_database,
+    replace_by_text,
+    replace_by_a_folder,
+]
+DAMAGE = [truncate, overwrite_middle, overwrite_head, flip_here_and_there, overwrite_by_another_index, harm_words]
+ONLY_WHILE_OPEN = [delete_wal, delete_shared, overwrite_by_another_index]
+"""What an orderly end does itself, and what only `doctor --verify` can tell from an index that is as it should be."""
 
 
 def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(own: Home) -> None:
@@ -178,26 +233,42 @@ def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(own: 
     assert daemon.stop() == 0
 
 
-@pytest.mark.parametrize("harm", DAMAGE, ids=lambda harm: harm.__name__)
-def test_an_index_that_is_damaged_while_it_is_open_heals_once_that_is_met(kept: Kept, harm: Callable[[Path], None]) -> None:
-    generation = kept.status()["generation"]
-    kept.client.call("sync", rebuild=True)  # so that all of it stands in the file, not in the WAL
-    harm(kept.index)
+def test_an_index_that_is_damaged_while_it_is_open_heals_though_nobody_meets_that(own: Home) -> None:
+    daemon = own.start()
+    harmed = {harm: Kept(own, daemon) for harm in DAMAGE}
+    generations = {harm: kept.settle() for harm, kept in harmed.items()}
+    for harm, kept in harmed.items():
+        harm(kept.index)
+    for harm, kept in harmed.items():
+        kept.wait(lambda kept=kept: kept.log().count("index_rebuilt") == 2, f"it was not rebuilt: {harm.__name__}")
+        kept.wait_healed()
+        assert kept.status()["generation"] > generations[harm]
+        kept.client.close()
+    assert daemon.stop() == 0
 
-    def is_met() -> bool:
-        (kept.root / ".memories" / "1.md").write_text(f"# Note 1\n\nlarch at {time.monotonic_ns()}\n")
+
+def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_somebody_asks(kept: Kept) -> None:
+    kept.settle()
+    overwrite_middle(kept.index)
+    kept.wait(lambda: kept.log().count("index_rebuilt") == 2, "it was not rebuilt")
+    kept.settle()
+    n_rebuilt = kept.log().count("index_rebuilt")
+    overwrite_middle(kept.index)
+    kept.wait(lambda: "again within ten minutes" in " ".join(kept.status()["reasons"]), "it was not said")
+    for _ in range(30):
+        # Looks at the folder go on, and whether they meet the damage or not, it is no less there.
         with contextlib.suppress(MemsyncdError):
-            kept.find("larch number5", wait="disk")
-        return kept.log().count("index_rebuilt") > 1
-
-    kept.wait(is_met, "nobody met the damage")
+            kept.find("larch")
+        assert kept.status()["state"] != "ready"
+        time.sleep(0.1)
+    assert kept.log().count("index_rebuilt") == n_rebuilt
+    kept.client.call("sync", rebuild=True)
     kept.wait_healed()
-    assert kept.status()["generation"] > generation
 
 
 def test_an_index_that_is_harmed_between_two_lives_is_made_anew(own: Home) -> None:
     first = own.start()
-    harmed = {harm: Kept(own, first) for harm in (*AWAY, *DAMAGE)}
+    harmed = {harm: Kept(own, first) for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
     assert first.stop() == 0
     for harm, kept in harmed.items():
         kept.client.close()
@@ -207,6 +278,29 @@ def test_an_index_that_is_harmed_between_two_lives_is_made_anew(own: Home) -> No
         kept.client = second.client()
         kept.wait_healed()
         kept.client.close()
+    assert second.stop() == 0
+
+
+def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(own: Home) -> None:
+    first = own.start()
+    kept, other = Kept(own, first), Kept(own, first)
+    (other.root / ".memories" / "other.md").write_text("hazel\n")
+    assert other.find("hazel", wait="disk")
+    other.client.close()
+    kept.client.close()
+    assert first.stop() == 0
+    shutil.copyfile(other.index, kept.index)
+    second = own.start()
+    kept.client = second.client()
+    kept.wait_healed()
+    assert not kept.find("hazel")
+    shutil.copyfile(other.index, kept.index.with_name("copy"))
+    delete_wal(kept.index)
+    kept.index.with_name("copy").replace(kept.index)
+    kept.wait(lambda: "index_rebuilt" in kept.log(), "it was not rebuilt")
+    kept.wait_healed()
+    assert not kept.find("hazel")
+    kept.client.close()
     assert second.stop() == 0
 
 

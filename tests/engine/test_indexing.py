@@ -54,7 +54,7 @@ def test_the_old_index_answers_at_every_step_of_a_rebuild_and_nothing_is_left_of
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'new'") == [(40,)]
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'old'") == [(0,)]
     assert not [name for name in files_of(bench) if "new" in name or "old" in name]
-    assert not bench.workspace.index.is_replaced()
+    assert bench.workspace.index.find_harm() is None
 
 
 def test_a_rebuilt_index_is_written_on_and_opens_again(bench: Any) -> None:

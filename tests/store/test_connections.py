@@ -12,7 +12,6 @@ from memsyncd.store.connections import (
     Durability,
     check_sqlite,
     deadline,
-    is_moved,
     name_failure,
     naming_failures,
     open_reader,
@@ -141,15 +140,3 @@ def test_a_transaction_is_whole_or_nothing() -> None:
         connection.execute("INSERT INTO t VALUES(2); SELECT 1 FROM nowhere")
     assert connection.execute("SELECT x FROM t").fetchall() == [(1,)]
     connection.close()
-
-
-def test_a_file_that_was_deleted_or_replaced_is_noticed(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    writer = open_writer(str(path), Durability.REBUILDABLE)
-    writer.execute("CREATE TABLE t(x)")
-    assert not is_moved(writer)
-    path.rename(tmp_path / "b.db")
-    assert is_moved(writer)
-    path.write_bytes(b"")
-    assert is_moved(writer)
-    writer.close()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store import index as index_module
+from memsyncd.store.footing import Harm
 from memsyncd.store.index import Index, remove_index
 from memsyncd.store.notes import read_stat_row, stat_row
 from memsyncd.store.schema import SCHEMA, create_schema, find_fingerprint, find_user_version
@@ -322,18 +323,54 @@ def test_a_query_that_runs_puts_tidying_off_and_holds_up_nothing(index: Index, p
     assert index.is_tidy
 
 
-def test_an_index_that_was_deleted_or_replaced_is_noticed(tmp_path: Path, open_index: Open, put: Put) -> None:
-    for name, spoil in {
-        "a.db": lambda path: path.unlink(),
-        "b.db": lambda path: path.rename(tmp_path / "elsewhere"),
-        "c.db": lambda path: Path(f"{path}-wal").unlink(),
-    }.items():
-        index = open_index(name)
-        index.apply([put("MEMORY.md", "one")])
-        tidy(index)
-        assert not index.is_replaced()
-        spoil(tmp_path / name)
-        assert index.is_replaced(), name
+def write_into(path: Path) -> None:
+    with path.open("r+b") as stream:
+        stream.write(path.read_bytes())
+
+
+HARMS: dict[str, tuple[Callable[[Path], object], Harm]] = {
+    "deleted": (lambda path: path.unlink(), Harm.REPLACED),
+    "moved": (lambda path: path.rename(f"{path}.elsewhere"), Harm.REPLACED),
+    "log deleted": (lambda path: Path(f"{path}-wal").unlink(), Harm.LOG_LOST),
+    "shared deleted": (lambda path: Path(f"{path}-shm").unlink(), Harm.LOG_LOST),
+    "written into": (write_into, Harm.OVERWRITTEN),
+    "log cut": (lambda path: os.truncate(f"{path}-wal", 100), Harm.OVERWRITTEN),
+}
+
+
+@pytest.mark.parametrize("name", HARMS)
+@pytest.mark.parametrize("is_written_since", [False, True])
+def test_what_somebody_did_to_an_index_is_noticed(name: str, is_written_since: bool, index: Index, put: Put) -> None:
+    harm, harmed = HARMS[name]
+    index.apply([put("MEMORY.md", "one")])
+    tidy(index)
+    index.apply([put("MEMORY.md", "two")])
+    assert index.find_harm() is None
+    harm(index.path)
+    if is_written_since and name != "log cut":
+        index.apply([put("MEMORY.md", "three")])
+    assert index.find_harm() is harmed
+
+
+def test_an_index_that_another_program_wrote_into_is_called_damaged_once(index: Index, put: Put) -> None:
+    index.apply([put("MEMORY.md", "one")])
+    index.check_unharmed()
+    write_into(index.path)
+    with pytest.raises(StoreCorrupt, match="another program"):
+        index.check_unharmed()
+    index.check_unharmed()
+
+
+def test_whatever_an_index_does_by_itself_is_no_harm(index: Index, put: Put) -> None:
+    for number in range(60):
+        index.apply([put(f"{number}.md", "\n\n".join(f"word{number} part{part}" for part in range(200)))])
+        assert index.find_harm() is None
+    with pytest.raises(AssertionError):
+        index.apply([put("late.md", "late " * 100_000), object()])  # type: ignore[list-item]
+    assert index.find_harm() is None
+    tidy(index)
+    assert index.find_harm() is None
+    assert index.find_damage() == ""
 
 
 def test_sound_files_show_no_damage_and_their_size(tmp_path: Path, index: Index, put: Put) -> None:

@@ -1,0 +1,64 @@
+"""When is an index built anew that was harmed, and what is said until then?
+
+What a person deleted or replaced, at once. Damage at once, too, but one that comes back only when ten minutes are over; until it
+is mended it is said, whatever syncs meanwhile make of the rest. Lives on the event loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from memsyncd.engine.indexing import INDEX_FAULT, may_rebuild
+from memsyncd.engine.policies import Clock
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import MemsyncdError
+from memsyncd.logs import Event, get_log
+
+AGAIN = "again within ten minutes: it is rebuilt when they are over, or now with: memsyncd reindex"
+
+log = get_log("engine")
+
+
+class Healing:
+    """Rebuilds by calling `rebuild(workspace)`."""
+
+    def __init__(self, clock: Clock, rebuild: Callable[[Workspace], Future[SyncDone]]) -> None:
+        self._clock = clock
+        self._rebuild = rebuild
+        self._damage: dict[str, MemsyncdError] = {}
+        self._rebuilds: dict[str, Future[SyncDone]] = {}
+
+    def forget(self, workspace: Workspace) -> None:
+        self._damage.pop(workspace.id, None)
+        self._rebuilds.pop(workspace.id, None)
+
+    def replace(self, workspace: Workspace, reason: str) -> None:
+        """What stands there will not do, because somebody did something to it or it is another version's."""
+        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=reason)
+        self._begin(workspace, reason)
+
+    def mend(self, workspace: Workspace, damage: MemsyncdError) -> None:
+        """The index was found damaged."""
+        self._damage[workspace.id] = damage
+        if may_rebuild(workspace, damage, self._clock.now_s()):
+            log.error(Event.INDEX_CORRUPT, workspace=workspace.id, reason=damage.message)
+            self._begin(workspace, damage.message)
+        elif not self._is_rebuilding(workspace):
+            workspace.set_fault(INDEX_FAULT, f"{damage.message}, {AGAIN}")
+
+    def go_on(self, workspace: Workspace) -> None:
+        """Time has passed: mend what had to wait."""
+        is_harmed = INDEX_FAULT in workspace.condition.faults and not self._is_rebuilding(workspace)
+        if is_harmed and workspace.id in self._damage:
+            self.mend(workspace, self._damage[workspace.id])
+
+    def _begin(self, workspace: Workspace, reason: str) -> None:
+        workspace.set_fault(INDEX_FAULT, f"{reason}; it is being rebuilt")
+        if not self._is_rebuilding(workspace):
+            self._rebuilds[workspace.id] = self._rebuild(workspace)
+
+    def _is_rebuilding(self, workspace: Workspace) -> bool:
+        rebuild = self._rebuilds.get(workspace.id)
+        return rebuild is not None and not rebuild.done()

@@ -1,0 +1,114 @@
+"""Do the files of an open database stand where they stood, and as its one writer left them?
+
+SQLite goes on with what it has open: nothing tells it that a file was deleted, that another took its place or that another
+program wrote into it, and what it keeps of it in memory hides that for long. So it is noted after each commit how file and log
+were left, and whoever wants to know compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat as modes
+from enum import Enum
+
+import apsw
+
+from memsyncd.errors import StoreFailed
+
+CHECKPOINT_PAGES = 1000
+"""After as many pages in the log they go into the file, as SQLite does by itself."""
+
+
+class Harm(Enum):
+    """What somebody has done to a database; its value goes on from the file's name."""
+
+    REPLACED = "was deleted or replaced"
+    LOG_LOST = "lost its -wal or -shm file"
+    OVERWRITTEN = "was written by another program"
+
+
+class Footing:
+    """The files of one database, for its writer's thread. Make it when the database is open and has been read."""
+
+    def __init__(self, writer: apsw.Connection, path: str) -> None:
+        """Raises StoreFailed if the files cannot be looked at."""
+        self._path = path
+        self._is_overwritten = False
+        try:
+            self._left = self._look()
+        except OSError as failure:
+            raise StoreFailed(f"{path} cannot be looked at: {failure.strerror}", hint="see: memsyncd status") from failure
+        writer.set_wal_hook(self._committed)
+
+    def accept(self) -> None:
+        """Take the files as they stand for as they should be. To be called after what was written otherwise than by a commit."""
+        self._is_overwritten = False
+        with contextlib.suppress(OSError):
+            self._note(self._look())
+
+    def accept_log(self) -> None:
+        """The same for the log alone: what is rolled back may have been written there."""
+        with contextlib.suppress(OSError):
+            self._note((self._left[0], *self._look()[1:]))
+
+    def find_harm(self) -> Harm | None:
+        """What was done to the files since; None also if that cannot be told."""
+        try:
+            now = self._look()
+        except OSError:
+            return None
+        places, places_left = [_place_of(one) for one in now], [_place_of(one) for one in self._left]
+        if places[0] != places_left[0]:
+            return Harm.REPLACED
+        if places != places_left:
+            return Harm.LOG_LOST
+        # What connections share is theirs to write.
+        return Harm.OVERWRITTEN if self._is_overwritten or now[:2] != self._left[:2] else None
+
+    def remove_log(self) -> None:
+        """Delete the log and what connections share of it, if they are still those that were left; nobody may have them open."""
+        for suffix, left in zip(("-wal", "-shm"), self._left[1:], strict=True):
+            with contextlib.suppress(OSError):
+                if left is not None and _place_of(_look(f"{self._path}{suffix}")) == _place_of(left):
+                    os.unlink(f"{self._path}{suffix}")
+
+    def _committed(self, connection: apsw.Connection, _name: str, n_pages: int) -> int:
+        """Called by SQLite after each commit, in place of its own checkpoints. A commit writes to the log alone."""
+        with contextlib.suppress(OSError):
+            now = self._look()
+            self._is_overwritten = self._is_overwritten or now[0] != self._left[0]
+            if n_pages >= CHECKPOINT_PAGES and not self._is_overwritten:
+                # One that fails is made up for by the next: what is committed stands in the log.
+                with contextlib.suppress(apsw.Error):
+                    connection.wal_checkpoint()
+                now = self._look()
+            self._note(now)
+        return apsw.SQLITE_OK
+
+    def _note(self, now: _Files) -> None:
+        """How the files were left; one that is another than it was stays missed."""
+        file, log, shared = (
+            one if _place_of(one) == _place_of(left) else left for one, left in zip(now, self._left, strict=True)
+        )
+        self._left = file, log, shared
+
+    def _look(self) -> _Files:
+        return _look(self._path), _look(f"{self._path}-wal"), _look(f"{self._path}-shm")
+
+
+_Left = tuple[int, int, int, int] | None
+"""Device, inode, size and mtime of a file; None if there is none."""
+_Files = tuple[_Left, _Left, _Left]
+
+
+def _look(path: str) -> _Left:
+    try:
+        stat = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns) if modes.S_ISREG(stat.st_mode) else None
+
+
+def _place_of(left: _Left) -> tuple[int, int] | None:
+    return None if left is None else left[:2]
