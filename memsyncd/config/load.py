@@ -19,6 +19,7 @@ from memsyncd.config.text import read_config_text
 from memsyncd.core.changes.globs import find_glob_refusal
 from memsyncd.core.changes.watchplan import find_include_refusal
 from memsyncd.core.notepath import find_refusal as find_path_refusal
+from memsyncd.core.notepath import is_markdown
 from memsyncd.dirs import CONFIG_VARIABLE, SOCKET_VARIABLES, expand_home
 from memsyncd.errors import BadConfig
 
@@ -206,7 +207,7 @@ class _Reading:
 
 def _find_note_refusal(note: str) -> str:
     """Why memories cannot go there: it is no path beneath a root, or plain text, which has no sections."""
-    return find_path_refusal(note) or ("" if note.endswith((".md", ".markdown")) else "it does not end in .md")
+    return find_path_refusal(note) or ("" if is_markdown(note) else "it does not end in .md")
 
 
 def _nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:

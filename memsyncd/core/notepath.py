@@ -9,7 +9,10 @@ from memsyncd.errors import PathRefused
 
 MEMORY_FILE = "MEMORY.md"
 MEMORY_FOLDER = ".memories"
-NOTE_SUFFIXES = (".md", ".markdown", ".txt")
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+PLAIN_SUFFIX = ".txt"
+NOTE_SUFFIXES = (*MARKDOWN_SUFFIXES, PLAIN_SUFFIX)
+"""In lower case; names may have them in any."""
 NAME_LIMIT_BYTES = 255
 PATH_LIMIT_BYTES = 4096
 
@@ -88,4 +91,14 @@ def _find_part_refusal(part: str, depth: int) -> str:
 
 def is_note_name(name: str) -> bool:
     """True if a file of this base name could be a note: a note's suffix, not hidden, no editor's backup."""
-    return name.endswith(NOTE_SUFFIXES) and not name.startswith((".", "#"))
+    return name.lower().endswith(NOTE_SUFFIXES) and not name.startswith((".", "#"))
+
+
+def is_markdown(path: str) -> bool:
+    """True if the note of this path or name may have headings."""
+    return path.lower().endswith(MARKDOWN_SUFFIXES)
+
+
+def is_plain(path: str) -> bool:
+    """True if the note of this path or name has paragraphs only."""
+    return path.lower().endswith(PLAIN_SUFFIX)

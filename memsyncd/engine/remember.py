@@ -11,7 +11,7 @@ from functools import partial
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, parse_note_path
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, is_markdown, parse_note_path
 from memsyncd.core.span import Span
 from memsyncd.core.writing.additions import Addition, append_section, check_addition
 from memsyncd.core.writing.memorypath import MEMORIES, parse_memory_path
@@ -22,9 +22,6 @@ from memsyncd.errors import BadRequest, PathRefused
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.textfiles import check_size
 from memsyncd.workspace.writing import read_text_file
-
-SECTION_SUFFIXES = (".md", ".markdown")
-"""Only these have headings; a `.txt` is read as plain paragraphs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +64,7 @@ def find_destination(scope: Scope, policy: SyncPolicy, item: Item) -> NotePath:
         text = named if has_suffix else f"{named}.md"
         is_whole = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./")) or scope.include.matches(text)
         path = parse_note_path(text if is_whole else f"{MEMORY_FOLDER}/{text}")
-    if not path.name.endswith(SECTION_SUFFIXES):
+    if not is_markdown(path.name):
         raise BadRequest(f"{path.text} cannot hold sections", hint="name a note that ends in .md")
     if not scope.is_note(path.text):
         raise PathRefused(

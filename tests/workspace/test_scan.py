@@ -182,6 +182,14 @@ def test_files_of_other_suffixes_beside_the_notes_are_named_together_in_one_prob
     assert list(snapshot.files) == [".memories/a.md"]
 
 
+def test_a_note_may_write_its_suffix_as_it_likes(root: Path) -> None:
+    for path in (".memories/A.MD", ".memories/b.Markdown", ".memories/C.TXT", "README.MD"):
+        write(root, path)
+    snapshot = look(root, include=("*.MD",))
+    assert sorted(snapshot.files) == [".memories/A.MD", ".memories/C.TXT", ".memories/b.Markdown", "README.MD"]
+    assert not snapshot.problems
+
+
 def test_only_a_scan_of_all_memory_tells_what_is_not_indexed_for_a_part_would_count_a_part(root: Path) -> None:
     write(root, ".memories/a/b.json")
     for only in ([".memories/a"], [".memories/a/b.json"], ["MEMORY.md"]):

@@ -132,7 +132,7 @@ def _tidy(pattern: str) -> str:
 
 def _can_be_note(part: str) -> bool:
     """True if what stands behind the last wildcard of a name could end a note's name."""
-    tail = WILDCARDS.split(part)[-1].rpartition("]")[2]
+    tail = WILDCARDS.split(part)[-1].rpartition("]")[2].lower()
     if not has_wildcard(part):
         return is_note_name(part)
     return any(suffix.endswith(tail) or tail.endswith(suffix) for suffix in NOTE_SUFFIXES)

@@ -20,11 +20,10 @@ from memsyncd.core.markdown.links import Mention, find_mentions
 from memsyncd.core.markdown.outline import find_blocks
 from memsyncd.core.markdown.sections import Part, find_parts
 from memsyncd.core.note import EMPTY_META, Chunk, Link, Meta, Note, Problem, Section
-from memsyncd.core.notepath import NotePath
+from memsyncd.core.notepath import NotePath, is_plain
 from memsyncd.core.span import span_from_map
 
 DEFAULT_POLICY = ChunkPolicy()
-PLAIN_SUFFIX = ".txt"
 TITLE_LIMIT_CHARS = 300
 
 _FRONT_MATTER_KIND = "front_matter"
@@ -36,9 +35,9 @@ def parse_note(path: NotePath, data: bytes, policy: ChunkPolicy = DEFAULT_POLICY
     """Read a note from the bytes of its file. Never raises; spans are lines of the file as it is."""
     decoded = decode_note(path.text, data)
     lines = decoded.lines
-    is_plain = path.text.endswith(PLAIN_SUFFIX)
-    front = NO_FRONT_MATTER if is_plain else find_front_matter(path.text, lines)
-    blocks = find_paragraphs(lines) if is_plain else find_blocks(lines, front.n_lines)
+    has_paragraphs = is_plain(path.text)
+    front = NO_FRONT_MATTER if has_paragraphs else find_front_matter(path.text, lines)
+    blocks = find_paragraphs(lines) if has_paragraphs else find_blocks(lines, front.n_lines)
     parts = find_parts(path.text, lines, blocks, has_top=front.n_lines > 0)
     mentions = find_mentions(decoded.text, lines, blocks)
     sections, problems = _make_sections(path.text, lines, parts, front.meta, mentions)

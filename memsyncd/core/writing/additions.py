@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
 
 from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.notepath import MEMORY_FILE
+from memsyncd.core.notepath import MARKDOWN_SUFFIXES, MEMORY_FILE, is_markdown
 from memsyncd.core.span import Span
 from memsyncd.core.titles import path_words
 from memsyncd.core.writing.addition import Addition, check_addition, find_heading
@@ -26,8 +25,6 @@ from memsyncd.errors import BadRequest, EditRefused
 
 __all__ = ["DEFAULT_KINDS", "OTHER_KINDS", "Addition", "KindDefaults", "append_section", "check_addition"]
 
-SECTION_SUFFIXES: Final = (".md", ".markdown")
-
 _BLANK_END = re.compile(r"(?:\A|\n)[ \t]*\n\Z")
 
 
@@ -38,8 +35,8 @@ def append_section(path: str, data: bytes | None, additions: Sequence[Addition],
     begins with its name as a title. Raises BadRequest for an addition that cannot be, and EditRefused for a note to which no
     section can be added.
     """
-    if not path.endswith(SECTION_SUFFIXES):
-        raise BadRequest("note: only markdown has sections", hint=f"name a note that ends with {' or '.join(SECTION_SUFFIXES)}")
+    if not is_markdown(path):
+        raise BadRequest("note: only markdown has sections", hint=f"name a note that ends with {' or '.join(MARKDOWN_SUFFIXES)}")
     for addition in additions:
         check_addition(addition)
     if not additions:

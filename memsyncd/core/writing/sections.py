@@ -16,8 +16,8 @@ from memsyncd.core.markdown.blocks import find_paragraphs
 from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.lines import decode_note
 from memsyncd.core.markdown.outline import find_blocks
-from memsyncd.core.markdown.parse import PLAIN_SUFFIX
 from memsyncd.core.markdown.sections import Part, find_parts
+from memsyncd.core.notepath import is_plain
 from memsyncd.errors import NoteNotFound
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -51,7 +51,7 @@ def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
 def find_note_parts(path: str, data: bytes) -> list[Part]:
     """The sections of a note as its parser cuts them."""
     lines = decode_note(path, data).lines
-    if path.endswith(PLAIN_SUFFIX):
+    if is_plain(path):
         return find_parts(path, lines, find_paragraphs(lines), has_top=False)
     n_front_lines = find_front_matter(path, lines).n_lines
     return find_parts(path, lines, find_blocks(lines, n_front_lines), has_top=n_front_lines > 0)

@@ -182,3 +182,9 @@ def test_what_is_closed_or_ordinary_is_no_problem(text: str) -> None:
 def test_a_policy_whose_overlap_would_never_end_cannot_be_made() -> None:
     with pytest.raises(ValueError, match="not a chunk policy"):
         ChunkPolicy(10, 10)
+
+
+@pytest.mark.parametrize("suffix", [".txt", ".TXT", ".Txt"])
+def test_a_plain_note_has_no_headings_however_its_suffix_is_written(suffix: str) -> None:
+    assert [section.heading for section in parse_note(NotePath(f".memories/a{suffix}"), b"# one\n\n# two\n").sections] == [()]
+    assert len(parse_note(NotePath(".memories/a.MD"), b"# one\n\n# two\n").sections) == 2

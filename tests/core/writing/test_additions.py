@@ -125,7 +125,7 @@ def test_no_addition_changes_nothing() -> None:
     assert append_section(PATH, None, [], at=AT) == (b"", ())
 
 
-@pytest.mark.parametrize("path", [".memories/a.txt", ".memories/a", ".memories/a.MD"])
+@pytest.mark.parametrize("path", [".memories/a.txt", ".memories/a", ".memories/a.TXT"])
 def test_only_markdown_takes_sections(path: str) -> None:
     with pytest.raises(BadRequest, match="note"):
         append_section(path, None, [DATABASE], at=AT)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-from memsyncd.core.notepath import is_note_name, parse_note_path
-from memsyncd.core.writing.additions import SECTION_SUFFIXES
+from memsyncd.core.notepath import is_markdown, is_note_name, parse_note_path
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS
 
 
@@ -10,7 +9,7 @@ def test_each_kind_has_a_note_that_takes_sections_and_an_importance() -> None:
         path = parse_note_path(defaults.note)
         assert path.folder == ".memories", kind
         assert is_note_name(path.name), kind
-        assert path.name.endswith(SECTION_SUFFIXES), kind
+        assert is_markdown(path.name), kind
         assert 0 <= defaults.importance <= 1, kind
 
 
