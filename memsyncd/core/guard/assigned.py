@@ -9,6 +9,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
+
+from memsyncd.core.guard.fold import Hints
 
 HINTS = {b"pass": "password", b"secret": "secret", b"token": "token", b"key": "API key"}
 """What a name holds, in lower case, and what its value is. A key is a secret only after a word of `_OF_KEY`."""
@@ -33,6 +36,15 @@ _UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _STAND_IN = re.compile(
     r"(?i)your|xxx|placeholder|change|redacted|masked|dummy|fake|sample|foo|test|insert|replace|secret|passw|token|1234|abcd|asdf|\*\*"
 )
+
+
+_FINDERS = (Hints(b"pass"), Hints(b"secret"), Hints(b"key", b"token", letter=b"k"))
+
+
+def find_hints(folded: bytes) -> Iterator[tuple[int, bytes]]:
+    """Where each of `HINTS` stands in a folded text, those that are looked for together in order."""
+    for hints in _FINDERS:
+        yield from hints.find(folded)
 
 
 def is_named(folded: bytes, at: int, hint: bytes) -> bool:

@@ -5,7 +5,29 @@ What no hint stands in is not looked at again: nearly all notes end here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+
+
+class Hints:
+    """Words to look for in folded texts. Those that share a rare letter are found at once, by skipping from one to the next."""
+
+    def __init__(self, *words: bytes, letter: bytes = b"") -> None:
+        """`letter` stands in each of the `words`, of which one alone needs none."""
+        self._words: Sequence[bytes] = words
+        self._before = [word.rindex(letter) for word in words]
+        if len(words) > 1:
+            ends = (rb"%b(?<=%b)()" % (word[at + 1 :], word) for word, at in zip(words, self._before, strict=True))
+            self._pattern = re.compile(letter + b"(?:" + b"|".join(ends) + b")")
+
+    def find(self, folded: bytes) -> Iterator[tuple[int, bytes]]:
+        """Where which word stands, in order."""
+        if len(self._words) == 1:
+            yield from ((at, self._words[0]) for at in find_all(folded, self._words[0]))
+            return
+        for found in self._pattern.finditer(folded):
+            number = (found.lastindex or 1) - 1
+            yield found.start() - self._before[number], self._words[number]
 
 
 def fold(text: str) -> bytes:

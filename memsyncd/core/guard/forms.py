@@ -53,6 +53,7 @@ FORMS = (
 )
 
 TOKEN = re.compile("|".join(f"(?P<f{number}>{form.pattern})" for number, form in enumerate(FORMS)), re.ASCII)
-STARTS = frozenset("AK AS gh gi gl xo xa sk rk wh AI GO np py hf do dc sh AG ey".split())
-"""How these begin, but for those that look back: after one of `BEFORE`, as do letters after a backslash."""
-BEFORE = (".", ":", "\\")
+STARTS = frozenset("AK AS gh gi gl xo xa sk rk wh AI GO AA np py hf do dc sh AG ey".split())
+"""How the runs of these begin, but for those that begin after one of `BEFORE`, as do letters after a backslash."""
+BEFORE = ("ya29.", "SG.", "hvs.", "hvb.", "\\")
+LONGEST_BEFORE = max(map(len, BEFORE))

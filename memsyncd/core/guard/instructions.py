@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memsyncd.core.guard.fold import fold
+from memsyncd.core.guard.fold import Hints, fold
 
 
 class Instruction(NamedTuple):
@@ -21,10 +21,10 @@ class Instruction(NamedTuple):
 
 
 class Trick(NamedTuple):
-    """`hint` stands in each, in lower case; `pattern` is matched where it does, or looked for from `back` characters before."""
+    """One of `hints` stands in each; `pattern` is matched where it does, or looked for from `back` characters before."""
 
     what: str
-    hint: bytes
+    hints: Hints
     pattern: re.Pattern[str]
     back: int = 0
 
@@ -49,19 +49,16 @@ _TO_READER = (
     r"|(?:hey|dear|attention)[ \t,]{1,3}|if you are an? )?"
 )
 
-_FORGETS = "tells its reader to forget earlier instructions"
 _FORGET = re.compile(
     rf"(?i)(?:ignore|disregard|forget)[ \t\n]{{1,4}}(?:{_ANY}{_EARLIER}[ \t\n]{{1,4}}{_ANY}{_SAID}\b"
     r"|everything[ \t\n]{1,4}(?:above|before|prior|you)\b)"
 )
 
 TRICKS = (
-    Trick(_FORGETS, b"ignore", _FORGET),
-    Trick(_FORGETS, b"disregard", _FORGET),
-    Trick(_FORGETS, b"forget", _FORGET),
+    Trick("tells its reader to forget earlier instructions", Hints(b"ignore", b"disregard", b"forget", letter=b"g"), _FORGET),
     Trick(
         "gives its reader another role",
-        b"you are now",
+        Hints(b"you are now"),
         re.compile(
             rf"(?i)you are now[ \t\n]{{1,4}}(?:(?:an?|the|my|our)[ \t\n]{{1,4}}{_ANY}{_ROLE}\b|dan\b|free (?:of|from)\b"
             r"|jailbroken|unrestricted|no longer (?:bound|restricted|an?)\b|in (?:developer|god|dan|debug|jailbreak) mode)"
@@ -69,7 +66,7 @@ TRICKS = (
     ),
     Trick(
         "tells its reader to keep something from the user",
-        b"the user",
+        Hints(b"the user"),
         re.compile(
             r"(?i)(?:do not|don['’]?t|never|without)[ \t\n]{1,4}(?:tell|telling|mention|mentioning|inform|informing|reveal"
             r"|revealing)[ \t\n]{1,4}(?:(?:this|that|it|any of this|anything)[ \t\n]{1,4})?(?:to[ \t\n]{1,4})?the user\b"
@@ -127,12 +124,10 @@ def find_instructions(text: str, folded: bytes | None = None) -> list[Instructio
 
 def _find_tricks(text: str, folded: bytes) -> Iterator[Instruction]:
     for trick in TRICKS:
-        at = folded.find(trick.hint)
-        while at >= 0:
+        for at, _ in trick.hints.find(folded):
             if found := _match(text, trick, at):
                 yield Instruction(found.start(), trick.what)
                 break
-            at = folded.find(trick.hint, at + 1)
     if opening := _OPENING.search(text):
         for markup in MARKUPS:
             if found := markup.pattern.search(text, opening.start()):

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from memsyncd.core.guard.assigned import ASSIGNED, HINTS, find_value, is_named, is_stand_in
+from memsyncd.core.guard.assigned import ASSIGNED, HINTS, find_hints, find_value, is_named, is_stand_in
 from memsyncd.core.guard.fold import find_all, fold
-from memsyncd.core.guard.forms import BEFORE, FORMS, RUN, STARTS, TOKEN
+from memsyncd.core.guard.forms import BEFORE, FORMS, LONGEST_BEFORE, RUN, STARTS, TOKEN
 
 MASKED_LINE = "[masked]"
 """In place of each further line of a secret."""
@@ -25,8 +25,10 @@ LEAST_URL_PASSWORD_CHARS = 6
 MOST_URL_CHARS = 200
 
 _RUN = b"a" * RUN
+_LASTS = frozenset(ord(before[-1]) for before in BEFORE)
 _CLASSES = bytes(97 if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "_-") else 32 for code in range(256))
 _KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
+_BEFORE_KEY = b"private "
 _KEY_END = "-----END"
 _KEY_TEXT = re.compile(rf"[A-Za-z0-9+/=]{{{LEAST_KEY_CHARS}}}")
 _KEY_LINE = re.compile(r"[ \t>]{0,40}(?:[A-Za-z0-9+/=]{0,80}|[A-Za-z-]{1,20}: .{0,80})[ \t]{0,40}")
@@ -49,13 +51,10 @@ class Secret:
 def find_secrets(text: str, folded: bytes | None = None) -> list[Secret]:
     r"""Those in a text with `\n` for every line end, in order, none within another. `folded` is `fold(text)`, if at hand."""
     folded = fold(text) if folded is None else folded
-    found = _find_tokens(text, folded)
-    if b"private key" in folded:
+    hints = list(find_hints(folded))
+    found = [*_find_tokens(text, folded), *_find_in_urls(text, folded), *_find_assigned(text, folded, hints)]
+    if any(folded.startswith(_BEFORE_KEY, max(0, at - len(_BEFORE_KEY))) for at, _ in hints):
         found += _find_keys(text, folded)
-    if b"@" in folded:
-        found += _find_in_urls(text, folded)
-    for hint in HINTS:
-        found += _find_assigned(text, folded, hint)
     return _in_order(found) if found else found
 
 
@@ -95,7 +94,7 @@ def _find_tokens(text: str, folded: bytes) -> list[Secret]:
     at = runs.find(_RUN)
     while at >= 0:
         end = runs.find(b" ", at)
-        if text[at : at + 2] in STARTS or text[at - 1 : at] in BEFORE:
+        if text[at : at + 2] in STARTS or (folded[at - 1] in _LASTS and text.endswith(BEFORE, max(0, at - LONGEST_BEFORE), at)):
             # In text within text a line end is `\n`, whose letter is none of the token's.
             token = TOKEN.match(text, at + 1 if text[at - 1 : at] == "\\" else at)
             if token and (secret := _read_token(token)):
@@ -149,7 +148,9 @@ def _find_in_urls(text: str, folded: bytes) -> Iterator[Secret]:
     for at in find_all(folded, b"@"):
         if at < done or folded[at - 1 : at] in b" \n`/\"'(@":
             continue
-        scheme = folded.rfind(b"://", max(done, at - MOST_URL_CHARS), at)
+        first = max(done, at - MOST_URL_CHARS)
+        # Neither name nor password holds a blank, and looking back for one is quick.
+        scheme = folded.rfind(b"://", max(first, folded.rfind(b" ", first, at)), at)
         found = _URL.match(text, scheme) if scheme >= 0 else None
         if found is None:
             continue
@@ -161,14 +162,10 @@ def _find_in_urls(text: str, folded: bytes) -> Iterator[Secret]:
             yield Secret(start=start, end=end, what="password in a URL", is_example=bool(_EXAMPLE.search(host)))
 
 
-def _find_assigned(text: str, folded: bytes, hint: bytes) -> list[Secret]:
-    secrets: list[Secret] = []
-    at = folded.find(hint)
-    while at >= 0:
+def _find_assigned(text: str, folded: bytes, hints: Iterable[tuple[int, bytes]]) -> Iterator[Secret]:
+    for at, hint in hints:
         found = ASSIGNED.match(text, at) if is_named(folded, at, hint) else None
         if found and (value := find_value(found)):
             start = found.start("value")
             is_example = bool(_EXAMPLE.search(value))
-            secrets.append(Secret(start=start, end=start + len(value), what=HINTS[hint], is_example=is_example))
-        at = folded.find(hint, at + 1)
-    return secrets
+            yield Secret(start=start, end=start + len(value), what=HINTS[hint], is_example=is_example)

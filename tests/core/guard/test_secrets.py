@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 import string
 import time
 
@@ -11,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.fold import fold
-from memsyncd.core.guard.forms import FORMS, RUN, STARTS
+from memsyncd.core.guard.assigned import HINTS, find_hints
+from memsyncd.core.guard.fold import Hints, fold
+from memsyncd.core.guard.forms import FORMS, RUN, STARTS, TOKEN
 from memsyncd.core.guard.secrets import MASKED_LINE, PRIVATE_KEY, find_secrets, mask_secrets
 
 BASE62 = string.ascii_letters + string.digits
@@ -186,6 +188,29 @@ def test_every_form_begins_as_is_looked_for_and_holds_a_run() -> None:
         runs = "".join(char if char in BASE62 + "_-" else " " for char in token).split(" ")
         assert len(runs[0]) >= RUN
         assert token[:2] in STARTS
+
+
+TOKENS = [token for _, token in [*KNOWN, *LOOKED_BACK]]
+
+
+@given(st.lists(st.one_of(st.sampled_from([*TOKENS, *"._-:\\\n é", "SG.", "hv", "doc"]), st.text("aB1-_.", max_size=30))))
+def test_the_fast_look_for_tokens_leaves_out_none(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    slowly, at = [], 0
+    for run in re.finditer(rf"[A-Za-z0-9_-]{{{RUN},}}", text):
+        is_escaped = text[run.start() - 1 : run.start()] == "\\"
+        token = TOKEN.match(text, run.start() + is_escaped)
+        if run.start() >= at and token and (len(set(token[0][-RUN:])) >= 7 or "EXAMPLE" in token[0]):
+            slowly.append(token.span())
+            at = token.end()
+    assert [(secret.start, secret.end) for secret in find_secrets(text)] == slowly
+
+
+@given(st.text("pasectrokny \n", max_size=60), st.lists(st.tuples(st.sampled_from([*HINTS]), st.text("kaes ", max_size=3))))
+def test_hints_that_are_looked_for_together_are_all_found(text: str, pieces: list[tuple[bytes, str]]) -> None:
+    folded = fold(text + "".join(hint.decode() + after for hint, after in pieces))
+    alone = {(at, hint) for hint in HINTS for at, _ in Hints(hint).find(folded)}
+    assert set(find_hints(folded)) == alone
 
 
 @given(st.text())
