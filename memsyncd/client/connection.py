@@ -78,7 +78,7 @@ class Client:
         self._buffer = bytearray()
         self._lines: list[bytes] = []
         self._notifications: list[tuple[str, dict[str, Any]]] = []
-        self._socket = _open_socket(socket_path)
+        self._socket = _open_socket(socket_path, timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -169,10 +169,13 @@ class Client:
             return
 
 
-def _open_socket(path: str) -> _socket.socket:
+def _open_socket(path: str, timeout_s: float | None) -> _socket.socket:
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
+        # A daemon that stands still takes no client from the queue, and who comes when that is full would wait for ever.
+        _limit_connecting(connection, timeout_s or 0)
         connection.connect(path)
+        _limit_connecting(connection, 0)
         _check_peer(connection, path)
     except BaseException as error:
         connection.close()
@@ -180,6 +183,12 @@ def _open_socket(path: str) -> _socket.socket:
             raise _find_connect_error(error, path) from error
         raise
     return connection
+
+
+def _limit_connecting(connection: _socket.socket, timeout_s: float) -> None:
+    # Not by `settimeout`, with which the system would not wait at all where the queue is full.
+    limit = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+    connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, limit)
 
 
 def _check_peer(connection: _socket.socket, path: str) -> None:

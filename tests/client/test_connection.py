@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from memsyncd.client import Client, connect, find_sockets
 from memsyncd.errors import (
     BadConfig,
     BadRequest,
+    Busy,
     MemsyncdError,
     NoDaemon,
     NotFresh,
@@ -221,6 +223,16 @@ def test_a_path_too_long_for_a_socket_is_said_to_be_so(tmp_path: Path) -> None:
         Client(str(tmp_path / ("x" * 200)))
 
 
+def test_a_queue_that_is_full_and_never_taken_from_is_busy_within_the_time_given(tmp_path: Path) -> None:
+    path = str(tmp_path / "d.sock")
+    with socket.socket(socket.AF_UNIX) as server, contextlib.ExitStack() as stack:
+        server.bind(path)
+        server.listen(1)
+        with pytest.raises(Busy):
+            for _ in range(10):
+                stack.enter_context(Client(path, 0.2))
+
+
 def test_connect_tries_the_next_place_when_nobody_answers_at_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     state = tmp_path / "s"
     run = state / "memsyncd" / "run"
@@ -279,7 +291,7 @@ def test_an_answer_reads_the_same_however_it_is_split(text: str, cuts: list[int]
     ours, theirs = socket.socketpair()
     client = Client.__new__(Client)
     with ours, theirs, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("memsyncd.client.connection._open_socket", lambda path: ours)
+        patch.setattr("memsyncd.client.connection._open_socket", lambda path, timeout_s: ours)
         client.__init__("pair", 5)  # type: ignore[misc]
         client.send("get")
 

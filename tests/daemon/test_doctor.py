@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -371,6 +373,24 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone(make_home: Calla
     gone = examine(home)
     assert (gone.status, gone.level("socket")) == (NO_DAEMON, "info")
     assert any("no daemon runs" in finding["what"] for finding in gone.findings("daemon"))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue refuses at once")
+def test_one_that_is_stopped_while_many_wait_for_it_is_told_within_its_time(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    daemon = home.start()
+    daemon.process.send_signal(signal.SIGSTOP)
+    waiting = []
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            waiting.append(socket.socket(socket.AF_UNIX))
+            waiting[-1].setblocking(False)
+            waiting[-1].connect(home.socket_path)
+    report = examine(home)
+    assert (report.status, report.remedy("daemon")) == (NO_DAEMON, f"let it go on: kill -CONT {daemon.process.pid}")
+    for client in waiting:
+        client.close()
+    daemon.process.send_signal(signal.SIGCONT)
 
 
 def test_without_a_daemon_all_that_can_be_seen_is_looked_at(make_home: Callable[[], Home]) -> None:

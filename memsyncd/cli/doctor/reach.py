@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from memsyncd.cli.doctor.findings import Finding
 from memsyncd.client.connection import Client
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import Busy, MemsyncdError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +78,7 @@ def _ask(path: str) -> Answer:
             path=path, pid=int(told["pid"]), version=str(told["version"]), protocol=int(told["protocol"]), is_listening=True
         )
     except MemsyncdError as error:
+        is_listening = is_listening or isinstance(error, Busy)
         holder_pid = _read_holder(path) if is_listening else None
         return Answer(path=path, failure=error.message, is_listening=is_listening, holder_pid=holder_pid)
 
