@@ -228,9 +228,9 @@ def test_a_queue_that_is_full_and_never_taken_from_is_busy_within_the_time_given
     with socket.socket(socket.AF_UNIX) as server, contextlib.ExitStack() as stack:
         server.bind(path)
         server.listen(1)
+        clients = (Client(path, 0.2) for _ in range(10))
         with pytest.raises(Busy):
-            for _ in range(10):
-                stack.enter_context(Client(path, 0.2))
+            _ = [stack.enter_context(client) for client in clients]
 
 
 def test_connect_tries_the_next_place_when_nobody_answers_at_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

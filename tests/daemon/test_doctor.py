@@ -384,7 +384,7 @@ def test_one_that_is_stopped_while_many_wait_for_it_is_told_within_its_time(make
     with contextlib.suppress(BlockingIOError):
         while True:
             waiting.append(socket.socket(socket.AF_UNIX))
-            waiting[-1].setblocking(False)
+            waiting[-1].settimeout(0)
             waiting[-1].connect(home.socket_path)
     report = examine(home)
     assert (report.status, report.remedy("daemon")) == (NO_DAEMON, f"let it go on: kill -CONT {daemon.process.pid}")
