@@ -202,7 +202,7 @@ class House:
             self.watching.doubt("the machine has slept")
         self._asleep_s = asleep_s
         try:
-            self.watching.supervise()
-            self.rounds.reconcile()
+            # Not both at once: two threads that want Python's one lock wake up for it again and again.
+            self.rounds.reconcile(then=self.watching.supervise)
         except MemsyncdError as failure:
             log.error(Event.SYNC_FAILED, reason=failure.message)

@@ -16,6 +16,7 @@ from typing import Any
 from memsyncd.core.changes.debounce import DebouncePolicy, Settled
 from memsyncd.core.changes.watchplan import is_relevant
 from memsyncd.engine.doorbells import Doorbells
+from memsyncd.engine.gathering import Gathering, call_soon
 from memsyncd.engine.healing import Healing
 from memsyncd.engine.indexing import INDEX_FAULT, Opened, open_workspace, rebuild_index, tidy_workspace
 from memsyncd.engine.lane import Lane
@@ -140,18 +141,21 @@ class Rounds:
         if self._workspaces.get(workspace.id) is not workspace:
             return
         if isinstance(outcome, SyncDone):
-            self._synced(SyncRequest(only=frozenset()), None, workspace, outcome)
+            self._synced(SyncRequest(only=frozenset()), workspace, outcome)
         else:
             self._failed(workspace, outcome)
 
-    def reconcile(self) -> None:
-        """Look at every workspace in full; what an event should have told and did not is counted."""
-        for workspace in list(self._workspaces.values()) if self.policy.is_enabled else ():
+    def reconcile(self, then: Callable[[], None]) -> None:
+        """Look at every workspace in full, and call `then`; what an event should have told and did not is counted."""
+        workspaces = list(self._workspaces.values()) if self.policy.is_enabled else []
+        gathering = Gathering(len(workspaces), then)
+        for workspace in workspaces:
             if workspace.index is None:
-                self._submit(workspace, partial(open_workspace, workspace, self.policy, self._clock), self._opened)
+                steps = partial(open_workspace, workspace, self.policy, self._clock)
+                self._submit(workspace, steps, self._opened, gathering=gathering)
             else:
                 self._healing.go_on(workspace)
-                self._sync(workspace, only=None, on_done=self._reconciled)
+                self._sync(workspace, only=None, gathering=gathering)
 
     def _sync(
         self,
@@ -161,15 +165,15 @@ class Rounds:
         is_urgent: bool = False,
         is_full: bool = False,
         grace_s: float | None = None,
-        on_done: Callable[[Workspace, SyncDone], None] | None = None,
+        gathering: Gathering | None = None,
     ) -> Future[SyncDone]:
         if workspace.condition.faults.keys() & {SYNC_FAULT, FULL_FAULT, INDEX_FAULT}:
             only = None  # what failed has left more undone than these paths
         grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
         steps = partial(follow_disk, workspace, self.policy, self._clock, request)
-        done = partial(self._synced, request, on_done)
-        return self._submit(workspace, steps, done, is_urgent=is_urgent or only is not None)
+        done = partial(self._synced, request, is_timed=gathering is not None)
+        return self._submit(workspace, steps, done, is_urgent=is_urgent or only is not None, gathering=gathering)
 
     def _submit(
         self,
@@ -178,16 +182,15 @@ class Rounds:
         on_done: Callable[[Workspace, Any], None],
         *,
         is_urgent: bool = False,
+        gathering: Gathering | None = None,
     ) -> Future[Any]:
         future = self._lane.submit(workspace.id, steps, is_urgent=is_urgent)
-        future.add_done_callback(lambda done: self._call_soon(self._ended, workspace, on_done, done))
+        tell = partial(self._ended, workspace, on_done, future)
+        if gathering is None:
+            future.add_done_callback(lambda _: call_soon(self._loop, tell))
+        else:
+            future.add_done_callback(lambda _: gathering.take(future, tell))
         return future
-
-    def _call_soon(self, callback: Callable[..., None], *arguments: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(callback, *arguments)
-        except RuntimeError:
-            return  # the loop has ended, and with it everything that this could lead to
 
     # --- what follows ---
 
@@ -211,13 +214,7 @@ class Rounds:
         else:
             workspace.change(is_indexing=False)
 
-    def _synced(
-        self,
-        request: SyncRequest,
-        on_done: Callable[[Workspace, SyncDone], None] | None,
-        workspace: Workspace,
-        done: SyncDone,
-    ) -> None:
+    def _synced(self, request: SyncRequest, workspace: Workspace, done: SyncDone, *, is_timed: bool = False) -> None:
         if request.only is None:
             for fault in (SYNC_FAULT, FULL_FAULT):
                 workspace.set_fault(fault, "")
@@ -230,20 +227,17 @@ class Rounds:
         self._look_again(workspace, done)
         if done.paths:
             self._remind_to_tidy(workspace)
-        if on_done is not None:
-            on_done(workspace, done)
+        if is_timed:
+            self._doorbells.find_unannounced(workspace.id, done.discovered, partial(self._count_missed, workspace))
         if request.only is None:
             self._doorbells.forget_rung(workspace.id, done.began_s)
         self._on_synced(workspace, done)
 
     def _rebuilt(self, workspace: Workspace, done: SyncDone) -> None:
         log.info(Event.INDEX_REBUILT, workspace=workspace.id, generation=done.generation, duration_ms=round(done.duration_ms))
-        self._synced(SyncRequest(), None, workspace, done)
+        self._synced(SyncRequest(), workspace, done)
         # What was saved while the new file was filled may be in neither.
         self._sync(workspace, only=None)
-
-    def _reconciled(self, workspace: Workspace, done: SyncDone) -> None:
-        self._doorbells.find_unannounced(workspace.id, done.discovered, partial(self._count_missed, workspace))
 
     def _count_missed(self, workspace: Workspace, unannounced: list[str]) -> None:
         if unannounced and self.policy.is_on_change:

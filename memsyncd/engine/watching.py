@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -20,7 +20,7 @@ from memsyncd.engine.rounds import Rounds
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.logs import Event, get_log
 from memsyncd.watch.health import WatchHealth
-from memsyncd.watch.supervisor import Watcher
+from memsyncd.watch.supervisor import Plan, Watcher
 
 PLAN_ATTEMPTS = 4
 """Folders that come while a plan is carried out are found by planning again; those that come for ever, by the next doubt."""
@@ -32,10 +32,10 @@ T = TypeVar("T")
 
 
 class _Checked(NamedTuple):
-    """Why the watcher should be rebuilt, and the workspaces of which more is watched now than before."""
+    """Why the watcher should be rebuilt, and the ids of workspaces of which more is watched now than before."""
 
     reasons: tuple[str, ...]
-    grown: tuple[Workspace, ...]
+    grown: frozenset[str]
 
 
 class Watching:
@@ -67,7 +67,7 @@ class Watching:
     def follow(self, workspace: Workspace) -> None:
         """Plan this workspace's watches anew; if more is watched than before, look at everything."""
         if self._workspaces.get(workspace.id) is workspace and self.is_on:
-            self._run(partial(self._follow, workspace), self._followed)
+            self._run(partial(self._follow, (workspace,)), self._followed)
 
     def supervise(self) -> None:
         """Plan all watches anew, check that the watcher lives and hears what stands there; heal it if not."""
@@ -97,22 +97,22 @@ class Watching:
 
     # --- on the watcher's thread ---
 
-    def _follow(self, workspace: Workspace) -> Workspace | None:
-        """Returns the workspace if more of it is watched now."""
-        has_more = False
+    def _follow(self, workspaces: Iterable[Workspace]) -> frozenset[str]:
+        """Returns the ids of workspaces, these or others, of which more is watched now."""
+        planned = {workspace.id: workspace for workspace in workspaces}
+        grown: frozenset[str] = frozenset()
+        again = planned.keys()
         for _ in range(PLAN_ATTEMPTS):
-            watches = plan_watches(
-                workspace.entry.root, workspace.includes, is_folder=_is_folder, link_folders=workspace.link_folders
-            )
-            if not self.watcher.set_plan(workspace.id, workspace.entry.root, watches):
+            more = self.watcher.set_plans({one: _plan(planned[one]) for one in again})
+            grown |= more
+            again = planned.keys() & more
+            if not again:
                 break
-            has_more = True
-        return workspace if has_more else None
+        return grown
 
     def _check(self) -> _Checked:
-        followed = [self._follow(workspace) for workspace in list(self._workspaces.values())]
-        reasons = self.watcher.check(self._clock.now_s())
-        return _Checked(reasons, tuple(workspace for workspace in followed if workspace is not None))
+        grown = self._follow(list(self._workspaces.values()))
+        return _Checked(self.watcher.check(self._clock.now_s()), grown)
 
     def _rebuild(self) -> float | None:
         return self.watcher.rebuild(self._clock.now_s())
@@ -143,9 +143,7 @@ class Watching:
         if checked.reasons:
             log.warning(Event.WATCH_DEGRADED, reason="; ".join(checked.reasons))
             self._run(self._rebuild, self._rebuilt)
-        for workspace in checked.grown:
-            self._followed(workspace)
-        self._say_health()
+        self._followed(checked.grown)
 
     def _rebuilt(self, retry_from_s: float | None) -> None:
         if retry_from_s is not None:
@@ -165,9 +163,9 @@ class Watching:
         self.supervise()
         self._rounds.ring_all()
 
-    def _followed(self, workspace: Workspace | None) -> None:
-        if workspace is not None and self._workspaces.get(workspace.id) is workspace:
-            self._rounds.look(workspace)
+    def _followed(self, grown: frozenset[str]) -> None:
+        for workspace_id in grown & self._workspaces.keys():
+            self._rounds.look(self._workspaces[workspace_id])
         self._say_health()
 
     def _say_health(self) -> None:
@@ -193,6 +191,11 @@ class Watching:
         log.error(Event.WATCH_DEGRADED, reason=type(failure).__name__, exc_info=failure)
         for workspace in self._workspaces.values():
             workspace.set_fault(WATCH_FAULT, "the watcher failed: changes are seen by timed scans only")
+
+
+def _plan(workspace: Workspace) -> Plan:
+    watches = plan_watches(workspace.entry.root, workspace.includes, is_folder=_is_folder, link_folders=workspace.link_folders)
+    return Plan(workspace.entry.root, watches)
 
 
 def _is_folder(path: str) -> bool:

@@ -49,8 +49,8 @@ class Schedule:
         self._has_told_unwatched = False
         self._retry_s, self._retry_from_s = RETRY_FIRST_S, float("inf")
 
-    def follow(self, spots: Iterable[Spot]) -> bool:
-        """Listen to these spots and no others. True if one is listened to now that was not before."""
+    def follow(self, spots: Iterable[Spot]) -> frozenset[Spot]:
+        """Listen to these spots and no others. Those that are listened to now and were not before."""
         self._wanted = frozenset(spots)
         for spot, heeded in list(self._heeded.items()):
             if spot not in self._wanted or heeded.find_fault():
@@ -58,8 +58,8 @@ class Schedule:
         # Parents first: what happens to a folder from here on rings above it.
         missing = sorted(self._wanted - self._heeded.keys())
         if not missing or not self._open():
-            return False
-        return sum(self._heed(spot) for spot in missing) > 0
+            return frozenset()
+        return frozenset(spot for spot in missing if self._heed(spot))
 
     def find_trouble(self) -> tuple[str, ...]:
         """Why nothing at all is heard; nothing if all is well. From any thread."""

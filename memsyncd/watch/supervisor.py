@@ -1,6 +1,6 @@
 """Which workspaces are watched, where do their events go, and when does the watcher need help?
 
-One observer serves all workspaces. It keeps no clock and wakes nobody: whoever owns it calls `set_plan` and `check` when a doubt
+One observer serves all workspaces. It keeps no clock and wakes nobody: whoever owns it calls `set_plans` and `check` when a doubt
 arrives and at each timed scan. Calls may take seconds (threads are joined) and belong on one thread that is not the event loop;
 only `health` and `note_scan` answer at once. Which folders are wanted is `core.changes.watchplan`'s; scanning is others'.
 """
@@ -8,7 +8,8 @@ only `health` and `note_scan` answer at once. Which folders are wanted is `core.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from watchdog.events import FileSystemEvent
 
@@ -24,11 +25,21 @@ BACKOFF_FIRST_S, BACKOFF_LAST_S = 1.0, 60.0
 NO_OBSERVER = "none"
 
 
+class Plan(NamedTuple):
+    """A workspace's root, and the folders to be watched for it."""
+
+    root: str
+    watches: frozenset[Watch]
+
+
+NOTHING_PLANNED = Plan("", frozenset())
+
+
 class Watcher:
     """Watches for all workspaces.
 
     `on_event(workspace_id, path, is_finished, is_folder)` has the path written from the root, empty for the workspace as a whole.
-    `on_doubt(reason)` says that events were or will be lost: call `set_plan` for every workspace, then `check`, then scan all.
+    `on_doubt(reason)` says that events were or will be lost: call `set_plans` for every workspace, then `check`, then scan all.
     Both come on watchdog's threads and must only hand off.
     """
 
@@ -39,7 +50,7 @@ class Watcher:
         self._is_stopped = False
         self.n_events = 0
         """Events that concerned a workspace. Counted on watchdog's thread; read it from any."""
-        self._plans: dict[str, tuple[str, frozenset[Watch]]] = {}
+        self._plans: dict[str, Plan] = {}
         self._routes: dict[Spot, tuple[Route, ...]] = {}
         self._schedule = Schedule(self._hear, self._doubt)
         self._missed: dict[str, MissedRow] = {}
@@ -47,17 +58,18 @@ class Watcher:
         self._backoff_s = BACKOFF_FIRST_S
         self._rebuilt_at_s = self._rebuild_from_s = float("-inf")
 
-    def set_plan(self, workspace_id: str, root: str, watches: Iterable[Watch]) -> bool:
-        """Watch these folders for a workspace, and no others. Folders that were replaced or went deaf are watched anew.
+    def set_plans(self, plans: Mapping[str, Plan]) -> frozenset[str]:
+        """Watch these folders for workspaces, by id, and no others. Folders that were replaced or went deaf are watched anew.
 
-        True if a folder is watched now that was not before: scan it. What changed between the planning and this call rang
-        nowhere, so plan once more after a True and call again if the plan differs.
+        Returns the ids of workspaces of which a folder is watched now that was not before: scan them. What changed between the
+        planning and this call rang nowhere, so plan these once more and call again.
         """
         with self._lock:
             if self._is_stopped:
-                return False
-            self._plans[workspace_id] = (root, frozenset(watches))
-            self._missed.setdefault(workspace_id, MissedRow())
+                return frozenset()
+            for workspace_id, plan in plans.items():
+                self._plans[workspace_id] = plan
+                self._missed.setdefault(workspace_id, MissedRow())
             return self._follow_plans()
 
     def drop(self, workspace_id: str) -> None:
@@ -108,7 +120,7 @@ class Watcher:
 
     def health(self, workspace_id: str) -> WatchHealth:
         """Whether this workspace's events can be relied on. Waits for nothing."""
-        _, watches = self._plans.get(workspace_id, ("", frozenset()))
+        _, watches = self._plans.get(workspace_id, NOTHING_PLANNED)
         unwatched = dict(self._schedule.unwatched)
         own = {path: code for path, code in unwatched.items() if any(is_within(path, watch.folder) for watch in watches)}
         return describe_health(
@@ -145,7 +157,7 @@ class Watcher:
         """A fault for tests, where inotify is read: as if the kernel's queue had overflowed."""
         call_fault(self._schedule.observer, "fake_overflow")
 
-    def _follow_plans(self) -> bool:
+    def _follow_plans(self) -> frozenset[str]:
         routes: dict[Spot, tuple[Route, ...]] = {}
         for workspace_id, (root, watches) in self._plans.items():
             for watch in watches:
@@ -153,7 +165,7 @@ class Watcher:
                 route = Route(workspace_id=workspace_id, root=root, is_link_target=watch.is_link_target)
                 routes[spot] = (*routes.get(spot, ()), route)
         self._routes = routes
-        return self._schedule.follow(routes)
+        return frozenset(route.workspace_id for spot in self._schedule.follow(routes) for route in routes[spot])
 
     # On watchdog's threads, without the lock: a thread that holds it may be waiting for them to end.
 

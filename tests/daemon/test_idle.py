@@ -14,6 +14,8 @@ import pytest
 QUIET_S = 1.0
 FALLS_ASLEEP_WITHIN_S = 40.0
 N_CLIENTS = 20
+N_MANY = 30
+N_LOOKS = 4
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
@@ -111,6 +113,21 @@ def test_timed_looks_that_find_nothing_new_are_counted_and_say_and_write_nothing
         assert client.call("status", workspace=workspace_id)["workspaces"][0]["generation"] == generation
     assert home.log.read_text() == log
     assert index.stat().st_mtime_ns == stamp
+
+
+def test_timed_looks_wake_up_for_all_workspaces_together(home: Any, start: Callable[[str], Any]) -> None:
+    daemon = start("[sync]\nreconcile_s = 1\n")
+    for _ in range(N_MANY):
+        add(daemon, fill(home.make_folder()))
+
+    def is_calm() -> bool:
+        before = count_wake_ups(daemon)
+        time.sleep(N_LOOKS)
+        return count_wake_ups(daemon) - before < N_MANY * N_LOOKS
+
+    # A wake-up for each would be as many as that, and a look at each by itself took several.
+    wait_until(is_calm, lambda: f"something wakes up again and again:\n{home.read_log()}", FALLS_ASLEEP_WITHIN_S)
+    assert look(daemon).threads < N_MANY
 
 
 def test_after_a_busy_time_threads_files_and_watches_are_as_they_were(home: Any, start: Callable[[str], Any]) -> None:

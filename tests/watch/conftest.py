@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, plan_watches
-from memsyncd.watch.supervisor import Watcher
+from memsyncd.watch.supervisor import Plan, Watcher
 
 Event = tuple[str, str, bool, bool]
 WAIT_S = 10.0
@@ -72,7 +72,7 @@ class Watched:
         if patterns:
             self.includes = Includes.parse(patterns)
         watches = plan_watches(str(self.root), self.includes, is_folder=is_folder, link_folders=link_folders)
-        return self.watcher.set_plan(self.workspace_id, str(self.root), watches)
+        return self.workspace_id in self.watcher.set_plans({self.workspace_id: Plan(str(self.root), watches)})
 
     def expect_ring(self, path: str) -> None:
         """A write to this path, which may exist, is heard."""

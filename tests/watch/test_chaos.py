@@ -17,7 +17,7 @@ import pytest
 from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
 from memsyncd.core.notepath import is_note_name
-from memsyncd.watch.supervisor import Watcher
+from memsyncd.watch.supervisor import Plan, Watcher
 
 if TYPE_CHECKING:
     from tests.watch.conftest import Event
@@ -95,7 +95,9 @@ class Mirror:
 
         from memsyncd.core.changes.watchplan import NO_INCLUDES
 
-        while self.watcher.set_plan("ws", str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder)):
+        while self.watcher.set_plans(
+            {"ws": Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))}
+        ):
             pass
 
     def _look(self, settled: Settled[str]) -> None:

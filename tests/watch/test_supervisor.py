@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.core.changes.watchplan import Watch
-from memsyncd.watch.supervisor import Watcher
+from memsyncd.watch.supervisor import Plan, Watcher
 
 if TYPE_CHECKING:
     from tests.watch.conftest import Ears, Watched
@@ -183,7 +183,7 @@ def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(ears: Ears,
 
     watcher = Watcher(ears.on_event, on_doubt)
     try:
-        assert watcher.set_plan("ws", str(tmp_path), [Watch(str(tmp_path), is_recursive=False)])
+        assert watcher.set_plans({"ws": Plan(str(tmp_path), frozenset({Watch(str(tmp_path), is_recursive=False)}))})
         watcher.kill_reader()
         ears.doubt("reader died")
     finally:
@@ -360,11 +360,11 @@ LIMITED = """
 import os, sys, tempfile
 open("/proc/sys/user/max_inotify_watches", "w").write("4")
 from memsyncd.core.changes.watchplan import NO_INCLUDES, plan_watches
-from memsyncd.watch.supervisor import Watcher
+from memsyncd.watch.supervisor import Plan, Watcher
 root = sys.argv[1]
 doubts = []
 watcher = Watcher(lambda *event: None, doubts.append)
-watcher.set_plan("ws", root, plan_watches(root, NO_INCLUDES, is_folder=os.path.isdir))
+watcher.set_plans({"ws": Plan(root, plan_watches(root, NO_INCLUDES, is_folder=os.path.isdir))})
 health = watcher.health("ws")
 print(health.mode, health.reasons, doubts)
 watcher.stop()
