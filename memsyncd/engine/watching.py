@@ -47,6 +47,8 @@ class Watching:
         self._clock = clock
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memsyncd-watch")
         self._workspaces: dict[str, Workspace] = {}
+        self._links: dict[str, frozenset[str]] = {}
+        """Where each workspace's links led when it was planned last; for the watcher's thread."""
         self._is_doubted = False
         self._retry: asyncio.TimerHandle | None = None
         self.n_doubts = self.n_rebuilds = 0
@@ -62,7 +64,7 @@ class Watching:
 
     def forget(self, workspace: Workspace) -> None:
         self._workspaces.pop(workspace.id, None)
-        self._run(partial(self.watcher.drop, workspace.id), _ignore)
+        self._run(partial(self._drop, workspace.id), _ignore)
 
     def follow(self, workspace: Workspace) -> None:
         """Plan this workspace's watches anew; if more is watched than before, look at everything."""
@@ -97,11 +99,18 @@ class Watching:
 
     # --- on the watcher's thread ---
 
+    def _drop(self, workspace_id: str) -> None:
+        self._links.pop(workspace_id, None)
+        self.watcher.drop(workspace_id)
+
     def _follow(self, workspaces: Iterable[Workspace]) -> frozenset[str]:
-        """Returns the ids of workspaces, these or others, of which more is watched now."""
+        """Returns the ids of workspaces, these or others, of which more is watched now, or may be."""
         planned = {workspace.id: workspace for workspace in workspaces}
-        grown: frozenset[str] = frozenset()
-        again = planned.keys()
+        # Where links newly lead, something may have come or gone before anybody listened.
+        links = {one: workspace.link_folders for one, workspace in planned.items()}
+        grown = frozenset(one for one in planned if links[one] != self._links.get(one, frozenset()))
+        self._links |= links
+        again = set(planned)
         for _ in range(PLAN_ATTEMPTS):
             more = self.watcher.set_plans({one: _plan(planned[one]) for one in again})
             grown |= more

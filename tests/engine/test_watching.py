@@ -1,0 +1,55 @@
+"""What changes while the folders to be watched are still being planned? A real house whose watcher's thread is kept busy."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from memsyncd.engine.house import House
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.registry import Registry
+
+WAIT_S = 20.0
+
+
+def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / "docs" / "deep").mkdir(parents=True)
+    (root / ".memories").mkdir()
+    (root / "docs" / "deep" / "real.md").write_text("larch")
+    is_planning = threading.Event()
+
+    async def live() -> None:
+        clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
+        # No timed look comes to help.
+        policy = SyncPolicy(reconcile_s=3600.0, delete_grace_s=0.1)
+        registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
+        house = House(registry=registry, state_dir=tmp_path / "state", cache_dir=tmp_path / "cache", policy=policy, clock=clock)
+        house.start(())
+        workspace = house.add(str(root), name="", include=(), exclude=())
+        n_files = lambda: workspace.condition.counts.files  # noqa: E731
+        await wait_for(lambda: workspace.condition.state == "ready" and house.watching.watcher.n_watches == 2)
+        await asyncio.wrap_future(house.watching.take_turn())
+
+        house.watching._thread.submit(is_planning.wait)
+        (root / ".memories" / "link.md").symlink_to("../docs/deep/real.md")
+        await wait_for(lambda: n_files() == 1)
+        shutil.rmtree(root / "docs")
+        is_planning.set()
+
+        await wait_for(lambda: n_files() == 0)
+        await asyncio.get_running_loop().run_in_executor(None, house.stop)
+
+    asyncio.run(live())
+
+
+async def wait_for(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end_s
+        await asyncio.sleep(0.02)
