@@ -84,15 +84,16 @@ def list_notes(workspace: Workspace, *, path: str | None, kind: str | None, tag:
 
 def find_problems(workspace: Workspace) -> list[Problem]:
     """What scans and reading found odd, and what is wrong with the workspace itself (an empty path)."""
+    condition = workspace.condition
     faults = [
         Problem(path="", line=0, code=word, problem=text, hint="see: memsyncd status")
-        for word, text in sorted(workspace.condition.faults.items())
+        for word, text in (*sorted(condition.faults.items()), *sorted(condition.notices.items()))
     ]
     noted: list[Problem] = []
     if workspace.readers is not None:
         with workspace.lend(READ_LIMIT_S) as reader:
             noted = read_problems(reader)
-    rest = sorted((*workspace.condition.scan_problems, *noted), key=lambda problem: (problem.path, problem.line, problem.code))
+    rest = sorted((*condition.scan_problems, *noted), key=lambda problem: (problem.path, problem.line, problem.code))
     return [*faults, *rest]
 
 

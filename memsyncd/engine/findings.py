@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memsyncd.core.note import Problem
+from memsyncd.engine.indexing import SET_ASIDE
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Condition
 from memsyncd.watch.health import WatchHealth
@@ -72,6 +73,9 @@ def _judge_faults(condition: Condition) -> list[Finding]:
     for word, text in sorted(condition.faults.items()):
         level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
         found.append(Finding(level=level, check=check, what=text, remedy=remedy))
+    for word, text in sorted(condition.notices.items()):
+        if word != SET_ASIDE:  # which names each file
+            found.append(Finding(level="warning", check="records", what=text, remedy="see what is left: memsyncd history"))
     if "root" not in condition.faults:
         found.append(Finding(level="ok", check="folder", what="the folder is there and can be listed"))
     return found

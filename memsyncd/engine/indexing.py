@@ -16,13 +16,18 @@ from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_work
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, WorkspaceNotFound
 from memsyncd.logs import Event, get_log
+from memsyncd.store.footing import Harm
 from memsyncd.store.index import Index, remove_index, replace_index
 from memsyncd.store.readers import Readers
 from memsyncd.store.records import Records
 from memsyncd.store.schema import find_fingerprint
+from memsyncd.store.soundness import find_set_aside
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 INDEX_FAULT = "index"
+SET_ASIDE, RECORDS_GONE, TEXTS_LOST = "records_set_aside", "records_gone", "texts_lost"
+ASIDE_HINT = "what notes said before lies there; keep that elsewhere, or delete it when nobody needs it"
+GONE = "records.db was deleted or replaced while memsyncd ran: what notes said before then is lost, unless it is in the new one"
 
 log = get_log("engine")
 
@@ -156,19 +161,42 @@ def check_wanted(workspace: Workspace) -> None:
 
 
 def open_records(workspace: Workspace, clock: Clock) -> None:
-    """Open them, unless they are and in their place. That they cannot be is said and stops nothing."""
-    if workspace.records is not None:
-        if workspace.records.is_in_place():
-            return
-        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was deleted or replaced")
-        workspace.close_records()
+    """Open them, unless they are and nobody has harmed them. That they cannot be is said and stops nothing."""
     try:
-        workspace.records = Records(
-            workspace.records_path, workspace=workspace.id, root=workspace.entry.root, now_s=clock.wall_s()
-        )
-    except MemsyncdError as failure:
-        workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}; {failure.hint}")
+        is_to_open = workspace.records is None or _has_left(workspace, workspace.records, clock)
+        if is_to_open:
+            workspace.records = Records(
+                workspace.records_path, workspace=workspace.id, root=workspace.entry.root, now_s=clock.wall_s()
+            )
+    except (MemsyncdError, OSError) as failure:
+        what = f"{failure.message}; {failure.hint}" if isinstance(failure, MemsyncdError) else failure.strerror
+        workspace.set_fault(RECORDS_FAULT, f"records.db: {what}")
         return
     workspace.set_fault(RECORDS_FAULT, "")
-    if workspace.records.set_aside is not None:
+    if is_to_open and workspace.records is not None and workspace.records.set_aside is not None:
         log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")
+    if workspace.records is not None and (is_to_open or workspace.condition.notices or workspace.records.history.damaged):
+        _say_losses(workspace, workspace.records)
+
+
+def _has_left(workspace: Workspace, records: Records, clock: Clock) -> bool:
+    """True if they were harmed, and closed for that."""
+    harm = records.find_harm()
+    if harm is None:
+        return False
+    log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {harm.value}")
+    records.leave(harm, now_s=clock.wall_s())
+    workspace.close_records()
+    if harm is Harm.REPLACED:
+        workspace.set_notice(RECORDS_GONE, GONE)
+    return True
+
+
+def _say_losses(workspace: Workspace, records: Records) -> None:
+    """What notes said before and cannot be had from these records."""
+    names = ", ".join(one.name for one in find_set_aside(records.path))
+    workspace.set_notice(SET_ASIDE, names and f"damaged records were set aside as {names}: {ASIDE_HINT}")
+    n_lost = len(records.history.damaged)
+    workspace.set_notice(
+        TEXTS_LOST, f"records.db has damaged texts: {n_lost:,} earlier versions of notes are lost" if n_lost else ""
+    )

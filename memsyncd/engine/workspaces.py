@@ -60,6 +60,7 @@ class Entry:
 class Condition:
     """What is known of a workspace. `faults` say in words, by a stable word, why it is not as it should be.
 
+    `notices` say in the same way what is over, or does not hinder, but should be known.
     `pending` notes are known to differ from the index; `synced_at_s` is the wall clock when the last scan that succeeded began.
     """
 
@@ -68,6 +69,7 @@ class Condition:
     synced_at_s: float | None = None
     root_state: RootState = "present"
     faults: Mapping[str, str] = field(default_factory=dict)
+    notices: Mapping[str, str] = field(default_factory=dict)
     generation: int = 0
     counts: Counts = Counts()
     index_bytes: int = 0
@@ -87,14 +89,20 @@ class Condition:
     @property
     def n_problems(self) -> int:
         """What is odd about notes, folders and the workspace itself."""
-        return self.counts.problems + len(self.scan_problems) + len(self.faults)
+        return self.counts.problems + len(self.scan_problems) + len(self.faults) + len(self.notices)
 
     def with_fault(self, word: str, text: str) -> Condition:
         """The same with a fault said, or with it said no more if `text` is empty."""
-        if self.faults.get(word, "") == text:
-            return self
-        rest = {key: value for key, value in self.faults.items() if key != word}
-        return replace(self, faults={**rest, word: text} if text else rest)
+        return self if self.faults.get(word, "") == text else replace(self, faults=_say(self.faults, word, text))
+
+    def with_notice(self, word: str, text: str) -> Condition:
+        """The same for a notice."""
+        return self if self.notices.get(word, "") == text else replace(self, notices=_say(self.notices, word, text))
+
+
+def _say(said: Mapping[str, str], word: str, text: str) -> dict[str, str]:
+    rest = {key: value for key, value in said.items() if key != word}
+    return {**rest, word: text} if text else rest
 
 
 class Workspace:
@@ -139,6 +147,10 @@ class Workspace:
     def set_fault(self, word: str, text: str) -> None:
         with self._lock:
             self.condition = self.condition.with_fault(word, text)
+
+    def set_notice(self, word: str, text: str) -> None:
+        with self._lock:
+            self.condition = self.condition.with_notice(word, text)
 
     def remember(self, written: Written) -> None:
         """Take over what a transaction did."""

@@ -35,7 +35,7 @@ def to_workspace_status(workspace: Workspace, health: WatchHealth) -> results.Wo
         name=entry.name,
         root=entry.root,
         state=condition.state,
-        reasons=[text for _, text in sorted(condition.faults.items())],
+        reasons=[text for said in (condition.faults, condition.notices) for _, text in sorted(said.items())],
         watcher=health.mode if health.mode != "events" else health.observer,
         generation=condition.generation,
         files=condition.counts.files,

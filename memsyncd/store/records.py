@@ -6,6 +6,7 @@ under another name, never deleted; one made by a newer program is refused.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,9 +16,10 @@ import apsw
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.arrivals import Arrivals
-from memsyncd.store.connections import Durability, check_readable, name_failure, open_writer, transaction
+from memsyncd.store.connections import Durability, check_readable, name_failure, naming_failures, open_writer, transaction
 from memsyncd.store.entries import Move
 from memsyncd.store.export import Export
+from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.history import History
 from memsyncd.store.texts import Texts
 from memsyncd.store.tips import Tips
@@ -88,6 +90,7 @@ MIGRATIONS: tuple[str, ...] = (
 
 
 ASIDE = ".damaged-"
+LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 """What may be configured as a note's size, and what its row needs besides: here a text is one value."""
 
@@ -103,11 +106,13 @@ class Records:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self.set_aside: Path | None = None
+        if path.is_dir():
+            self.set_aside = self._put_aside(now_s, "")
         try:
             self._writer = self._open(workspace, root, now_s)
         except StoreCorrupt:
             self._writer = self._open_again(workspace, root, now_s)
-        self._file = os.stat(path)
+        self._footing = Footing(self._writer, str(path))
         self._texts, tips = Texts(self._writer), Tips(self._writer)
         self.history = History(self._writer, self._texts, tips)
         self.arrivals = Arrivals(self._writer, self._texts, tips)
@@ -120,8 +125,23 @@ class Records:
         try:
             return self._open(workspace, root, now_s)
         except StoreCorrupt:
-            self.set_aside = _set_aside(self.path, now_s)
+            self.set_aside = self._put_aside(now_s, *LOG_SUFFIXES) if _size(f"{self.path}-wal") else None
+        if self.set_aside is not None:
+            # The file may be whole without its log: then only what came last is missing.
+            with contextlib.suppress(StoreCorrupt):
+                return self._open(workspace, root, now_s)
+        self.set_aside = self._put_aside(now_s, "", *LOG_SUFFIXES)
         return self._open(workspace, root, now_s)
+
+    def _put_aside(self, now_s: float, *suffixes: str) -> Path:
+        """Rename the file or what is named of what belongs to it; the new name says when."""
+        aside = self.path.with_name(f"{self.path.name}{ASIDE}{int(now_s)}")
+        while any(os.path.lexists(f"{aside}{suffix}") for suffix in ("", *LOG_SUFFIXES)):
+            aside = aside.with_name(f"{aside.name}x")
+        for suffix in suffixes:
+            if os.path.lexists(f"{self.path}{suffix}"):
+                os.rename(f"{self.path}{suffix}", f"{aside}{suffix}")
+        return aside
 
     def _open(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
         writer = open_writer(str(self.path), Durability.LASTING)
@@ -161,14 +181,29 @@ class Records:
         """The names of damaged files that were moved away and lie beside this one."""
         return sorted(file.name for file in self.path.parent.glob(f"{self.path.name}{ASIDE}*"))
 
-    def is_in_place(self) -> bool:
-        """False if the file was deleted or replaced since it was opened: nobody would find what is written to it."""
-        try:
-            return os.path.samestat(os.stat(self.path), self._file)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True
+    def find_harm(self) -> Harm | None:
+        """What somebody has done to the file: nobody would find what is written to it from then on, or much later."""
+        return self._footing.find_harm()
+
+    def leave(self, harm: Harm, *, now_s: float) -> None:
+        """Close a harmed file, so that nothing of what was written is lost, or mixed with what stands there now.
+
+        Raises the classes of `naming_failures` if that cannot be done now; it is open then.
+        """
+        if harm is Harm.OVERWRITTEN:
+            # Whether the log still belongs to the file has to be found out first.
+            self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        else:
+            with naming_failures():
+                n_frames, n_done = self._writer.wal_checkpoint()
+            if n_done < n_frames:
+                raise StoreFailed("another program is reading records.db", hint="let it end; memsyncd goes on by itself")
+        self._writer.close()
+        if harm is Harm.REPLACED:
+            self._footing.remove_log()
+        elif harm is Harm.OVERWRITTEN and not _size(str(self.path)):
+            # Beside an empty file SQLite would throw the log away.
+            self._put_aside(now_s, "", *LOG_SUFFIXES)
 
     def close(self) -> None:
         self._writer.close()
@@ -187,12 +222,8 @@ def _migrate(writer: apsw.Connection) -> None:
             writer.pragma("user_version", number + 1)
 
 
-def _set_aside(path: Path, now_s: float) -> Path:
-    """Rename a damaged file and what belongs to it; the new name says when."""
-    aside = path.with_name(f"{path.name}{ASIDE}{int(now_s)}")
-    while aside.exists():
-        aside = aside.with_name(f"{aside.name}x")
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        if os.path.exists(f"{path}{suffix}"):
-            Path(f"{path}{suffix}").rename(f"{aside}{suffix}")
-    return aside
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:
+        return 0

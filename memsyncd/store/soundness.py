@@ -40,5 +40,10 @@ def read_generation(reader: Reader) -> int:
 
 
 def find_set_aside(path: Path) -> list[Path]:
-    """Files that were found damaged and moved away from `path`, oldest first."""
-    return sorted(found for found in path.parent.glob(f"{path.name}{ASIDE_MARK}*") if not found.name.endswith(("-wal", "-shm")))
+    """Files that were found damaged and moved away from `path`, oldest first; a log only where it was moved alone."""
+    found = set(path.parent.glob(f"{path.name}{ASIDE_MARK}*"))
+    return sorted(one for one in found if not one.name.endswith(("-shm", "-wal")) or _is_alone(one, found))
+
+
+def _is_alone(log: Path, found: set[Path]) -> bool:
+    return log.name.endswith("-wal") and log.with_name(log.name.removesuffix("-wal")) not in found

@@ -27,7 +27,7 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     root: str
     state: Literal["indexing", "ready", "degraded", "missing"]
     reasons: list[str]
-    """Why the state is not `ready`, in words a person can act on."""
+    """Why the state is not `ready`, and what else should be known of it, in words a person can act on."""
     watcher: str
     """`inotify`, `fsevents`, … while events arrive; `timed` when only timed scans see changes; `off` when switched off."""
     generation: int

@@ -16,89 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError
+from tests.daemon.kept import Kept, wait_for
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Home
+    from tests.daemon.conftest import Home
 
-WAIT_S = 15.0
 SECRET = "xylophonesecret"
-
-
-class Kept:
-    """One workspace, and the files that the daemon keeps for it."""
-
-    def __init__(self, home: Home, daemon: Daemon) -> None:
-        self.home, self.daemon, self.root = home, daemon, home.make_folder()
-        self.n_notes = 20
-        (self.root / ".memories").mkdir()
-        for number in range(self.n_notes):
-            (self.root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch number{number}\n")
-        self.client: Client = daemon.client()
-        self.id = self.client.call("workspace.add", path=str(self.root))["workspaces"][0]["id"]
-        self.find("x", wait="disk")
-        self.index = home.folder / "cache" / "memsyncd" / self.id / "index.db"
-        self.records = home.folder / "state" / "memsyncd" / self.id / "records.db"
-
-    def restart(self, *, between: Callable[[], object]) -> None:
-        self.client.close()
-        assert self.daemon.stop() == 0, self.home.read_log()
-        between()
-        self.daemon = self.home.start()
-        self.client = self.daemon.client()
-
-    def status(self) -> dict[str, Any]:
-        return dict(self.client.call("status", workspace=self.id)["workspaces"][0])
-
-    def find(self, query: str, **options: object) -> set[str]:
-        hits = self.client.call("search", query=query, workspace=self.id, limit=50, **options)["hits"]
-        return {hit["path"] for hit in hits}
-
-    def wait(self, is_so: Callable[[], bool], complaint: str) -> None:
-        wait_for(is_so, complaint)
-
-    def wait_rebuilt(self, after: str) -> None:
-        self.wait(lambda: "index_rebuilt" in self.log(), f"it was not rebuilt: {after}")
-
-    def wait_healed(self) -> None:
-        def is_healed() -> bool:
-            status = self.status()
-            return status["state"] == "ready" and not status["reasons"] and self.is_sound()
-
-        self.wait(is_healed, "it did not heal")
-        assert self.status()["files"] == self.n_notes
-        assert len(self.find("larch")) >= min(self.n_notes, 20)
-        (self.root / ".memories" / "0.md").write_text("# Note\n\nlarch maple\n")
-        assert self.find("maple", wait="disk") == {".memories/0.md"}
-
-    def settle(self) -> int:
-        """Have all of it stand in the file, not in the log; the generation."""
-        self.client.call("sync", workspace=self.id, rebuild=True)
-        self.wait(lambda: self.status()["state"] == "ready" and not self.status()["pending"], "it did not settle")
-        return int(self.status()["generation"])
-
-    def is_sound(self) -> bool:
-        """True if the file under the index's name is the one that answers, whole and with every note."""
-        if not self.index.exists():
-            return False
-        try:
-            with sqlite3.connect(f"file:{self.index}?mode=ro", uri=True) as file:
-                n_files = file.execute("SELECT count(*) FROM files").fetchone()[0]
-                return bool(n_files == self.n_notes and file.execute("PRAGMA quick_check").fetchone()[0] == "ok")
-        except sqlite3.Error:
-            return False
-
-    def log(self) -> str:
-        """What was said about this workspace."""
-        return "\n".join(line for line in self.home.log.read_text().splitlines() if self.id in line)
-
-
-def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
-    end_s = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < end_s, complaint
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -339,29 +263,6 @@ def test_a_reindex_that_is_asked_for_keeps_the_answers_and_the_records(kept: Kep
     assert report["generation"] > generation
     assert len(kept.find("larch")) == kept.n_notes
     assert kept.records.read_bytes() == before
-
-
-def test_records_that_are_damaged_are_set_aside_and_never_deleted(kept: Kept) -> None:
-    def harm() -> None:
-        kept.records.write_bytes(b"these were records" * 1000)
-
-    kept.restart(between=harm)
-    kept.wait_healed()
-    (aside,) = kept.records.parent.glob("records.db.damaged-*")
-    assert aside.read_bytes().startswith(b"these were records")
-    assert "records.db was damaged and set aside" in kept.log()
-
-
-def test_records_of_a_newer_program_are_left_alone_and_said(kept: Kept) -> None:
-    def harm() -> None:
-        with sqlite3.connect(kept.records) as file:
-            file.execute("PRAGMA user_version = 999")
-
-    kept.restart(between=harm)
-    kept.wait(lambda: any("newer" in reason for reason in kept.status()["reasons"]), "nothing was said")
-    assert len(kept.find("larch", wait="disk")) == kept.n_notes
-    with sqlite3.connect(kept.records) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (999,)
 
 
 def test_an_index_that_cannot_be_written_is_said_and_what_it_holds_is_found(make_home: Callable[[], Home]) -> None:

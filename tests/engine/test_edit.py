@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -169,8 +170,8 @@ def test_an_act_that_fails_half_way_is_undone_whole(bench: Any) -> None:
 def test_without_records_nothing_is_written(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a write replaces would be lost."""
     bench.workspace.close_records()
-    bench.workspace.records_path.unlink()
-    bench.workspace.records_path.mkdir()
+    shutil.rmtree(bench.workspace.records_path.parent)
+    bench.workspace.records_path.parent.write_text("a file where the folder should be")
     with pytest.raises(StoreFailed, match=r"records\.db cannot be opened"):
         bench.memory("create", "/memories/a.md", file_text="a\n")
     assert bench.files() == {}

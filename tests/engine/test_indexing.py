@@ -191,7 +191,8 @@ def test_records_that_are_damaged_while_they_are_open_stop_no_indexing_and_are_s
 
 def test_records_that_cannot_be_opened_are_a_fault_and_stop_no_indexing(make_bench: Callable[..., Any]) -> None:
     bench = make_bench()
-    bench.workspace.records_path.mkdir(parents=True)
+    bench.workspace.records_path.parent.parent.mkdir(parents=True, exist_ok=True)
+    bench.workspace.records_path.parent.write_text("a file where the folder should be")
     bench.open()
     bench.write("MEMORY.md", "one")
     bench.sync()

@@ -117,6 +117,7 @@ def test_without_history_nothing_is_taken_but_what_there_is_can_be_had(old: Any)
 
 def test_records_that_cannot_be_opened_are_not_exported_as_if_empty(make_bench: Callable[..., Any]) -> None:
     bench = make_bench()
-    bench.workspace.records_path.mkdir(parents=True)
+    bench.workspace.records_path.parent.parent.mkdir(parents=True, exist_ok=True)
+    bench.workspace.records_path.parent.write_text("a file where the folder should be")
     with pytest.raises(StoreFailed):
         export(bench)
