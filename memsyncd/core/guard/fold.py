@@ -13,16 +13,17 @@ class Hints:
     """Words to look for in folded texts. Those that share a rare letter are found at once, by skipping from one to the next."""
 
     def __init__(self, *words: bytes, letter: bytes = b"") -> None:
-        """`letter` stands in each of the `words`, of which one alone needs none."""
+        """`letter` stands in each of the `words`, of which one alone needs none, and is helped by a rare one."""
         self._words: Sequence[bytes] = words
         self._before = [word.rindex(letter) for word in words]
-        if len(words) > 1:
+        self._pattern: re.Pattern[bytes] | None = None
+        if letter:
             ends = (rb"%b(?<=%b)()" % (word[at + 1 :], word) for word, at in zip(words, self._before, strict=True))
             self._pattern = re.compile(letter + b"(?:" + b"|".join(ends) + b")")
 
     def find(self, folded: bytes) -> Iterator[tuple[int, bytes]]:
         """Where which word stands, in order."""
-        if len(self._words) == 1:
+        if self._pattern is None:
             yield from ((at, self._words[0]) for at in find_all(folded, self._words[0]))
             return
         for found in self._pattern.finditer(folded):

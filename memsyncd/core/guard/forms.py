@@ -39,6 +39,24 @@ FORMS = (
     Form("Google API key", r"AIza[\w-]{35}(?![\w-])", "39 characters, no more"),
     Form("Google OAuth secret", r"GOCSPX-[\w-]{28}(?![\w-])", "35 characters, no more"),
     Form("Google OAuth token", r"(?<=ya29\.)[\w-]{30,500}", "what follows `ya29.`"),
+    Form("Groq key", r"gsk_[A-Za-z0-9]{52}(?![\w-])", "56 characters, no more"),
+    Form("xAI key", r"xai-[A-Za-z0-9]{80}(?![\w-])", "84 characters, no more"),
+    Form("Perplexity key", r"pplx-[A-Za-z0-9]{48}(?![\w-])", "53 characters, no more"),
+    Form("Replicate token", r"r8_[A-Za-z0-9]{37}(?![\w-])", "40 characters, no more"),
+    Form(
+        "LangSmith key", r"lsv2_(?:pt|sk)_[0-9a-f]{32}_[0-9a-f]{10}(?![\w-])", "a prefix for each sort, two parts of fixed length"
+    ),
+    Form("Linear key", r"lin_(?:api|oauth)_[A-Za-z0-9]{40}(?:[A-Za-z0-9]{24})?(?![\w-])", "a prefix for each sort"),
+    Form("Figma token", r"fig[dour]_[\w-]{40,60}(?![\w-])", "a prefix for each sort"),
+    Form("Atlassian token", r"ATATT3x[\w-]{150,250}", "the first bytes are always the same"),
+    Form("Grafana token", r"glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}(?![\w-])", "two parts of fixed length, the last a checksum"),
+    Form("Databricks token", r"dapi[0-9a-f]{32}(?![\w])", "32 of hexadecimal after a prefix"),
+    Form("Supabase token", r"sbp_[0-9a-f]{40}(?![\w-])", "40 of hexadecimal after a prefix"),
+    Form(
+        "Tailscale key", r"tskey-(?:auth|api|client|scim|webhook)-[A-Za-z0-9]{8,24}-[A-Za-z0-9]{16,48}", "a prefix for each sort"
+    ),
+    Form("RubyGems key", r"rubygems_[0-9a-f]{48}(?![\w-])", "48 of hexadecimal after a prefix"),
+    Form("Postman key", r"PMAK-[0-9a-f]{24}-[0-9a-f]{34}(?![\w-])", "two parts of fixed length"),
     Form("npm token", r"npm_[A-Za-z0-9]{36}(?![\w-])", "40 characters, no more, the last a checksum"),
     Form("PyPI token", r"pypi-AgE[\w-]{50,500}", "a macaroon, whose first bytes are always the same"),
     Form("Hugging Face token", r"hf_[A-Za-z0-9]{34}(?![\w-])", "37 characters, no more"),
@@ -53,7 +71,7 @@ FORMS = (
 )
 
 TOKEN = re.compile("|".join(f"(?P<f{number}>{form.pattern})" for number, form in enumerate(FORMS)), re.ASCII)
-STARTS = frozenset("AK AS gh gi gl xo xa sk rk wh AI GO AA np py hf do dc sh AG ey".split())
+STARTS = frozenset("AK AS gh gi gl xo xa sk rk wh AI GO AA gs pp r8 ls li fi AT da sb ts ru PM np py hf do dc sh AG ey".split())
 """How the runs of these begin, but for those that begin after one of `BEFORE`, as do letters after a backslash."""
 BEFORE = ("ya29.", "SG.", "hvs.", "hvb.", "\\")
 LONGEST_BEFORE = max(map(len, BEFORE))

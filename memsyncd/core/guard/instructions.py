@@ -21,12 +21,17 @@ class Instruction(NamedTuple):
 
 
 class Trick(NamedTuple):
-    """One of `hints` stands in each; `pattern` is matched where it does, or looked for from `back` characters before."""
+    """One of `hints` stands in each; `pattern` is matched where it does, or looked for from `back` characters before.
+
+    What precedes it may make it harmless: where `tells` matches at its end somebody tells what is done or must not be.
+    A `weak` group of the pattern counts only as an order, that is where a sentence or a wish begins.
+    """
 
     what: str
     hints: Hints
     pattern: re.Pattern[str]
     back: int = 0
+    tells: re.Pattern[str] | None = None
 
 
 class Markup(NamedTuple):
@@ -37,8 +42,13 @@ class Markup(NamedTuple):
 
 
 _ANY = r"(?:[\w'-]{1,20}[ \t\n]{1,4}){0,3}?"
+_WHICH = r"(?:(?:all|any|every|each|of|the|these|those|that|your|my|and)[ \t\n]{1,4}){0,4}?"
 _EARLIER = r"(?:previous|prior|above|earlier|preceding|foregoing|original|system|your|safety)"
-_SAID = r"(?:instruct\w{1,6}|prompts?|directives?|guidelines|programming|training|messages?|rules|directions|policies)"
+_BEFORE_THIS = r"(?:previous|prior|above|earlier|preceding|foregoing|your|safety)"
+_ORDERS = r"(?:instruct\w{1,6}|prompts?|directives?|guidelines)"
+_RULES = r"(?:programming|training|messages?|rules|directions|policies)"
+_LAST = r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|(?:and|that|you|given|about)\b))"
+"""What a rule or message is followed by, but for what it is about."""
 _READER = (
     r"(?:ai|a\.i\.|(?:ai[ \t]|coding[ \t])?(?:assistants?|agents?)|claude(?:[ \t]code)?|(?:chat)?gpt[\w.-]{0,8}|gemini|copilot"
     r"|llms?|(?:large[ \t])?language[ \t]models?)"
@@ -50,28 +60,55 @@ _TO_READER = (
 )
 
 _FORGET = re.compile(
-    rf"(?i)(?:ignore|disregard|forget)[ \t\n]{{1,4}}(?:{_ANY}{_EARLIER}[ \t\n]{{1,4}}{_ANY}{_SAID}\b"
-    r"|everything[ \t\n]{1,4}(?:above|before|prior|you)\b)"
+    rf"(?i)(?:ignore|disregard|forget)[ \t\n]{{1,4}}(?:{_ANY}{_EARLIER}[ \t\n]{{1,4}}{_ANY}{_ORDERS}\b"
+    r"(?![ \t\n]{1,4}(?:if|unless|when)\b)"
+    rf"|everything[ \t\n]{{1,4}}(?:above|before|prior|you)\b|(?P<weak>{_WHICH}(?:{_BEFORE_THIS}[ \t\n]{{1,4}}"
+    rf"(?:and[ \t]{{1,4}}{_BEFORE_THIS}[ \t]{{1,4}})?{_RULES}|(?:{_ORDERS}|{_RULES})[ \t\n]{{1,4}}(?:above|before)){_LAST}))"
+)
+_TELLS = re.compile(
+    r"(?i)(?:\b(?:not|never|cannot|we|they|it|he|she|which|that|who|can|could|may|might|would|will|to|users?|models?|people|often)"
+    r"|n['’]t)[ \t\n]{1,4}\Z"
+)
+_ORDERS_BEGIN = re.compile(
+    r"(?i)(?:\A|[^\w \t]|\b(?:please|kindly|now|then|and|must|should|always|first|you(?:[ \t]to)?))[ \t]{0,4}\Z"
+)
+_LOOKED_BACK = 24
+_ABOUT_IT = (
+    r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|of this\b|about (?:this|that|it|these|any|what you)\b|that you\b|what you\b))"
+)
+_DOES = (
+    r"(?:send|run|execute|push|delete|remove|upload|post|copy|e-?mail|forward|add|install|download|read|write|open|call|do"
+    r"|act|reply)"
 )
 
 TRICKS = (
-    Trick("tells its reader to forget earlier instructions", Hints(b"ignore", b"disregard", b"forget", letter=b"g"), _FORGET),
+    Trick(
+        "tells its reader to forget earlier instructions",
+        Hints(b"ignore", b"disregard", b"forget", letter=b"g"),
+        _FORGET,
+        tells=_TELLS,
+    ),
     Trick(
         "gives its reader another role",
         Hints(b"you are now"),
         re.compile(
-            rf"(?i)you are now[ \t\n]{{1,4}}(?:(?:an?|the|my|our)[ \t\n]{{1,4}}{_ANY}{_ROLE}\b|dan\b|free (?:of|from)\b"
-            r"|jailbroken|unrestricted|no longer (?:bound|restricted|an?)\b|in (?:developer|god|dan|debug|jailbreak) mode)"
+            rf"(?i)you are now[ \t\n]{{1,4}}(?:(?:an?|the|my|our)[ \t\n]{{1,4}}{_ANY}{_ROLE}\b|dan\b|jailbroken|unrestricted"
+            r"|free (?:of|from)[ \t\n]{1,4}(?:(?:all|any|your|these|those|the|its|previous)[ \t\n]{1,4}){0,3}"
+            r"(?:restrict|rule|limit|constrain|guideline|filter|polic|censor)"
+            r"|no longer (?:bound|restricted|an?)\b|in (?:developer|god|dan|jailbreak) mode)"
         ),
     ),
     Trick(
         "tells its reader to keep something from the user",
         Hints(b"the user"),
         re.compile(
-            r"(?i)(?:do not|don['’]?t|never|without)[ \t\n]{1,4}(?:tell|telling|mention|mentioning|inform|informing|reveal"
-            r"|revealing)[ \t\n]{1,4}(?:(?:this|that|it|any of this|anything)[ \t\n]{1,4})?(?:to[ \t\n]{1,4})?the user\b"
+            r"(?i)(?:(?:do not|don['’]?t|never)[ \t\n]{1,4}(?:tell|mention|inform|reveal)[ \t\n]{1,4}"
+            r"(?:(?:this|that|it|any of this|anything)[ \t\n]{1,4}(?:to[ \t\n]{1,4})?the user\b"
+            rf"|(?:to[ \t\n]{{1,4}})?the user\b{_ABOUT_IT})"
+            rf"|(?:(?<![\w \t])[ \t]{{0,4}}|\b(?:please|then|and)[ \t]){_DOES}\b[^.!?\n]{{0,60}}"
+            r"without[ \t\n]{1,4}(?:telling|informing)[ \t\n]{1,4}the user\b)"
         ),
-        back=60,
+        back=90,
     ),
 )
 
@@ -135,9 +172,14 @@ def _find_tricks(text: str, folded: bytes) -> Iterator[Instruction]:
 
 
 def _match(text: str, trick: Trick, at: int) -> re.Match[str] | None:
-    if not trick.back:
-        return trick.pattern.match(text, at)
-    return trick.pattern.search(text, max(0, at - trick.back), at + 40)
+    if trick.back:
+        return trick.pattern.search(text, max(0, at - trick.back), at + 40)
+    found = trick.pattern.match(text, at)
+    if found is None or trick.tells is None:
+        return found
+    before = text[max(0, at - _LOOKED_BACK) : at]
+    is_order = not found["weak"] or _ORDERS_BEGIN.search(before)
+    return found if is_order and not trick.tells.search(before) else None
 
 
 def _find_unseen(text: str) -> Iterator[Instruction]:

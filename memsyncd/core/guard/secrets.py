@@ -11,7 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from memsyncd.core.guard.assigned import ASSIGNED, HINTS, find_hints, find_value, is_named, is_stand_in
+from memsyncd.core.guard.assigned import ASSIGNED, FLAGGED, HINTS, find_hints, find_value, is_flag, is_named
+from memsyncd.core.guard.carried import PLACES, is_password
 from memsyncd.core.guard.fold import find_all, fold
 from memsyncd.core.guard.forms import BEFORE, FORMS, LONGEST_BEFORE, RUN, STARTS, TOKEN
 
@@ -21,7 +22,6 @@ PRIVATE_KEY = "private key"
 MOST_KEY_LINES = 400
 LEAST_KEY_CHARS = 32
 """Of base64 in one go: what has less only shows where a key would begin."""
-LEAST_URL_PASSWORD_CHARS = 6
 MOST_URL_CHARS = 200
 
 _RUN = b"a" * RUN
@@ -32,8 +32,7 @@ _BEFORE_KEY = b"private "
 _KEY_END = "-----END"
 _KEY_TEXT = re.compile(rf"[A-Za-z0-9+/=]{{{LEAST_KEY_CHARS}}}")
 _KEY_LINE = re.compile(r"[ \t>]{0,40}(?:[A-Za-z0-9+/=]{0,80}|[A-Za-z-]{1,20}: .{0,80})[ \t]{0,40}")
-_URL = re.compile(r"://(?P<user>[^\s:/@\"'`<>]{0,64}):(?P<password>[^\s/@\"'`<>]{1,128})@(?P<host>[A-Za-z0-9_.\[-]{1,80})")
-_USUAL = frozenset("password passwd passwort secret pass1234 hunter2 admin123 mypassword".split())
+_URL = re.compile(r"://(?P<user>[^\s:/@\"'`<>]{0,64}):(?P<value>[^\s/@\"'`<>]{1,128})@(?P<host>[A-Za-z0-9_.\[-]{1,80})")
 _EXAMPLE = re.compile(r"(?i)example|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9l")
 """What documents use: Amazon's keys, names under `example.`, the token on jwt.io."""
 
@@ -52,7 +51,8 @@ def find_secrets(text: str, folded: bytes | None = None) -> list[Secret]:
     r"""Those in a text with `\n` for every line end, in order, none within another. `folded` is `fold(text)`, if at hand."""
     folded = fold(text) if folded is None else folded
     hints = list(find_hints(folded))
-    found = [*_find_tokens(text, folded), *_find_in_urls(text, folded), *_find_assigned(text, folded, hints)]
+    found = [*_find_tokens(text, folded), *_find_in_urls(text, folded), *_find_carried(text, folded)]
+    found += _find_assigned(text, folded, hints)
     if any(folded.startswith(_BEFORE_KEY, max(0, at - len(_BEFORE_KEY))) for at, _ in hints):
         found += _find_keys(text, folded)
     return _in_order(found) if found else found
@@ -99,7 +99,7 @@ def _find_tokens(text: str, folded: bytes) -> list[Secret]:
             token = TOKEN.match(text, at + 1 if text[at - 1 : at] == "\\" else at)
             if token and (secret := _read_token(token)):
                 found.append(secret)
-                end = max(end, secret.end)
+                end = secret.end  # what follows at once may be another
         at = runs.find(_RUN, end) if end > at else -1
     return found
 
@@ -155,16 +155,27 @@ def _find_in_urls(text: str, folded: bytes) -> Iterator[Secret]:
         if found is None:
             continue
         done = found.end()
-        user, password, host = found["user"], found["password"], found["host"]
-        is_usual = password.lower() in _USUAL or password == user or is_stand_in(password)
-        if not is_usual and len(password) >= LEAST_URL_PASSWORD_CHARS:
-            start, end = found.span("password")
-            yield Secret(start=start, end=end, what="password in a URL", is_example=bool(_EXAMPLE.search(host)))
+        if is_password(found):
+            start, end = found.span("value")
+            yield Secret(start=start, end=end, what="password in a URL", is_example=bool(_EXAMPLE.search(found["host"])))
+
+
+def _find_carried(text: str, folded: bytes) -> Iterator[Secret]:
+    for place in PLACES:
+        for at, _ in place.hints.find(folded):
+            found = place.pattern.match(text, at)
+            if found and place.is_secret(found):
+                start, end = found.span("value")
+                yield Secret(start=start, end=end, what=place.what, is_example=bool(_EXAMPLE.search(found[0])))
 
 
 def _find_assigned(text: str, folded: bytes, hints: Iterable[tuple[int, bytes]]) -> Iterator[Secret]:
     for at, hint in hints:
-        found = ASSIGNED.match(text, at) if is_named(folded, at, hint) else None
+        if not is_named(folded, at, hint):
+            continue
+        found = ASSIGNED.match(text, at)
+        if found is None and is_flag(folded, at):
+            found = FLAGGED.match(text, at)
         if found and (value := find_value(found)):
             start = found.start("value")
             is_example = bool(_EXAMPLE.search(value))

@@ -49,6 +49,20 @@ KNOWN = [
     ("API key", "sk-or-v1-" + make(64, HEX)),
     ("Google API key", "AIza" + make(35)),
     ("Google OAuth secret", "GOCSPX-" + make(28)),
+    ("Groq key", "gsk_" + make(52)),
+    ("xAI key", "xai-" + make(80)),
+    ("Perplexity key", "pplx-" + make(48)),
+    ("Replicate token", "r8_" + make(37)),
+    ("LangSmith key", "lsv2_pt_" + make(32, HEX) + "_" + make(10, HEX)),
+    ("Linear key", "lin_api_" + make(40)),
+    ("Figma token", "figd_" + make(43)),
+    ("Atlassian token", "ATATT3x" + make(185)),
+    ("Grafana token", "glsa_" + make(32) + "_" + make(8, HEX)),
+    ("Databricks token", "dapi" + make(32, HEX)),
+    ("Supabase token", "sbp_" + make(40, HEX)),
+    ("Tailscale key", "tskey-auth-" + make(12) + "CNTRL-" + make(32)),
+    ("RubyGems key", "rubygems_" + make(48, HEX)),
+    ("Postman key", "PMAK-" + make(24, HEX) + "-" + make(34, HEX)),
     ("npm token", "npm_" + make(36)),
     ("PyPI token", "pypi-AgE" + make(120)),
     ("Hugging Face token", "hf_" + make(34)),
@@ -78,6 +92,13 @@ ASSIGNED = [
     ("secret", "AWS_SECRET_ACCESS_KEY=", make(18) + "/" + make(12) + "+" + make(8)),
     ("token", "export CI_TOKEN=", make(24)),
     ("token", "token: Bearer ", make(40)),
+    ("password", "pwd=", "kX9mQ2vL7p"),
+    ("password", "the password for the staging host: ", "kX9mQ2vL7p"),
+    ("password", "Its password is ", "kX9mQ2vL7p"),
+    ("password", "DB_PASSWORD=", "Winter2024!"),
+    ("password", "mysqldump --password ", "kX9mQ2vL7p"),
+    ("API key", "tool --api-key ", make(32, HEX)),
+    ("token", "[x](https://acme.dev/r?next=1&token=", make(40)),
     ("password in a URL", "postgres://app:", "kX9mQ2@"),
     ("password in a URL", "see https://deploy:", "kX9mQ2@"),
 ]
@@ -197,12 +218,13 @@ TOKENS = [token for _, token in [*KNOWN, *LOOKED_BACK]]
 def test_the_fast_look_for_tokens_leaves_out_none(pieces: list[str]) -> None:
     text = "".join(pieces)
     slowly, at = [], 0
-    for run in re.finditer(rf"[A-Za-z0-9_-]{{{RUN},}}", text):
+    while run := re.compile(rf"[A-Za-z0-9_-]{{{RUN},}}").search(text, at):
         is_escaped = text[run.start() - 1 : run.start()] == "\\"
         token = TOKEN.match(text, run.start() + is_escaped)
-        if run.start() >= at and token and (len(set(token[0][-RUN:])) >= 7 or "EXAMPLE" in token[0]):
+        is_one = token and (len(set(token[0][-RUN:])) >= 7 or "EXAMPLE" in token[0])
+        at = token.end() if token and is_one else run.end()
+        if token and is_one:
             slowly.append(token.span())
-            at = token.end()
     assert [(secret.start, secret.end) for secret in find_secrets(text)] == slowly
 
 
@@ -269,6 +291,16 @@ HOSTILE = {
     "at signs": "@" * 1_000_000,
     "beginnings of URLs": "://" * 330_000,
     "URLs": "://a:b@" * 140_000,
+    "options": "--password " * 90_000,
+    "purposes": "password for a b c d " * 45_000,
+    "sentences": "password is " * 80_000,
+    "parameters": "token=a1b2c3d4&a=" * 50_000,
+    "brackets": "token=" + "a1)" * 300_000,
+    "headers": "authorization: bearer " * 45_000,
+    "a header that goes on": "authorization: basic " + "aA1+" * 250_000,
+    "commands": "curl -u " * 120_000,
+    "a command that goes on": "curl " + "-u a " * 200_000,
+    "places of webhooks": "hooks.slack.com/services/" * 40_000,
     "Slack": "xoxb-" + "a-" * 400_000,
     "numbers": "1:AA" * 250_000,
 }

@@ -1,0 +1,79 @@
+"""Which secrets are known by where they stand? What a URL, a header or a command hands over to say who asks.
+
+A pattern is matched where one of its hints stands.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from memsyncd.core.guard.assigned import is_mixed, is_stand_in
+from memsyncd.core.guard.fold import Hints
+
+LEAST_PASSWORD_CHARS = 6
+_USUAL = frozenset("password passwd passwort secret pass1234 hunter2 admin123 mypassword opensesame".split())
+_USER = r"[^\s:/@\"'`<>]{0,64}"
+
+
+class Place(NamedTuple):
+    """`pattern` has the secret as its group `value`; `is_secret` says whether it is one."""
+
+    what: str
+    hints: Hints
+    pattern: re.Pattern[str]
+    is_secret: Callable[[re.Match[str]], bool]
+
+
+def is_password(found: re.Match[str]) -> bool:
+    """Is the value more than a stand-in, and not the `user` once more?"""
+    return _is_telling(found["user"], found["value"])
+
+
+def _is_telling(user: str, password: str) -> bool:
+    is_usual = re.sub(r"\W", "", password.lower()) in _USUAL or password == user or is_stand_in(password)
+    return not is_usual and len(password) >= LEAST_PASSWORD_CHARS
+
+
+def _is_credential(found: re.Match[str]) -> bool:
+    if found["scheme"].lower() != "basic":
+        return is_mixed(found["value"])
+    try:
+        user, colon, password = base64.b64decode(found["value"], validate=True).decode("ascii").partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return False
+    return bool(colon) and password.isprintable() and _is_telling(user, password)
+
+
+def _is_hook(found: re.Match[str]) -> bool:
+    return is_mixed(found["value"].rpartition("/")[2])
+
+
+_SCHEME = r"(?P<scheme>bearer|token|apikey|basic)[ \t]{1,4}"
+_SLACK = r"(?<=//)hooks\.slack\.com/services/(?=T\w{6,14}/B\w{6,14}/\w{20,60})"
+_DISCORD = r"(?<=/api/web)hooks/(?=\d{15,22}/[\w-]{60,80})"
+
+PLACES = (
+    Place(
+        "credentials in a header",
+        Hints(b"authorization", letter=b"z"),
+        re.compile(
+            rf"(?i)authorization[\"'`*\]]{{0,4}}[ \t]{{0,4}}[:=][ \t]{{0,4}}[\"'`]{{0,2}}{_SCHEME}"
+            r"(?P<value>[\w.~+/=-]{8,2000})",
+            re.ASCII,
+        ),
+        _is_credential,
+    ),
+    Place(
+        "password in a command",
+        Hints(b"curl "),
+        re.compile(
+            rf"(?i)curl [^\n]{{0,120}}?(?<=[ \t])(?:-u|--user)[ =]?[\"']?(?P<user>{_USER}):(?P<value>[^\s\"'`<>]{{1,128}})"
+        ),
+        is_password,
+    ),
+    Place("webhook", Hints(b"hooks"), re.compile(rf"(?i)(?:{_SLACK}|{_DISCORD})(?P<value>[\w/-]+)", re.ASCII), _is_hook),
+)
