@@ -11,11 +11,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, find_suspects, is_disk_away, plan_changes, track_missing
+from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, find_suspects, plan_changes, track_missing
 from memsyncd.core.changes.snapshot import Snapshot
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.note import Problem
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.disks import is_away, remember_disk
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
@@ -24,7 +25,6 @@ from memsyncd.store.index import Index
 from memsyncd.store.records import Move
 from memsyncd.store.updates import DropNote, PutNote, TouchNote, Update, Written
 from memsyncd.workspace.files import ReadFile, read_note_file
-from memsyncd.workspace.roots import has_memory
 from memsyncd.workspace.scan import scan
 
 BATCH_FILES = 256
@@ -139,7 +139,7 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     snapshot = scan(workspace.scope, only=request.only)
     # The scan says what it was about in the end; what waits for its grace is needed to recognise moves.
     recorded = index.recorded(None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys())
-    if is_disk_away(recorded, snapshot) and not has_memory(workspace.scope.root):
+    if is_away(workspace, recorded, snapshot):
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
     missing = track_missing(workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s())
@@ -288,6 +288,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     index, was = workspace.index, (workspace.root_identity, workspace.link_folders)
     if snapshot.only is None:
         workspace.root_identity, workspace.link_folders = snapshot.root_identity, snapshot.link_folders
+        remember_disk(workspace, snapshot)
         harm = index.find_harm() if index is not None else None
         done.index_trouble = f"index.db {harm.value}" if harm is not None else ""
     else:

@@ -90,6 +90,7 @@ MIGRATIONS: tuple[str, ...] = (
 
 
 ASIDE = ".damaged-"
+_DISK = "disk"
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 """What may be configured as a note's size, and what its row needs besides: here a text is one value."""
@@ -116,6 +117,10 @@ class Records:
         self._texts, tips = Texts(self._writer), Tips(self._writer)
         self.history = History(self._writer, self._texts, tips)
         self.arrivals = Arrivals(self._writer, self._texts, tips)
+        with naming_failures():
+            disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
+        self.disk = None if disk is None else int(disk)
+        """On which device its notes lay when they were last seen."""
 
     def _open_again(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
         """What could not be read once may be sound: it is set aside only if the disk gives it out and it is damaged still."""
@@ -172,6 +177,15 @@ class Records:
             "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC", (new_path,)
         ).fetchall()
         return [Move(old_path=row[0], new_path=row[1], digest=row[2], seen_at_s=row[3]) for row in rows]
+
+    def remember_disk(self, device: int | None) -> None:
+        """On which device its notes lie; None if there are none."""
+        if device != self.disk:
+            with transaction(self._writer):
+                self._writer.execute("DELETE FROM meta WHERE key = ?", (_DISK,))
+                if device is not None:
+                    self._writer.execute("INSERT INTO meta VALUES(?,?)", (_DISK, str(device)))
+            self.disk = device
 
     def export(self) -> Export:
         """What there is to hand on to another records.db."""

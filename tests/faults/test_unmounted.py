@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -77,4 +78,38 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(own: Home, moun
         wait_until(lambda: len(find(client, "hazel")) == N_NOTES, "it was not taken up")
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
         wait_until(lambda: list_notes(client) == read_notes(root), "the index differs from the disk")
+    assert again.stop() == 0
+
+
+def test_an_index_that_is_made_anew_while_the_disk_is_away_does_not_take_it_for_empty(
+    own: Home, mount: Callable[[Path, str], None]
+) -> None:
+    root = own.make_folder()
+    mount(root, "10m")
+    fill(root, "larch")
+    daemon = own.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(root))
+        client.call("sync")
+        unmount(root)
+        assert code_of(lambda: client.call("sync", rebuild=True)) == "timeout"
+        assert len(find(client, "larch")) == N_NOTES
+        shutil.rmtree(own.folder / "cache")
+        wait_until(lambda: "index.db was deleted or replaced" in own.log.read_text(), "nobody noticed")
+        assert status(client)["state"] == "missing"
+        assert len(find(client, "larch")) == N_NOTES, "the open index answers"
+    assert daemon.stop() == 0
+    again = own.start()
+    with again.client() as client:
+        wait_until(lambda: status(client)["state"] != "indexing", "it is not opened")
+        assert status(client)["state"] == "missing"
+        assert "missing" in client.call("search", query="larch")["why_empty"]
+        assert client.call("history")["revisions"] == []
+        mount(root, "10m")
+        fill(root, "maple")
+        wait_until(lambda: len(find(client, "maple")) == N_NOTES, "it was not taken up")
+        wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
+        shutil.rmtree(root / ".memories")
+        wait_until(lambda: status(client)["files"] == 0, "what is gone stayed")
+        assert status(client)["state"] == "ready"
     assert again.stop() == 0

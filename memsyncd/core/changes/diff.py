@@ -69,17 +69,16 @@ class ChangeSet:
         return not (self.added or self.modified or self.touched or self.moved or self.gone)
 
 
-def is_disk_away(recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:
-    """True if there were notes, now there are none, and the root lies on another disk than any of them did.
+def is_disk_away(devices: Collection[int], snapshot: Snapshot) -> bool:
+    """True if there were notes, on these disks, now there are none, and the root lies on another disk than any of them did.
 
     Then their disk is more likely not mounted than they all deleted, unless the folder holds some memory.
     """
-    if not recorded or snapshot.root_state != "present" or snapshot.root_identity is None:
+    if not devices or snapshot.root_state != "present" or snapshot.root_identity is None:
         return False
     if snapshot.files or snapshot.failed_folders or snapshot.held_files:
         return False
-    device, _ = snapshot.root_identity
-    return all(record.stat.device != device for record in recorded.values())
+    return snapshot.root_identity[0] not in devices
 
 
 def find_suspects(
