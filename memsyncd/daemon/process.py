@@ -176,7 +176,8 @@ class _Daemon:
         log.debug(Event.DAEMON_STOPPED)
 
     def _look_around(self) -> None:
-        """At each timed look: has the configuration changed, do clients still find the socket?"""
+        """At each timed look: has the configuration changed, do clients still find the socket, is there memory to spare?"""
+        give_back()
         if _read_stamp(self._dirs.config_file) != self._config_stamp:
             self._reload()
         if not self._owned.is_ours() and (self._rebinding is None or self._rebinding.done()):

@@ -116,6 +116,8 @@ def update_index(workspace: Workspace, policy: SyncPolicy, clock: Clock, request
     """Sync. While there is no open index to write, because none would do and none could be made, that is tried first."""
     if workspace.index is not None:
         open_records(workspace, clock)
+        if request.only is None:
+            workspace.index.readers.close_unused()
         return (yield from sync_workspace(workspace, policy, clock, request))
     opened = yield from open_workspace(workspace, policy, clock)
     has_new_folders = False
@@ -133,6 +135,8 @@ def tidy_workspace(workspace: Workspace) -> Steps[bool]:
     if workspace.index is None:
         return True
     workspace.change(index_bytes=workspace.index.size_bytes())
+    if workspace.records is not None:
+        workspace.records.release_memory()
     return workspace.index.is_tidy
 
 

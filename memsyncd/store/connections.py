@@ -140,6 +140,11 @@ def empty_log(connection: apsw.Connection) -> bool:
         connection.set_busy_timeout(BUSY_MS)
 
 
+def release_memory(connection: apsw.Connection) -> None:
+    """Let go of the pages that were read: whoever needs them again finds most of them with the operating system."""
+    connection.pragma("shrink_memory")
+
+
 def set_deadline(connection: apsw.Connection, seconds: float) -> None:
     """Let what runs from here on be stopped after `seconds`, or once the thread's patience is over."""
     end_s = time.monotonic() + seconds

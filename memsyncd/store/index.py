@@ -16,7 +16,7 @@ from typing import assert_never
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.errors import IndexUnfit, StoreCorrupt
-from memsyncd.store.connections import Durability, empty_log, naming_failures, open_writer, transaction
+from memsyncd.store.connections import Durability, empty_log, naming_failures, open_writer, release_memory, transaction
 from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note, read_stat_row, stat_row
 from memsyncd.store.readers import Readers
@@ -165,7 +165,7 @@ class Index:
         return Counts(files=1, sections=row[0], chunks=row[1], problems=row[2])
 
     def tidy(self) -> bool:
-        """One short step of cleaning: merge FTS5, then empty the WAL. False once there is nothing more to do at once.
+        """One short step of cleaning: merge FTS5, then empty the WAL and the memory. False once nothing more can be done at once.
 
         Then `is_tidy` says whether deleted text has left the files: a query that runs keeps the WAL as it is.
         """
@@ -181,6 +181,7 @@ class Index:
             if self._footing.find_harm() is None:
                 self.is_tidy = empty_log(self._writer)
                 self._footing.accept()
+            release_memory(self._writer)
             return False
 
     def _merge(self, table: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ from memsyncd.store.schema import TOKENIZER
 
 KEPT_OPEN = 2
 """Connections that stay open between queries; more are opened when needed and closed after."""
+UNUSED_S = 300.0
+"""After so long without a query these are closed, too: opening one takes about a millisecond."""
 
 
 class Reader:
@@ -25,6 +28,7 @@ class Reader:
 
     def __init__(self, path: str) -> None:
         self.connection = open_reader(path)
+        self.used_s = 0.0
         name, *arguments = TOKENIZER.split()
         try:
             with naming_failures():
@@ -84,11 +88,21 @@ class Readers:
         return Reader(self._path)
 
     def _give_back(self, reader: Reader) -> None:
+        reader.used_s = time.monotonic()
         with self._lock:
             if not self._is_closed and len(self._idle) < KEPT_OPEN:
                 self._idle.append(reader)
                 return
         reader.connection.close()
+
+    def close_unused(self) -> None:
+        """Close what has been idle for long."""
+        before_s = time.monotonic() - UNUSED_S
+        with self._lock:
+            unused = [reader for reader in self._idle if reader.used_s <= before_s]
+            self._idle = [reader for reader in self._idle if reader.used_s > before_s]
+        for reader in unused:
+            reader.connection.close()
 
     def close(self) -> None:
         """Close what is idle now, and what is lent when it comes back."""

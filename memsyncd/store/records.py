@@ -16,7 +16,15 @@ import apsw
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.arrivals import Arrivals
-from memsyncd.store.connections import Durability, check_readable, name_failure, naming_failures, open_writer, transaction
+from memsyncd.store.connections import (
+    Durability,
+    check_readable,
+    name_failure,
+    naming_failures,
+    open_writer,
+    release_memory,
+    transaction,
+)
 from memsyncd.store.entries import Move
 from memsyncd.store.export import Export
 from memsyncd.store.footing import Footing, Harm
@@ -218,6 +226,11 @@ class Records:
         elif harm is Harm.OVERWRITTEN and not _size(str(self.path)):
             # Beside an empty file SQLite would throw the log away.
             self._put_aside(now_s, "", *LOG_SUFFIXES)
+
+    def release_memory(self) -> None:
+        """Let go of what was read, once there is nothing to do."""
+        with naming_failures():
+            release_memory(self._writer)
 
     def close(self) -> None:
         self._writer.close()

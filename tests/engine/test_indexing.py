@@ -5,11 +5,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import apsw
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, may_rebuild, rebuild_index, tidy_workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
+from memsyncd.store import readers as readers_module
+from tests.engine.conftest import take
 
 
 def files_of(bench: Any) -> list[str]:
@@ -206,6 +209,32 @@ def test_damage_is_healed_once_in_ten_minutes_and_a_full_disk_never(bench: Any) 
     assert may_rebuild(bench.workspace, damage, 0.0)
     assert not may_rebuild(bench.workspace, damage, DAMAGE_REBUILD_INTERVAL_S - 1)
     assert may_rebuild(bench.workspace, damage, DAMAGE_REBUILD_INTERVAL_S + 1)
+
+
+def test_tidying_lets_go_of_the_pages_that_were_read(bench: Any) -> None:
+    for number in range(200):
+        bench.write(f".memories/{number}.md", f"# note {number}\n\n{'some words ' * 30}")
+    bench.sync()
+    bench.see()
+    connections = [bench.workspace.index._writer, bench.workspace.records._writer]
+    before = [count_cache_bytes(connection) for connection in connections]
+    take(tidy_workspace(bench.workspace))
+    assert all(count_cache_bytes(connection) < was / 4 for connection, was in zip(connections, before, strict=True))
+
+
+def test_a_look_at_everything_closes_readers_that_nobody_uses(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers_module, "UNUSED_S", 0.0)
+    bench.write("MEMORY.md", "larch")
+    bench.update()
+    with bench.workspace.lend(5) as reader:
+        pass
+    bench.update()
+    with pytest.raises(apsw.ConnectionClosedError):
+        reader.rows("SELECT 1")
+
+
+def count_cache_bytes(connection: apsw.Connection) -> int:
+    return connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0]
 
 
 def test_tidying_says_whether_a_query_kept_the_text_there(bench: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 from memsyncd.core.recall.filters import NO_FILTERS
 from memsyncd.core.recall.query import compile_query, parse_query
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
+from memsyncd.store import readers as readers_module
 from memsyncd.store.index import Index
 from memsyncd.store.readers import KEPT_OPEN, Reader, Readers
 from memsyncd.store.search import find_candidates, read_sections, read_texts
@@ -32,6 +33,22 @@ def test_no_more_than_a_few_stay_open(index: Index) -> None:
     for one in lent:
         one.__exit__(None, None, None)
     assert sum(is_open(reader) for reader in readers) == KEPT_OPEN
+
+
+def test_those_that_nobody_used_for_long_are_closed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    with index.readers.lend(5) as reader:
+        pass
+    index.readers.close_unused()
+    assert is_open(reader)
+    monkeypatch.setattr(readers_module, "UNUSED_S", 0.0)
+    with index.readers.lend(5) as lent:
+        assert lent is reader
+        index.readers.close_unused()
+        assert is_open(reader)
+    index.readers.close_unused()
+    assert not is_open(reader)
+    with index.readers.lend(5) as another:
+        assert another.rows("SELECT 1") == [(1,)]
 
 
 def test_retiring_waits_for_what_is_lent_and_closes_it_then(index: Index, put: Put) -> None:
