@@ -107,6 +107,13 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
     return done
 
 
+def build_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[SyncDone]:
+    """As `rebuild_index` where no index is open; if a sync has made one while this waited its turn, another is enough."""
+    if workspace.index is None:
+        return (yield from rebuild_index(workspace, policy, clock))
+    return (yield from sync_workspace(workspace, policy, clock, SyncRequest()))
+
+
 def find_aside(workspace: Workspace) -> Path:
     """The file that a rebuild fills. One that is there when nothing is rebuilt is what a crash has left."""
     return workspace.index_path.with_name("index.db.new")

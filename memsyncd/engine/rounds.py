@@ -18,7 +18,7 @@ from memsyncd.core.changes.watchplan import is_relevant
 from memsyncd.engine.doorbells import Doorbells
 from memsyncd.engine.gathering import Gathering, call_soon
 from memsyncd.engine.healing import Healing
-from memsyncd.engine.indexing import INDEX_FAULT, Opened, open_workspace, rebuild_index, tidy_workspace
+from memsyncd.engine.indexing import INDEX_FAULT, Opened, build_index, open_workspace, rebuild_index, tidy_workspace
 from memsyncd.engine.lane import Lane
 from memsyncd.engine.outside import follow_disk
 from memsyncd.engine.policies import Clock, SyncPolicy
@@ -127,7 +127,7 @@ class Rounds:
 
     def rebuild(self, workspace: Workspace) -> Future[SyncDone]:
         """Make the index anew beside the old one."""
-        steps = partial(rebuild_index, workspace, self.policy, self._clock)
+        steps = partial(build_index if workspace.index is None else rebuild_index, workspace, self.policy, self._clock)
         return self._submit(workspace, steps, self._rebuilt)
 
     def report_damage(self, failure: StoreFailed) -> None:

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, may_rebuild, rebuild_index, tidy_workspace
+from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, build_index, may_rebuild, rebuild_index, tidy_workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
 from memsyncd.store import readers as readers_module
 from tests.engine.conftest import take
@@ -39,6 +39,20 @@ def test_an_index_made_with_other_chunking_answers_until_it_is_rebuilt(bench: An
     bench.rebuild()
     assert bench.paths() == [".memories/new.md", "MEMORY.md"]
     assert bench.workspace.old_readers is None
+
+
+def test_a_rebuild_that_a_sync_has_forestalled_is_not_done_again(bench: Any) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    bench.workspace.close()
+    bench.policy = replace(bench.policy, chunking=ChunkPolicy(max_tokens=30, overlap_tokens=0))
+    assert bench.open().rebuild_reason
+    waiting = build_index(bench.workspace, bench.policy, bench.clock)
+    bench.update()
+    bench.write(".memories/late.md", "two")
+    take(waiting)
+    assert bench.workspace.condition.n_rebuilds == 1
+    assert bench.paths() == [".memories/late.md", "MEMORY.md"]
 
 
 def test_the_old_index_answers_at_every_step_of_a_rebuild_and_nothing_is_left_of_it(bench: Any) -> None:
