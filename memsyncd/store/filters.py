@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from memsyncd.core.changes.globs import Globs, has_wildcard
 from memsyncd.core.markdown.sections import find_slug
@@ -126,9 +127,15 @@ def _find_section_values(asked: str) -> set[str]:
 
 def _find_files(reader: Reader, path: str) -> list[int]:
     if has_wildcard(path):
-        globs = Globs.parse([path])
+        globs = _parse_glob(path)
         return [row[0] for row in reader.rows("SELECT id, path FROM files") if globs.matches(row[1])]
     found: list[int] = []
     for folder in _find_forms(path.rstrip("/")):
         found += (row[0] for row in reader.rows(_BENEATH, (folder, f"{folder}/", f"{folder}0")))
     return found
+
+
+@lru_cache(maxsize=64)
+def _parse_glob(pattern: str) -> Globs:
+    """Kept, because an answer that finds nothing tries each filter by itself."""
+    return Globs.parse([pattern])

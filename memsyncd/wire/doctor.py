@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from memsyncd.wire.params import Params
+from memsyncd.wire.params import Name, Params
 from memsyncd.wire.results import Result
 
 
 class DoctorParams(Params, frozen=True, kw_only=True):
-    workspace: str | None = None
+    workspace: Name | None = None
     verify: bool = False
     """Read every note and compare it with all that the index says of it."""
 

@@ -12,7 +12,11 @@ import msgspec
 Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
 Line = Annotated[int, msgspec.Meta(ge=1)]
 TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=600_000)]
-Values = Annotated[list[str], msgspec.Meta(max_length=32)]
+Name = Annotated[str, msgspec.Meta(max_length=8192)]
+"""Of a note, section, folder, workspace, kind or tag: the longest anchor is shorter."""
+Value = Annotated[str, msgspec.Meta(max_length=512)]
+Values = Annotated[list[Value], msgspec.Meta(max_length=32)]
+Globs = Annotated[list[Value], msgspec.Meta(max_length=100)]
 Score = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=100, le=50_000)]
 MaxBytes = Annotated[int, msgspec.Meta(ge=100, le=1_000_000)]
@@ -28,22 +32,22 @@ class NoParams(Params, frozen=True, kw_only=True):
 
 
 class WorkspaceParams(Params, frozen=True, kw_only=True):
-    workspace: str | None = None
+    workspace: Name | None = None
 
 
 class AddParams(Params, frozen=True, kw_only=True):
-    path: str
-    name: str | None = None
-    include: list[str] = []
-    exclude: list[str] = []
+    path: Name
+    name: Name | None = None
+    include: Globs = []
+    exclude: Globs = []
 
 
 class RemoveParams(Params, frozen=True, kw_only=True):
-    workspace: str
+    workspace: Name
 
 
 class SyncParams(Params, frozen=True, kw_only=True):
-    workspace: str | None = None
+    workspace: Name | None = None
     full: bool = False
     """Read and hash every note again, whatever its size and times say."""
     rebuild: bool = False
@@ -61,9 +65,9 @@ class Filters(Params, frozen=True, kw_only=True):
     section: Values = []
     """Words of a heading, or anchors; what is beneath counts too."""
     task: Values = []
-    after: str | None = None
+    after: Name | None = None
     """A day, month or year (`2026-03-01`, `2026-03`, `2026`): from its first day on. Only what has a date is found."""
-    before: str | None = None
+    before: Name | None = None
     """Likewise: up to the day before."""
     archived: bool = False
     """Only what is archived, instead of only what is not."""
@@ -71,7 +75,7 @@ class Filters(Params, frozen=True, kw_only=True):
 
 class SearchParams(Params, frozen=True, kw_only=True):
     query: str
-    workspace: str | None = None
+    workspace: Name | None = None
     limit: Limit | None = None
     filters: Filters = Filters()
     min_score: Score | None = None
@@ -84,7 +88,7 @@ class SearchParams(Params, frozen=True, kw_only=True):
 class ContextParams(Params, frozen=True, kw_only=True):
     query: str = ""
     """Left out, the block is what a session begins with: pinned, MEMORY.md, the project's, the most recent."""
-    workspace: str | None = None
+    workspace: Name | None = None
     max_tokens: MaxTokens = 2000
     """Of the whole text, at 4 characters a token and one for each character of a script without spaces."""
     max_bytes: MaxBytes | None = None
@@ -98,27 +102,27 @@ class ContextParams(Params, frozen=True, kw_only=True):
 
 
 class GetParams(Params, frozen=True, kw_only=True):
-    anchor: str | None = None
-    path: str | None = None
+    anchor: Name | None = None
+    path: Name | None = None
     start_line: Line | None = None
     end_line: Line | None = None
-    workspace: str | None = None
+    workspace: Name | None = None
 
 
 class ListParams(Params, frozen=True, kw_only=True):
-    workspace: str | None = None
-    path: str | None = None
-    kind: str | None = None
-    tag: str | None = None
+    workspace: Name | None = None
+    path: Name | None = None
+    kind: Name | None = None
+    tag: Name | None = None
 
 
 class SubscribeParams(Params, frozen=True, kw_only=True):
-    workspace: str | None = None
-    paths: list[str] = []
+    workspace: Name | None = None
+    paths: Values = []
     """Globs; empty for all."""
     since: int | None = None
     """Send what changed after this generation first (needs `workspace`)."""
 
 
 class UnsubscribeParams(Params, frozen=True, kw_only=True):
-    subscription: str
+    subscription: Name

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from memsyncd.wire.params import Params
+from memsyncd.wire.params import Name, Params
 from memsyncd.wire.results import Result
 from memsyncd.wire.writing import ClientName
 
@@ -18,7 +18,6 @@ FORMAT_VERSION = 1
 
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$", max_length=32)]
 Path = Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
-Named = Annotated[str, msgspec.Meta(max_length=8192)]
 At = Annotated[float, msgspec.Meta(ge=0.0, le=253_402_300_799.0)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=256 * 1024 * 1024)]
 
@@ -31,12 +30,12 @@ class RevisionEntry(_Entry, frozen=True, kw_only=True, tag="revision"):
     """One change of one note. A revision is the same as another if all of this is."""
 
     at: At
-    client: Named
+    client: Name
     """Who wrote; empty for a change that was seen from outside."""
-    command: Named
-    named: Named
+    command: Name
+    named: Name
     """The path that was asked for, empty for several; of a rename the old one."""
-    new_named: Named | None = None
+    new_named: Name | None = None
     path: Path
     old_path: Path | None = None
     """Where the note was before, if it was moved."""
@@ -80,7 +79,7 @@ Entry = RevisionEntry | TextEntry | TipEntry | MoveEntry
 class ExportParams(Params, frozen=True, kw_only=True):
     after: Annotated[str, msgspec.Meta(max_length=4200)] | None = None
     """Where the page before ended, as that said; left out, the first page."""
-    workspace: str | None = None
+    workspace: Name | None = None
 
 
 class ImportParams(Params, frozen=True, kw_only=True):
@@ -89,7 +88,7 @@ class ImportParams(Params, frozen=True, kw_only=True):
     entries: Annotated[list[Entry], msgspec.Meta(max_length=10_000)]
     """Some of an export, in its order. What is there already is passed over."""
     client: ClientName | None = None
-    workspace: str | None = None
+    workspace: Name | None = None
 
 
 class ExportPage(Result, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from memsyncd.wire.params import Limit, Params, TimeoutMs
+from memsyncd.wire.params import Limit, Name, Params, TimeoutMs
 from memsyncd.wire.results import Result
 
 ClientName = Annotated[str, msgspec.Meta(max_length=64)]
@@ -19,7 +19,7 @@ Word = Annotated[str, msgspec.Meta(max_length=200)]
 Tags = Annotated[list[Word], msgspec.Meta(max_length=32)]
 Importance = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 RevisionId = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
-Place = Annotated[str, msgspec.Meta(min_length=1)]
+Place = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
 """The name of a note, folder or section. An empty one is a program's mistake, and does not stand for everything."""
 Searched = Annotated[str, msgspec.Meta(min_length=4, max_length=4096)]
 
@@ -41,12 +41,12 @@ class MemoryParams(Params, frozen=True, kw_only=True):
     insert_text: str | None = None
     old_path: str | None = None
     new_path: str | None = None
-    if_digest: str | None = None
+    if_digest: Name | None = None
     """What the writer had read; if the note is another by now, nothing is done. Empty for a note that is not there."""
     dialect: Literal["docs", "sdk"] = "docs"
     """Whose words to answer in: those of Anthropic's documents, or those of its Python SDK where they differ."""
     client: ClientName | None = None
-    workspace: str | None = None
+    workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None
 
 
@@ -67,13 +67,13 @@ class NewSection(Params, frozen=True, kw_only=True):
     session: Word | None = None
     created: Word | None = None
     """A day or a time; left out, now."""
-    note: str | None = None
+    note: Name | None = None
     """The note to append it to, from the workspace's root or beneath `.memories/`; left out, that of its kind."""
 
 
 class NoteAddParams(NewSection, frozen=True, kw_only=True):
     client: ClientName | None = None
-    workspace: str | None = None
+    workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None
 
 
@@ -81,7 +81,7 @@ class NoteAddManyParams(Params, frozen=True, kw_only=True):
     items: Annotated[list[NewSection], msgspec.Meta(min_length=1, max_length=500)]
     """All of them are written or none."""
     client: ClientName | None = None
-    workspace: str | None = None
+    workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None
 
 
@@ -92,7 +92,7 @@ class HistoryParams(Params, frozen=True, kw_only=True):
     limit: Limit = 20
     before: RevisionId | None = None
     """Only revisions older than this one."""
-    workspace: str | None = None
+    workspace: Name | None = None
 
 
 class DiffParams(Params, frozen=True, kw_only=True):
@@ -102,7 +102,7 @@ class DiffParams(Params, frozen=True, kw_only=True):
     """Left out, the latest one of the note or section."""
     to_now: bool = False
     """From what stood before the revision to what stands now, instead of to what the revision made of it."""
-    workspace: str | None = None
+    workspace: Name | None = None
 
 
 class UndoParams(Params, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ class UndoParams(Params, frozen=True, kw_only=True):
     revision: RevisionId | None = None
     act: RevisionId | None = None
     client: ClientName | None = None
-    workspace: str | None = None
+    workspace: Name | None = None
     timeout_ms: TimeoutMs | None = None
 
 
@@ -127,14 +127,14 @@ class PurgeParams(Params, frozen=True, kw_only=True):
     """Those whose text before or after holds this."""
     all: bool = False
     """Every revision of the workspace."""
-    workspace: str | None = None
+    workspace: Name | None = None
 
 
 class ClearParams(Params, frozen=True, kw_only=True):
     confirm: bool
     """Must be true: every note of memory is removed; `undo` brings them back."""
     client: ClientName | None = None
-    workspace: str | None = None
+    workspace: Name | None = None
 
 
 # --- results ---

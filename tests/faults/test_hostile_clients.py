@@ -195,3 +195,37 @@ def test_a_query_bomb_is_over_at_once(place: Place, query: str) -> None:
     except MemsyncdError as failure:
         assert failure.code == "too_large"  # noqa: PT017 - a bomb that is short enough is a query
     assert time.monotonic() - began_s < ANSWER_S
+
+
+LONG = "x" * 1_000_000
+STARS = ["*a" * 16 + str(number) for number in range(1000)]
+COSTLY: dict[str, bytes] = {
+    "globs to subscribe to": request("subscribe", paths=STARS),
+    "globs to index": request("workspace.add", path="/nowhere", include=STARS),
+    "a glob of stars": request("search", query="bystander", filters={"path": ["*a" * 500]}),
+    "an anchor": request("get", anchor=f"MEMORY.md#{LONG}"),
+    "a heading": request("search", query="bystander", filters={"section": ["a/" * 4000] * 32}),
+    "a kind": request("search", query="bystander", filters={"kind": [LONG]}),
+    "tags": request("search", query="bystander", filters={"tag": ["t"] * 10_000}),
+    "a workspace": request("status", workspace=LONG),
+    "a digest": request("memory", command="delete", path="/memories/none.md", if_digest=LONG),
+    "what a history is asked for": request("history", path=LONG),
+    "what to forget": request("history.purge", containing=LONG),
+    "a batch": b"[" + b",".join([b'{"jsonrpc":"2.0","id":1,"method":"ping"}'] * 10_000) + b"]\n",
+    "depth": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b'{"a":' * 300_000 + b"\n",
+    "a number": b'{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"a","limit":' + b"9" * 100_000 + b"}}\n",
+    "keys": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{' + b",".join(b'"k%d":1' % n for n in range(100_000)) + b"}}\n",
+}
+
+
+@pytest.mark.parametrize("line", COSTLY.values(), ids=COSTLY)
+def test_what_would_cost_much_is_refused_at_once_in_a_short_answer(place: Place, line: bytes) -> None:
+    with connect(place) as sock, sock.makefile("rb") as answers:
+        began_s = time.monotonic()
+        sock.sendall(line)
+        answer = answers.readline()
+        assert json.loads(answer)["error"]["data"]["code"] in {"bad_request", "too_large", "workspace_not_found"}
+        assert time.monotonic() - began_s < ANSWER_S
+        assert len(answer) < 4096
+        sock.sendall(request("ping"))
+        assert json.loads(answers.readline())["result"]["name"] == "memsyncd"
