@@ -7,6 +7,7 @@ once in ten minutes; a full disk is waited for and never a reason to rebuild.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,7 +89,11 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
     fresh.close()
     old, old_readers = workspace.index, workspace.old_readers
     # The old file's connections go on with what they have open, and SQLite, seeing it moved, leaves the new one's WAL alone.
-    replace_index(workspace.index_path, aside)
+    with contextlib.ExitStack() as ends:
+        for readers in (old.readers if old is not None else None, old_readers):
+            if readers is not None:
+                ends.enter_context(readers.holding_off())
+        replace_index(workspace.index_path, aside)
     workspace.index = index = Index(workspace.index_path, fingerprint_of(policy))
     workspace.old_readers = None
     for one in (old, old_readers):

@@ -62,6 +62,7 @@ class Readers:
     def __init__(self, path: str) -> None:
         self._path = path
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._idle: list[Reader] = []
         self._is_closed = False
 
@@ -85,7 +86,14 @@ class Readers:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return Reader(self._path)
+        with self._opening:
+            return Reader(self._path)
+
+    @contextlib.contextmanager
+    def holding_off(self) -> Iterator[None]:
+        """Nobody opens the file meanwhile, for it is being replaced: both would share what SQLite then makes beside it."""
+        with self._opening:
+            yield
 
     def _give_back(self, reader: Reader) -> None:
         reader.used_s = time.monotonic()

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.engine import indexing
 from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, build_index, may_rebuild, rebuild_index, tidy_workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
 from memsyncd.store import readers as readers_module
@@ -72,6 +75,37 @@ def test_the_old_index_answers_at_every_step_of_a_rebuild_and_nothing_is_left_of
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'old'") == [(0,)]
     assert not [name for name in files_of(bench) if "new" in name or "old" in name]
     assert bench.workspace.index.find_harm() is None
+
+
+def test_nobody_opens_an_index_while_another_takes_its_place(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.write("MEMORY.md", "one")
+    bench.sync()
+    old = bench.workspace.index.readers
+    seen: list[object] = []
+
+    def ask() -> None:
+        with old.lend(5) as one, old.lend(5) as another, old.lend(5) as third:
+            seen.extend(reader.rows("SELECT path FROM files") for reader in (one, another, third))
+
+    asking = threading.Thread(target=ask)
+
+    def replace_and_look(path: Path, fresh: Path) -> None:
+        for suffix in ("-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink()
+        asking.start()
+        asking.join(0.2)
+        assert asking.is_alive()
+        assert not Path(f"{path}-shm").exists()
+        fresh.replace(path)
+
+    monkeypatch.setattr(indexing, "replace_index", replace_and_look)
+    bench.rebuild()
+    asking.join()
+    assert len(seen) == 3
+    bench.write("MEMORY.md", "two")
+    bench.sync()
+    assert bench.workspace.index.find_harm() is None
+    assert bench.workspace.index.find_damage() == ""
 
 
 def test_a_rebuilt_index_is_written_on_and_opens_again(bench: Any) -> None:
