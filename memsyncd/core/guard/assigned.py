@@ -57,7 +57,7 @@ _STAND_IN = re.compile(
 )
 
 
-_FINDERS = (Hints(b"pass"), Hints(b"pwd"), Hints(b"secret"), Hints(b"key", b"token", letter=b"k"))
+_FINDERS = (Hints(b"pass", b"pwd", letter=b"p"), Hints(b"secret"), Hints(b"key", b"token", letter=b"k"))
 
 
 def find_hints(folded: bytes) -> Iterator[tuple[int, bytes]]:

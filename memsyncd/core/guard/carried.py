@@ -69,11 +69,11 @@ PLACES = (
     ),
     Place(
         "password in a command",
-        Hints(b"curl "),
+        Hints(b"curl ", letter=b"u"),
         re.compile(
             rf"(?i)curl [^\n]{{0,120}}?(?<=[ \t])(?:-u|--user)[ =]?[\"']?(?P<user>{_USER}):(?P<value>[^\s\"'`<>]{{1,128}})"
         ),
         is_password,
     ),
-    Place("webhook", Hints(b"hooks"), re.compile(rf"(?i)(?:{_SLACK}|{_DISCORD})(?P<value>[\w/-]+)", re.ASCII), _is_hook),
+    Place("webhook", Hints(b"hooks", letter=b"k"), re.compile(rf"(?i)(?:{_SLACK}|{_DISCORD})(?P<value>[\w/-]+)", re.ASCII), _is_hook),
 )
