@@ -40,17 +40,13 @@ class Footing:
         except OSError as failure:
             raise StoreFailed(f"{path} cannot be looked at: {failure.strerror}", hint="see: memsyncd status") from failure
         writer.set_wal_hook(self._committed)
+        writer.set_rollback_hook(self._rolled_back)
 
     def accept(self) -> None:
         """Take the files as they stand for as they should be. To be called after what was written otherwise than by a commit."""
         self._is_overwritten = False
         with contextlib.suppress(OSError):
             self._note(self._look())
-
-    def accept_log(self) -> None:
-        """The same for the log alone: what is rolled back may have been written there."""
-        with contextlib.suppress(OSError):
-            self._note((self._left[0], *self._look()[1:]))
 
     def find_harm(self) -> Harm | None:
         """What was done to the files since; None also if that cannot be told."""
@@ -85,6 +81,11 @@ class Footing:
                 now = self._look()
             self._note(now)
         return apsw.SQLITE_OK
+
+    def _rolled_back(self) -> None:
+        """Called by SQLite. What is too much for its memory is written to the log before it is committed, and stays there."""
+        with contextlib.suppress(OSError):
+            self._note((self._left[0], *self._look()[1:]))
 
     def _note(self, now: _Files) -> None:
         """How the files were left; one that is another than it was stays missed."""

@@ -105,8 +105,6 @@ class Index:
                     self._writer.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(self.generation + 1),))
         except BaseException:
             self._ids, self.counts = ids_before, counts_before
-            # What was not committed may stand in the log all the same.
-            self._footing.accept_log()
             raise
         if paths:
             self.generation += 1
