@@ -124,7 +124,7 @@ class House:
         if known is not None:
             self._close(known)
         log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
-        return self._open(entry)
+        return self._open(entry, known)
 
     def remove(self, workspace: Workspace) -> None:
         """Forget a workspace and drop its index; notes and records stay. Raises as `Registry.remove`."""
@@ -140,7 +140,8 @@ class House:
         was_on = self.watching.is_on
         self._registry.configure(configured)
         self.rounds.set_policy(policy)
-        for workspace in list(self.workspaces.values()):
+        before = dict(self.workspaces)
+        for workspace in before.values():
             entry = self._registry.entries.get(workspace.id)
             if entry != workspace.entry or not is_same_reading or was_on != self.watching.is_on:
                 self._close(workspace)
@@ -149,16 +150,18 @@ class House:
                 self.writers.note_synced(workspace)
         for entry in self._registry.entries.values():
             if entry.id not in self.workspaces:
-                self._open(entry)
+                self._open(entry, before.get(entry.id))
         self._arm()
 
-    def _open(self, entry: Entry) -> Workspace:
+    def _open(self, entry: Entry, before: Workspace | None = None) -> Workspace:
         workspace = Workspace(
             entry,
             self.policy,
             index_path=self._cache_dir / entry.id / "index.db",
             records_path=self._state_dir / entry.id / "records.db",
         )
+        if before is not None:
+            workspace.count_on(before)
         self.workspaces[entry.id] = workspace
         self.rounds.add(workspace)
         self.watching.add(workspace)

@@ -101,7 +101,7 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
             one.close()
     workspace.changes.clear()
     # The sync looked at the old file too, and what was wrong with that is over.
-    done.generation, done.index_trouble = index.generation, ""
+    done.generation, done.index_trouble, done.is_rebuild = index.generation, "", True
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(
         generation=index.generation,

@@ -76,6 +76,8 @@ class SyncDone:
     growing: tuple[str, ...] = ()
     has_new_folders: bool = False
     """Links lead elsewhere than before, or the root is another: what is watched must follow."""
+    is_rebuild: bool = False
+    """What was added is only new in the index that was made."""
     index_trouble: str = ""
     """Why the index must be rebuilt though it was written without complaint; looked for in full syncs."""
     failed: list[Problem] = field(default_factory=list)

@@ -27,9 +27,10 @@ class Tally:
     def count_sync(self, done: SyncDone) -> None:
         self.syncs.note(done.duration_ms / 1000)
         self.n_changing_syncs += bool(done.paths)
-        self.n_added += len(done.added)
-        self.n_modified += len(done.modified)
-        self.n_moved += len(done.moved)
-        self.n_removed += len(done.removed)
+        if not done.is_rebuild:
+            self.n_added += len(done.added)
+            self.n_modified += len(done.modified)
+            self.n_moved += len(done.moved)
+            self.n_removed += len(done.removed)
         self.n_upserted += done.n_upserted
         self.n_deleted += done.n_deleted

@@ -160,6 +160,12 @@ class Workspace:
         if index is not None:
             self.change(generation=index.generation, counts=index.counts)
 
+    def count_on(self, before: Workspace) -> None:
+        """Go on counting where another left off that looked after the same folder."""
+        counted = ("generation", "n_failed_syncs", "n_missed_events", "n_rebuilds")
+        self.change(**{name: getattr(before.condition, name) for name in counted})
+        self.n_revisions = before.n_revisions
+
     def count_revisions(self, n: int) -> None:
         """So many were recorded; on the lane's thread."""
         self.n_unpruned += n

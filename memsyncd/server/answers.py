@@ -100,7 +100,7 @@ class Answers:
         """Carry out one message, or begin to."""
         service = self._service
         service.counts.requests += 1
-        method = NO_METHOD if isinstance(message, Fault) else message.method
+        method = message.method or NO_METHOD
         request = _Request(message.id, method, collector, service.loop.time())
         if isinstance(message, Fault):
             self._refuse(request, message.error)

@@ -49,6 +49,8 @@ class Fault(msgspec.Struct, frozen=True):
 
     error: ErrorBody
     id: Id | UnsetType = None
+    method: str = ""
+    """Which it is of, if there is such a method."""
 
 
 class Batch(msgspec.Struct, frozen=True):
@@ -83,7 +85,7 @@ class MessageParser:
             params = reader.decode(envelope.params)
         except msgspec.ValidationError as error:
             message, hint = explain_params(str(error), reader.shape)
-            return Fault(_body(INVALID_PARAMS, message, hint), envelope.id)
+            return Fault(_body(INVALID_PARAMS, message, hint), envelope.id, envelope.method)
         except _BAD_JSON as error:
             return _fault_of_json(error, envelope.id)
         return Call(envelope.method, params, envelope.id)

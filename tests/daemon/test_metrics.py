@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from memsyncd.errors import MemsyncdError
+from tests.wire.test_exposition import check_histograms, read
 
 is_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 SECRET = "quokkasecret"
@@ -160,6 +163,84 @@ def test_the_text_says_the_same(place: Any) -> None:
     told = place.client.call("metrics", text=True)
     assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in told["text"]
     assert "text" not in place.client.call("metrics")
+
+
+def test_the_whole_text_keeps_to_the_format(place: Any) -> None:
+    place.find("keepsake")
+    with pytest.raises(MemsyncdError):
+        place.client.call("search", query="x", limit=0)
+    samples = read(place.client.call("metrics", text=True)["text"])
+    check_histograms(samples)
+    assert samples["memsyncd_requests_failed_total"][(("method", "search"), ("code", "bad_request"))] >= 1
+
+
+def test_a_refused_request_counts_for_its_method_if_there_is_such_a_method(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    def count() -> list[int]:
+        metrics = ask()
+        return [of_method(metrics, name)["failed_total"].get("bad_request", 0) for name in ("list", "invalid", SECRET)]
+
+    before = count()
+    for method, params in (("list", {"bogus": 1}), (SECRET, {})):
+        with pytest.raises(MemsyncdError):
+            place.client.call(method, **params)
+    assert [after - n for after, n in zip(count(), before, strict=True)] == [1, 1, 0]
+
+
+def test_a_rebuild_adds_and_changes_no_notes(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    before = of_workspace(ask(), place)
+    place.client.call("sync", rebuild=True, workspace=place.id)
+    place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
+    after = of_workspace(ask(), place)
+    assert after["notes_total"] == before["notes_total"]
+    assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
+
+
+def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_another(place: Any) -> None:
+    def read_growing() -> dict[tuple[str, Any], float]:
+        samples = read(place.client.call("metrics", text=True)["text"])
+        growing = [name for name in samples if name.endswith(("_total", "_bucket", "_count", "_sum", "_generation"))]
+        return {(name, labels): value for name in growing for labels, value in samples[name].items()}
+
+    place.client.call("sync", rebuild=True, workspace=place.id)
+    (place.root / ".memories" / "elm.md").write_text("elm")
+    place.wait_found("elm", ".memories/elm.md")
+    place.client.call("note.add", content="ash", note="trees", workspace=place.id)
+    place.wait(lambda: place.client.call("metrics")["queue"]["lane_jobs"] == 0, "something goes on")
+    before = read_growing()
+    assert before["memsyncd_index_rebuilds_total", (("workspace", place.id),)] == 1
+    assert before["memsyncd_revisions_total", (("workspace", place.id),)] >= 1
+    # Notes are read otherwise from now on, so each workspace is opened anew.
+    config, was = place.home.config, place.home.config.read_text()
+    config.write_text(f"{was}[chunking]\nmax_tokens = 90\n")
+    place.daemon.process.send_signal(signal.SIGHUP)
+    try:
+        place.wait(lambda: place.client.call("metrics")["workspaces"][-1]["rebuilds_total"] >= 1, "it was not opened anew")
+        place.wait_found("ash", ".memories/trees.md")
+        after = read_growing()
+        assert {key: (value, after.get(key)) for key, value in before.items() if after.get(key, -1.0) < value} == {}
+    finally:
+        config.write_text(was)
+        place.daemon.process.send_signal(signal.SIGHUP)
+
+
+def test_each_sync_and_each_request_has_one_line_with_its_duration(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    for number in range(3):
+        (place.root / "MEMORY.md").write_text(f"# Memory\n\nversion{number}\n")
+        place.wait_found(f"version{number}", "MEMORY.md")
+        place.client.call("sync", workspace=place.id)
+        with pytest.raises(MemsyncdError):
+            place.client.call("get", path="none.md", workspace=place.id)
+
+    def is_each_told() -> bool:
+        # What is asked here is itself told only once it is counted.
+        metrics, lines = ask(), [json.loads(line) for line in place.home.log.read_text().splitlines()]
+        requests = [line for line in lines if line["event"] in ("request_done", "request_failed")]
+        syncs = [line for line in lines if line["event"] == "sync_done" and line["workspace"] == place.id]
+        assert all(line["duration_ms"] >= 0 for line in requests + syncs)
+        n_requests = sum(one["answered"]["total"] + one["abandoned_total"] for one in metrics["requests"])
+        return (len(requests), len(syncs)) == (n_requests + 1, of_workspace(metrics, place)["syncs"]["total"])
+
+    place.wait(is_each_told, "lines and counts differ")
 
 
 def test_each_request_has_one_line_and_none_says_what_was_asked_or_found(place: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -78,6 +79,22 @@ def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
     return found
 
 
+def check_histograms(found: dict[str, dict[Any, float]]) -> None:
+    """Each has buckets that only grow, up to one of all there is, and a sum."""
+    for name in [name for name in found if name.endswith("_bucket")]:
+        family = name.removesuffix("_bucket")
+        rows: dict[Any, list[tuple[float, float]]] = {}
+        for labels, n in found[name].items():
+            assert labels[-1][0] == "le"
+            rows.setdefault(labels[:-1], []).append((float(labels[-1][1]), n))
+        assert rows.keys() == found[f"{family}_sum"].keys() == found[f"{family}_count"].keys()
+        for labels, buckets in rows.items():
+            bounds, counts = zip(*buckets, strict=True)
+            assert list(bounds) == sorted(set(bounds))
+            assert list(counts) == sorted(counts)
+            assert buckets[-1] == (float("inf"), found[f"{family}_count"][labels])
+
+
 def test_the_text_keeps_to_the_format_and_every_name_begins_with_ours() -> None:
     found = read(render_metrics(make_metrics()))
     assert all(name.startswith("memsyncd_") for name in found)
@@ -88,6 +105,7 @@ def test_the_text_keeps_to_the_format_and_every_name_begins_with_ours() -> None:
 
 def test_a_histogram_ends_with_all_there_is() -> None:
     found = read(render_metrics(make_metrics()))
+    check_histograms(found)
     buckets = found["memsyncd_request_duration_seconds_bucket"]
     assert {labels[1][1]: n for labels, n in buckets.items()} == {"0.005": 2, "0.5": 2, "10": 3, "+Inf": 3}
     key = (("method", "search"),)
