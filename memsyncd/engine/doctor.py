@@ -76,6 +76,14 @@ def say_unopened(workspace: Workspace) -> Finding:
     )
 
 
+def say_unexamined(workspace: Workspace) -> Finding:
+    """What it means that the lane had no time for an examination, though it gets on with its work."""
+    what = (
+        f"generation not compared: the index is still being brought up to date ({workspace.condition.pending:,} notes to be read)"
+    )
+    return Finding(level="info", check="generation", what=what, remedy="ask again when that is done")
+
+
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
     """Whether records.db is there and whole, and whether a damaged one was set aside."""
     found = []

@@ -147,6 +147,19 @@ def judge_clock(drift_s: float) -> list[Finding]:
     return [Finding(level="warning", check="clock", what=what, remedy=remedy)]
 
 
+def judge_progress(stalled: Iterable[str]) -> list[Finding]:
+    """`stalled` are the parts of the daemon that take no step any more; `writer` is one of them if nothing is indexed."""
+    return [
+        Finding(
+            level="error",
+            check="sync",
+            what=f"the {name} stands still: most likely a disk does not answer, and what is saved is not indexed meanwhile",
+            remedy="bring that disk back, or let go of it (`umount -l`); else: memsyncd restart",
+        )
+        for name in stalled
+    ]
+
+
 def judge_problems(problems: Iterable[Problem]) -> list[Finding]:
     """What is odd about notes and folders: a finding for each sort that asks for somebody to act, one for the rest."""
     by_sort: dict[tuple[str, str], list[Problem]] = {}

@@ -7,6 +7,7 @@ Each step reads in a thread and is short, so that searches go between. What fail
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
@@ -19,23 +20,26 @@ from memsyncd.engine.doctor import (
     examine_place,
     examine_records,
     say_mended,
+    say_unexamined,
     say_unopened,
 )
-from memsyncd.engine.findings import Finding, has_errors, judge_clock, judge_condition, judge_problems
+from memsyncd.engine.findings import Finding, has_errors, judge_clock, judge_condition, judge_problems, judge_progress
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pieces, judge_proof, list_pieces
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.engine.writers import Job
-from memsyncd.errors import MemsyncdError, StoreCorrupt, StoreFailed
+from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.server.freshness import OPEN_S, wait_for, wait_until_open
 from memsyncd.server.session import Session
 from memsyncd.wire.doctor import DoctorParams, DoctorResult, FindingInfo
 
 SYNC_ROUNDS = 3
 """How often notes that were saved while they were compared are synced and compared again."""
-LANE_S = 120.0
-"""How long an examination waits for its turn on the lane, where a first index may be under way."""
+LANE_S = 20.0
+"""How long an examination waits for its turn on the lane, where much may have to be indexed first."""
+STEP_S = 10.0
+"""Writer and watcher take steps of milliseconds, seldom of seconds; who takes none for so long stands still."""
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -48,6 +52,8 @@ class Doctor:
         self._clock = clock
         self._in_thread = in_thread
         self._clock_began_s = self._read_clock_s()
+        self._steps: dict[str, asyncio.Future[None]] = {}
+        self._owed_since_s = 0.0
 
     async def examine(self, _session: Session, params: DoctorParams) -> DoctorResult:
         """Examine one workspace, or all. Raises WorkspaceNotFound."""
@@ -57,25 +63,45 @@ class Doctor:
             chosen = [self._house.find(params.workspace)]
         await wait_until_open(chosen, OPEN_S)
         drift_s = self._read_clock_s() - self._clock_began_s
-        found = [_to_info(None, finding) for finding in judge_clock(drift_s)]
+        stalled = await self._find_stalled()
+        found = [_to_info(None, finding) for finding in (*judge_clock(drift_s), *judge_progress(stalled))]
         for workspace in chosen:
-            own = await self._examine_one(workspace, is_verified=params.verify)
+            if "writer" in stalled:
+                own = await self._look_from_aside(workspace)
+            else:
+                own = await self._examine_one(workspace, is_verified=params.verify)
             found += [_to_info(workspace.id, finding) for finding in own]
         return DoctorResult(findings=found)
 
     async def _examine_one(self, workspace: Workspace, *, is_verified: bool) -> list[Finding]:
         # First, for any other reading that met damage would have it mended.
         index = await self._examine_index(workspace, is_verified=is_verified)
-        health, now_s = self._house.watching.health(workspace), self._clock.wall_s()
-        found = judge_condition(workspace.condition, health, self._house.policy, now_s=now_s)
-        if workspace.index is not None:
-            found += await self._try("problems", partial(_look_at_problems, workspace))
-        found += [*index, *await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))]
+        found = [*await self._look_from_aside(workspace), *index]
+        found += [*await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))]
         if asks_for_rebuild(index):
             self._house.rounds.report_damage(StoreCorrupt("index.db is damaged", workspace=workspace.id))
         elif is_verified:
             found += await self._verify(workspace)
         return found
+
+    async def _look_from_aside(self, workspace: Workspace) -> list[Finding]:
+        """What can be seen of it without the writer and without its notes."""
+        health, now_s = self._house.watching.health(workspace), self._clock.wall_s()
+        found = judge_condition(workspace.condition, health, self._house.policy, now_s=now_s)
+        if workspace.index is not None:
+            found += await self._try("problems", partial(_look_at_problems, workspace))
+        return found
+
+    async def _find_stalled(self) -> tuple[str, ...]:
+        """Who makes no progress. One that owes a step is not asked again: who comes later waits for the rest of its time."""
+        if all(step.done() for step in self._steps.values()):
+            with contextlib.suppress(RuntimeError):  # the daemon is being stopped
+                steps = {"writer": self._house.take_step(), "watcher": self._house.watching.take_turn()}
+                self._steps = {name: asyncio.wrap_future(step) for name, step in steps.items()}
+                self._owed_since_s = self._clock.now_s()
+        if self._steps:
+            await asyncio.wait(self._steps.values(), timeout=max(self._owed_since_s + STEP_S - self._clock.now_s(), 0))
+        return tuple(name for name, step in self._steps.items() if not step.done())
 
     async def _examine_index(self, workspace: Workspace, *, is_verified: bool) -> list[Finding]:
         if workspace.index is None and workspace.condition.is_indexing and not is_verified:
@@ -92,6 +118,8 @@ class Doctor:
     async def _ask_lane(self, workspace: Workspace, job: Job[list[Finding]]) -> list[Finding]:
         try:
             return list(await wait_for(asyncio.wrap_future(self._house.writers.ask(workspace, job)), LANE_S))
+        except NotFresh:
+            return [say_unexamined(workspace)]
         except StoreFailed as failure:
             self._house.rounds.report_damage(failure)
             return [_cannot("index", failure)]

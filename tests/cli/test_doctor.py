@@ -39,7 +39,7 @@ def answer(path: str = SOCKET, **fields: Any) -> reach.Answer:
 
 
 SILENT = reach.Answer(path=SOCKET, failure="no daemon answers")
-HUNG = reach.Answer(path=SOCKET, failure="no answer within 5 s", is_listening=True, holder_pid=7)
+HUNG = reach.Answer(path=SOCKET, failure="no answer within 5 s", is_listening=True, is_late=True, holder_pid=7)
 DAEMON = processes.Process(pid=7, words=("python", "-m", "memsyncd", "run"), databases=("/s/index.db",))
 STOPPED = processes.Process(pid=7, words=("/bin/memsyncd", "run"), databases=("/s/index.db",), is_stopped=True)
 

@@ -37,13 +37,13 @@ if [ -x {SYSTEMD}-journald ]; then {SYSTEMD}-journald & fi
 wait
 """
 HANG = """
-import ctypes, os, sys, time
+import ctypes, os, sys
 device = os.open("/dev/fuse", os.O_RDWR)
 options = f"fd={device},rootmode=40000,user_id=0,group_id=0".encode()
 if ctypes.CDLL(None, use_errno=True).mount(b"hung", sys.argv[1].encode(), b"fuse", 0, options):
     sys.exit(os.strerror(ctypes.get_errno()))
 print("mounted", flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
 # Groups outlive their namespace, and only those that are empty can be removed.
 END = """
@@ -85,8 +85,16 @@ class Manager:
         inner = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children").read_text().split()
         return ["nsenter", f"--target={inner[0]}", "--mount", "--pid", "--cgroup"] if inner else ["false"]
 
-    def _begin(self, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([*self._enter(), *words], env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    @contextlib.contextmanager
+    def begin(self, *words: str) -> Iterator[None]:
+        """Have a program run until the block ends, from the first line that it prints; it goes when its stdin does."""
+        command = [*self._enter(), *words]
+        with subprocess.Popen(command, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+            assert program.stdin is not None
+            assert program.stdout is not None
+            assert program.stdout.readline()
+            yield
+            program.stdin.close()
 
     def do(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         """Run a program where the manager runs, as its user would."""
@@ -121,11 +129,8 @@ class Manager:
     @contextlib.contextmanager
     def hang(self, folder: Path) -> Iterator[None]:
         """Mount a filesystem on the folder that never answers, as one on a network may do; in the end it is dead, then gone."""
-        with self._begin(sys.executable, "-c", HANG, str(folder)) as holder:
-            assert holder.stdout is not None
-            assert holder.stdout.readline() == b"mounted\n"
+        with self.begin(sys.executable, "-c", HANG, str(folder)):
             yield
-            holder.kill()
         assert self.do("umount", "-l", str(folder)).returncode == 0
 
     def drop_in(self, text: str) -> None:

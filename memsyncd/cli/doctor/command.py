@@ -12,7 +12,15 @@ import sys
 import memsyncd
 from memsyncd.cli.doctor.filesystems import judge_notes_ground, judge_own_ground, look_at_grounds
 from memsyncd.cli.doctor.findings import Finding, count_levels, is_well, read_findings
-from memsyncd.cli.doctor.places import judge_config_mode, judge_config_path, judge_private, judge_room, measure_room
+from memsyncd.cli.doctor.places import (
+    find_silent,
+    judge_config_mode,
+    judge_config_path,
+    judge_private,
+    judge_room,
+    judge_silent,
+    measure_room,
+)
 from memsyncd.cli.doctor.processes import judge_inotify, judge_open_files, list_processes, read_inotify
 from memsyncd.cli.doctor.reach import ask_daemons, find_daemon_pid, judge_answers, judge_socket, look_at
 from memsyncd.cli.doctor.registered import Registered, find_last_words, judge_database, judge_root, read_registered
@@ -35,6 +43,8 @@ if TYPE_CHECKING:
 
 SOMETHING_FOUND = 1
 NO_DAEMON = 3
+STATUS_S = 10.0
+EXAMINE_S = 300.0
 VERIFY_S = 3600.0
 
 
@@ -106,7 +116,10 @@ def _examine_machine(dirs: Dirs, workspaces: list[Registered], processes: list[P
     files += [f"{dirs.cache_dir}/{each.id}/index.db" for each in workspaces]
     entries = [look_at(path) for path in (dirs.state_dir, dirs.cache_dir, *kept, *files)]
     state, cache = look_at_grounds([dirs.state_dir, dirs.cache_dir])
-    found = [
+    silent = find_silent([each.root for each in workspaces])
+    found = [_of(each, judge_silent(each.root)) for each in workspaces if each.root in silent]
+    workspaces = [each for each in workspaces if each.root not in silent]
+    found += [
         *judge_private(entries, uid=uid),
         *judge_room(measure_room([dirs.state_dir, dirs.cache_dir, *(each.root for each in workspaces)])),
         *judge_own_ground(state, what_lies_there="history lies", variable="XDG_STATE_HOME", is_lasting=True),
@@ -131,14 +144,18 @@ def _of(workspace: Registered, finding: Finding) -> Finding:
 
 def _have_examined(args: Args, console: Console, dirs: Dirs) -> tuple[list[Registered], list[Finding]]:
     """The workspaces that are meant, and what the daemon finds in them. Raises WorkspaceNotFound."""
-    chosen: dict[str, Registered] = {}
-    named = [console.ask("status", workspace=console.name_workspace(name)) for name in args.workspaces]
-    for answer in named or [console.ask("workspace.list")]:
-        for info in answer["workspaces"]:
-            chosen[info["id"]] = Registered(id=info["id"], name=info["name"], root=info["root"])
-    findings = judge_config_path(str(console.ask("status")["config"]), dirs.config_file)
+    try:
+        chosen, findings = _ask_what_is_there(args, console, dirs)
+    except WorkspaceNotFound:
+        raise
+    except (MemsyncdError, LookupError, TypeError) as error:
+        why = error.message if isinstance(error, MemsyncdError) else "it tells less than it should"
+        what = f"the daemon answers, but not when asked how it is: {why}"
+        remedy = "memsyncd restart; if it does not stop, the answer to that says what does"
+        workspaces, found = _examine_alone(args, console, dirs)
+        return workspaces, [Finding(level="error", check="daemon", what=what, remedy=remedy), *found]
     terminal = console.terminal
-    console.client.timeout_s = VERIFY_S
+    console.client.timeout_s = VERIFY_S if args.verify else EXAMINE_S
     for number, workspace in enumerate(chosen.values(), 1):
         doing = "comparing the notes of" if args.verify else "looking at"
         terminal.show(f"{doing} {clean_line(workspace.name)} ({number} of {len(chosen)})")
@@ -146,14 +163,28 @@ def _have_examined(args: Args, console: Console, dirs: Dirs) -> tuple[list[Regis
             findings += read_findings(console.ask("doctor", workspace=workspace.id, verify=args.verify))
         except WorkspaceNotFound:
             continue  # it was removed meanwhile
-        except MemsyncdError as error:
-            what = f"the daemon could not look at this: {error.message}"
-            findings.append(Finding(level="error", check="daemon", what=what, remedy=error.hint, workspace=workspace.id))
+        except (MemsyncdError, LookupError, TypeError) as error:
+            why, hint = (
+                (error.message, error.hint) if isinstance(error, MemsyncdError) else ("its answer is another version's", "")
+            )
+            what, remedy = f"the daemon could not look at this: {why}", hint or "memsyncd restart"
+            findings.append(Finding(level="error", check="daemon", what=what, remedy=remedy, workspace=workspace.id))
     terminal.clear()
     if not chosen:
         what = "no folder is indexed"
         findings.append(Finding(level="info", check="workspaces", what=what, remedy="memsyncd add PATH"))
     return list(chosen.values()), findings
+
+
+def _ask_what_is_there(args: Args, console: Console, dirs: Dirs) -> tuple[dict[str, Registered], list[Finding]]:
+    """The workspaces that are meant, by their ids, and whether the daemon reads the configuration that is meant."""
+    chosen: dict[str, Registered] = {}
+    console.client.timeout_s = STATUS_S
+    named = [console.ask("status", workspace=console.name_workspace(name)) for name in args.workspaces]
+    for answer in named or [console.ask("workspace.list")]:
+        for info in answer["workspaces"]:
+            chosen[info["id"]] = Registered(id=info["id"], name=info["name"], root=info["root"])
+    return chosen, judge_config_path(str(console.ask("status")["config"]), dirs.config_file)
 
 
 def _examine_alone(args: Args, console: Console, dirs: Dirs) -> tuple[list[Registered], list[Finding]]:
@@ -171,7 +202,7 @@ def _examine_alone(args: Args, console: Console, dirs: Dirs) -> tuple[list[Regis
             path = f"{folder}/{workspace.id}/{check}.db"
             findings += judge_database(path, check=check, workspace=workspace.id)
     what = "index, records, watcher and notes are looked at by the daemon only"
-    findings.append(Finding(level="info", check="daemon", what=what, remedy="start it and ask again: memsyncd start"))
+    findings.append(Finding(level="info", check="daemon", what=what, remedy="once one answers, ask again"))
     return chosen, findings
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Level = Literal["ok", "info", "warning", "error"]
 
-LEVELS = ("error", "warning", "info", "ok")
+LEVELS: tuple[Level, ...] = ("error", "warning", "info", "ok")
 """From the worst on."""
 
 
@@ -35,8 +35,13 @@ class Finding:
 
 
 def read_findings(answer: dict[str, Any]) -> list[Finding]:
-    """The findings in the daemon's answer to `doctor`."""
-    return [Finding(**finding) for finding in answer["findings"]]
+    """The findings in the daemon's answer to `doctor`; one of another version may know other levels, and say more or less."""
+    found = []
+    for each in answer["findings"]:
+        level: Level = next((known for known in LEVELS if known == each["level"]), "warning")
+        texts = {name: str(each.get(name) or "") for name in ("what", "where", "remedy")}
+        found.append(Finding(level=level, check=str(each["check"]), workspace=each.get("workspace"), **texts))
+    return found
 
 
 def count_levels(findings: Iterable[Finding]) -> dict[str, int]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from dataclasses import dataclass
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from memsyncd.cli.doctor.findings import Finding
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 LOW_BYTES = 200_000_000
 NONE_BYTES = 20_000_000
 LOW_INODES = 1000
+SILENT_S = 3.0
+"""A disk that sleeps takes longer to say what is on it, but not whether something is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,24 @@ class Room:
     places: tuple[str, ...]
     free_bytes: int
     n_inodes: int | None
+
+
+def find_silent(paths: Iterable[str]) -> frozenset[str]:
+    """Those of which the system tells nothing within SILENT_S, neither that they are there nor that they are not."""
+    asking = {path: Thread(target=os.path.exists, args=(path,), daemon=True) for path in paths}
+    for thread in asking.values():
+        thread.start()
+    end_s = time.monotonic() + SILENT_S
+    for thread in asking.values():
+        thread.join(max(end_s - time.monotonic(), 0))
+    return frozenset(path for path, thread in asking.items() if thread.is_alive())
+
+
+def judge_silent(path: str) -> Finding:
+    """What it means that nothing is told of a workspace's folder."""
+    what = "the disk that holds the folder does not answer; a network's, most likely"
+    remedy = "see whether what it is mounted from can be reached; `umount -l` lets go of one that never comes back"
+    return Finding(level="error", check="folder", what=what, where=path, remedy=remedy)
 
 
 def measure_room(paths: Iterable[str]) -> list[Room]:

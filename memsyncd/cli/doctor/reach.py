@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memsyncd.cli.doctor.findings import Finding
-from memsyncd.client.connection import Client
+from memsyncd.client.connection import Client, NoAnswer
 from memsyncd.errors import Busy, MemsyncdError
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ class Answer:
     failure: str = ""
     is_listening: bool = False
     """True if somebody holds the socket, whatever came of the question."""
+    is_full: bool = False
+    """True if the daemon answers that it has as many clients as it takes."""
+    is_late: bool = False
+    """True if nothing came within ANSWER_S."""
     holder_pid: int | None = None
     """Who took the lock beside a socket that is held and gave no answer."""
 
@@ -77,10 +81,19 @@ def _ask(path: str) -> Answer:
         return Answer(
             path=path, pid=int(told["pid"]), version=str(told["version"]), protocol=int(told["protocol"]), is_listening=True
         )
+    except (KeyError, TypeError, ValueError):
+        return Answer(path=path, failure="its answer is not memsyncd's", is_listening=True, holder_pid=_read_holder(path))
     except MemsyncdError as error:
-        is_listening = is_listening or isinstance(error, Busy)
-        holder_pid = _read_holder(path) if is_listening else None
-        return Answer(path=path, failure=error.message, is_listening=is_listening, holder_pid=holder_pid)
+        is_crowded = isinstance(error, Busy)
+        holder_pid = _read_holder(path) if is_listening or is_crowded else None
+        return Answer(
+            path=path,
+            failure=error.message,
+            is_listening=is_listening or is_crowded,
+            is_full=is_listening and is_crowded,
+            is_late=isinstance(error, NoAnswer) or (is_crowded and not is_listening),
+            holder_pid=holder_pid,
+        )
 
 
 def _read_holder(path: str) -> int | None:
@@ -131,14 +144,24 @@ def _judge_silence(answers: Sequence[Answer], processes: Sequence[Process]) -> F
         what = f"{named} is stopped, by somebody's signal or a debugger"
         return Finding(level="error", check="daemon", what=what, where=answers[0].path, remedy=f"let it go on: kill -CONT {pid}")
     if held is not None:
-        what = f"{named} holds the socket and does not answer: {held.failure}"
-        remedy = f"end it, and its index heals itself: kill -KILL {pid or 'PID'}; then start it again"
-        return Finding(level="error", check="daemon", what=what, where=held.path, remedy=remedy)
+        return _judge_holder(held, named, pid)
     if process is not None:
         what = f"{named} runs and listens elsewhere"
         remedy = f"ask with the XDG_RUNTIME_DIR and MEMSYNCD_SOCKET that it was started with, or end it: kill {pid}"
         return Finding(level="error", check="daemon", what=what, where=answers[0].path, remedy=remedy)
     return Finding(level="error", check="daemon", what="no daemon runs", where=answers[0].path, remedy=START)
+
+
+def _judge_holder(held: Answer, named: str, pid: int | None) -> Finding:
+    what = f"{named} holds the socket and does not answer: {held.failure}"
+    remedy = f"end it, and its index heals itself: kill -KILL {pid or 'PID'}; then start it again"
+    if held.is_full:
+        what = f"{named} answers nobody else now: {held.failure}"
+        remedy = "end some of the programs that are connected to it, or raise max_clients under [socket]"
+    elif not held.is_late:
+        what = f"it is no memsyncd that answers there: {held.failure}"
+        remedy = "see what it is (`ss -xlp` or `lsof -U` names it), end it, and: memsyncd start"
+    return Finding(level="error", check="daemon", what=what, where=held.path, remedy=remedy)
 
 
 def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_held: bool) -> list[Finding]:

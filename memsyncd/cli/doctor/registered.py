@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from memsyncd.cli.doctor.findings import Finding
+from memsyncd.cli.doctor.places import find_silent, judge_silent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +48,8 @@ def read_registered(path: str) -> tuple[list[Registered], str]:
 def judge_root(workspace: Registered) -> Finding:
     """Whether the folder is there and can be listed."""
     where = workspace.root
+    if find_silent([where]):
+        return Finding(**{**judge_silent(where).to_json(), "workspace": workspace.id})
     if not os.path.isdir(where):
         remedy = "bring the folder back, or start the daemon and: memsyncd remove"
         return Finding(

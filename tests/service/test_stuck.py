@@ -1,0 +1,65 @@
+"""The doctor where something does not answer: a disk beneath the notes, the writer that waits for it, a manager."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from tests.service.conftest import wait_until
+
+if TYPE_CHECKING:
+    from tests.service.conftest import Manager
+
+
+def examine(user: Manager, *words: str) -> tuple[int, list[dict[str, Any]]]:
+    """Exit status and what is not well. It takes no longer than the manager gives any program."""
+    done = user.memsyncd("doctor", "--json", *words)
+    assert done.stdout, done.stderr
+    findings = json.loads(done.stdout)["findings"]
+    return done.returncode, [finding for finding in findings if finding["level"] in ("warning", "error")]
+
+
+def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_go(installed: Manager) -> None:
+    far = installed.folder / "trees" / ".memories" / "far"
+    far.mkdir(exist_ok=True)
+    installed.memsyncd("sync")
+    with installed.hang(far):
+        installed.memsyncd("sync", "-w", "trees", "--timeout-ms", "100")
+        for words in ((), ("--verify",)):
+            status, found = examine(installed, *words)
+            assert status == 1
+            [stuck] = [finding for finding in found if "stands still" in finding["what"]]
+            assert (stuck["level"], stuck["check"]) == ("error", "sync")
+            assert stuck["what"].startswith("the writer ")
+            assert "umount -l" in stuck["remedy"]
+    wait_until(lambda: examine(installed) == (0, []), lambda: str(examine(installed)))
+
+
+def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_without(installed: Manager) -> None:
+    root = installed.folder / "trees"
+    with installed.hang(root):
+        for status in (1, 3):
+            seen, found = examine(installed)
+            assert seen == status
+            [silent] = [finding for finding in found if finding["where"] == str(root)]
+            assert (silent["level"], silent["check"]) == ("error", "folder")
+            assert "does not answer" in silent["what"]
+            if status == 1:
+                installed.do("systemctl", "--user", "kill", "--signal=KILL", "memsyncd")
+                installed.do("systemctl", "--user", "stop", "memsyncd")
+    assert installed.memsyncd("start").returncode == 0
+    wait_until(lambda: examine(installed) == (0, []), lambda: str(examine(installed)))
+
+
+def test_a_daemon_that_has_as_many_clients_as_it_takes_is_not_to_be_killed_for_it(installed: Manager) -> None:
+    installed.memsyncd("service", "install", MEMSYNCD_SOCKET_MAX_CLIENTS="1")
+    # One that has asked something is not sent away for somebody else.
+    script = "import sys; from memsyncd.client import connect; c = connect(); print(c.call('ping'), flush=True); sys.stdin.read()"
+    with installed.begin(sys.executable, "-c", script):
+        status, found = examine(installed)
+        assert status == 3
+        [full] = [finding for finding in found if finding["check"] == "daemon"]
+        assert "raise max_clients" in full["remedy"]
+        assert "kill" not in full["remedy"]
+    wait_until(lambda: examine(installed)[0] != 3, lambda: str(examine(installed)))
