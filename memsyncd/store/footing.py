@@ -15,6 +15,7 @@ from enum import Enum
 import apsw
 
 from memsyncd.errors import StoreFailed
+from memsyncd.store.connections import empty_log
 
 CHECKPOINT_PAGES = 1000
 """After as many pages in the log they go into the file, as SQLite does by itself."""
@@ -33,6 +34,7 @@ class Footing:
 
     def __init__(self, writer: apsw.Connection, path: str) -> None:
         """Raises StoreFailed if the files cannot be looked at."""
+        self._writer = writer
         self._path = path
         self._is_overwritten = False
         try:
@@ -43,10 +45,18 @@ class Footing:
         writer.set_rollback_hook(self._rolled_back)
 
     def accept(self) -> None:
-        """Take the files as they stand for as they should be. To be called after what was written otherwise than by a commit."""
+        """Take the files as they stand for as they should be."""
         self._is_overwritten = False
         with contextlib.suppress(OSError):
             self._note(self._look())
+
+    def empty_log(self) -> bool:
+        """As `connections.empty_log`; False also if the files were harmed, for then it should not be mixed with the log."""
+        if self.find_harm() is not None:
+            return False
+        is_empty = empty_log(self._writer)
+        self.accept()
+        return is_empty
 
     def find_harm(self) -> Harm | None:
         """What was done to the files since; None also if that cannot be told."""
@@ -69,7 +79,7 @@ class Footing:
                 if left is not None and _place_of(_look(f"{self._path}{suffix}")) == _place_of(left):
                     os.unlink(f"{self._path}{suffix}")
 
-    def _committed(self, connection: apsw.Connection, _name: str, n_pages: int) -> int:
+    def _committed(self, _connection: apsw.Connection, _name: str, n_pages: int) -> int:
         """Called by SQLite after each commit, in place of its own checkpoints. A commit writes to the log alone."""
         with contextlib.suppress(OSError):
             now = self._look()
@@ -77,7 +87,7 @@ class Footing:
             if n_pages >= CHECKPOINT_PAGES and not self._is_overwritten:
                 # One that fails is made up for by the next: what is committed stands in the log.
                 with contextlib.suppress(apsw.Error):
-                    connection.wal_checkpoint()
+                    self._writer.wal_checkpoint()
                 now = self._look()
             self._note(now)
         return apsw.SQLITE_OK

@@ -17,7 +17,8 @@ from typing import Any
 import apsw
 
 from memsyncd.errors import StoreFull
-from memsyncd.store.connections import empty_log, naming_failures, transaction
+from memsyncd.store.connections import naming_failures, transaction
+from memsyncd.store.footing import Footing
 from memsyncd.store.revisions import Revision, Wanted, select_intended, select_revisions
 from memsyncd.store.texts import Texts
 from memsyncd.store.tips import Change, Seen, Tips
@@ -66,8 +67,9 @@ class Purged:
 class History:
     """The history within a records.db, for the writer's thread. Methods raise the classes of `naming_failures`."""
 
-    def __init__(self, writer: apsw.Connection, texts: Texts, tips: Tips) -> None:
+    def __init__(self, writer: apsw.Connection, texts: Texts, tips: Tips, footing: Footing) -> None:
         self._writer = writer
+        self._footing = footing
         self._texts = texts
         self._tips = tips
         with naming_failures():
@@ -210,7 +212,7 @@ class History:
                 # What is deleted is zeroed, but not the copies that SQLite leaves when it shifts rows within a page.
                 self._writer.execute("VACUUM")
                 self._writer.execute("DELETE FROM meta WHERE key = ?", (_UNWIPED,))
-            self._is_clean = empty_log(self._writer)
+            self._is_clean = self._footing.empty_log()
 
     def _has(self, key: str) -> bool:
         return self._writer.execute("SELECT 1 FROM meta WHERE key = ?", (key,)).get is not None

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.errors import IndexUnfit, StoreCorrupt
-from memsyncd.store.connections import Durability, empty_log, naming_failures, open_writer, release_memory, transaction
+from memsyncd.store.connections import Durability, naming_failures, open_writer, release_memory, transaction
 from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note, read_stat_row, stat_row
 from memsyncd.store.readers import Readers
@@ -176,9 +176,7 @@ class Index:
             if not self._is_filled:
                 self._set_merging(_KEEPING)
                 self._is_filled = True
-            if self._footing.find_harm() is None:
-                self.is_tidy = empty_log(self._writer)
-                self._footing.accept()
+            self.is_tidy = self._footing.empty_log()
             release_memory(self._writer)
             return False
 

@@ -123,7 +123,7 @@ class Records:
             self._writer = self._open_again(workspace, root, now_s)
         self._footing = Footing(self._writer, str(path))
         self._texts, tips = Texts(self._writer), Tips(self._writer)
-        self.history = History(self._writer, self._texts, tips)
+        self.history = History(self._writer, self._texts, tips, self._footing)
         self.arrivals = Arrivals(self._writer, self._texts, tips)
         with naming_failures():
             disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get

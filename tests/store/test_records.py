@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -60,6 +61,19 @@ def test_the_file_says_whose_it_is_and_since_when(open_records: Open) -> None:
     open_records(root="/old", now_s=1.0).close()
     path = open_records(root="/new", now_s=2.0).path
     assert ask(path, "SELECT id, root, created_at FROM workspace") == [("project-1", "/new", 1.0)]
+
+
+def test_what_is_purged_or_undone_is_no_other_programs_writing(open_records: Open) -> None:
+    records = open_records()
+    for number in range(40):
+        records.history.see([Seen(path="a.md", data=b"%d\n" % number * 9000)], at_s=number, is_first=False)
+        assert records.find_harm() is None
+    records.history.purge(revisions=[one.id for one in records.history.find_revisions(limit=30)])
+    assert records.find_harm() is None
+    much = [Seen(path=f"{number}.md", data=os.urandom(200_000)) for number in range(20)]
+    with pytest.raises(UnicodeEncodeError):
+        records.history.see([*much, Seen(path="\ud800", data=b"")], at_s=99, is_first=False)
+    assert records.find_harm() is None
 
 
 def test_every_commit_is_on_the_disk_before_it_is_answered(open_records: Open) -> None:
