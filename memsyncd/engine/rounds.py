@@ -65,6 +65,7 @@ class Rounds:
         self._reminders = Reminders()
         self._healing = Healing(clock, self.rebuild)
         self._looks: dict[str, Future[SyncDone]] = {}
+        self._timed: dict[str, Future[Any]] = {}
         self._missing_roots: set[str] = set()
 
     # --- what comes and goes ---
@@ -79,6 +80,7 @@ class Rounds:
         self._workspaces.pop(workspace.id, None)
         self._doorbells.forget(workspace.id)
         self._looks.pop(workspace.id, None)
+        self._timed.pop(workspace.id, None)
         self._missing_roots.discard(workspace.id)
         self._reminders.forget(workspace.id)
         self._healing.forget(workspace)
@@ -147,15 +149,17 @@ class Rounds:
 
     def reconcile(self, then: Callable[[], None]) -> None:
         """Look at every workspace in full, and call `then`; what an event should have told and did not is counted."""
-        workspaces = list(self._workspaces.values()) if self.policy.is_enabled else []
+        # One that is still to come is enough, however long the lane is held up.
+        due = [one for one in self._workspaces.values() if one.id not in self._timed or self._timed[one.id].done()]
+        workspaces = due if self.policy.is_enabled else []
         gathering = Gathering(len(workspaces), then)
         for workspace in workspaces:
             if workspace.index is None:
                 steps = partial(open_workspace, workspace, self.policy, self._clock)
-                self._submit(workspace, steps, self._opened, gathering=gathering)
+                self._timed[workspace.id] = self._submit(workspace, steps, self._opened, gathering=gathering)
             else:
                 self._healing.go_on(workspace)
-                self._sync(workspace, only=None, gathering=gathering)
+                self._timed[workspace.id] = self._sync(workspace, only=None, gathering=gathering)
 
     def _sync(
         self,

@@ -25,12 +25,7 @@ def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_pat
     is_planning = threading.Event()
 
     async def live() -> None:
-        clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-        # No timed look comes to help.
-        policy = SyncPolicy(reconcile_s=3600.0, delete_grace_s=0.1)
-        registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        house = House(registry=registry, state_dir=tmp_path / "state", cache_dir=tmp_path / "cache", policy=policy, clock=clock)
-        house.start(())
+        house = open_house(tmp_path)
         workspace = house.add(str(root), name="", include=(), exclude=())
         n_files = lambda: workspace.condition.counts.files  # noqa: E731
         await wait_for(lambda: workspace.condition.state == "ready" and house.watching.watcher.n_watches == 2)
@@ -46,6 +41,19 @@ def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_pat
         await asyncio.get_running_loop().run_in_executor(None, house.stop)
 
     asyncio.run(live())
+
+
+def open_house(folder: Path) -> House:
+    """One whose clock makes it look at nothing."""
+    house = House(
+        registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
+        state_dir=folder / "state",
+        cache_dir=folder / "cache",
+        policy=SyncPolicy(reconcile_s=3600.0, delete_grace_s=0.1),
+        clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
+    )
+    house.start(())
+    return house
 
 
 async def wait_for(is_so: Callable[[], bool]) -> None:

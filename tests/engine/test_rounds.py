@@ -1,0 +1,40 @@
+"""When is looked, and how often? A real house, whose lane and watcher's thread do what a test makes them do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+from memsyncd.engine.lane import Steps
+from tests.engine.test_watching import open_house, wait_for
+
+
+def test_timed_looks_do_not_pile_up_behind_a_lane_that_is_held_up(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+    is_over = threading.Event()
+
+    def hold() -> Steps[None]:
+        is_over.wait()
+        yield
+
+    async def live() -> None:
+        house = open_house(tmp_path)
+        workspace = house.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: workspace.condition.state == "ready" and not house.count_jobs())
+        held = house._lane.submit("another", hold)
+        told: list[int] = []
+        for number in range(5):
+            house.rounds.reconcile(then=lambda number=number: told.append(number))
+        assert house.count_jobs() == 2
+        is_over.set()
+        await asyncio.wrap_future(held)
+        await wait_for(lambda: sorted(told) == [0, 1, 2, 3, 4])
+        n_syncs = house.tally(workspace).syncs.n
+        house.rounds.reconcile(then=lambda: told.append(5))
+        await wait_for(lambda: 5 in told)
+        assert house.tally(workspace).syncs.n == n_syncs + 1
+        await asyncio.get_running_loop().run_in_executor(None, house.stop)
+
+    asyncio.run(live())
