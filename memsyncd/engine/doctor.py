@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from memsyncd.engine.findings import Finding
+from memsyncd.engine.findings import NOTICE_REMEDIES, Finding, render_count
+from memsyncd.engine.indexing import TEXTS_LOST
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt
-from memsyncd.store.soundness import find_damage, find_set_aside, read_generation
+from memsyncd.store.soundness import count_lost_texts, find_damage, find_set_aside, read_generation
 
 LEND_S = 5.0
 REBUILT = "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
@@ -103,6 +104,10 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[Finding]
         remedy = "memsyncd restart sets it aside, never deletes it, and begins an empty one; bring back a backup if there is one"
         what = f"records.db is damaged: {damage}"
         return [*found, Finding(level="error", check="records", what=what, where=str(path), remedy=remedy)]
+    n_lost = count_lost_texts(path) if is_thorough else 0
+    if n_lost and TEXTS_LOST not in workspace.condition.notices:
+        what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
+        return [*found, Finding(level="warning", check="records", what=what, where=str(path), remedy=NOTICE_REMEDIES[TEXTS_LOST])]
     return [*found, Finding(level="ok", check="records", what="records.db is sound", where=str(path))]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memsyncd.core.note import Problem
-from memsyncd.engine.indexing import SET_ASIDE
+from memsyncd.engine.indexing import RECORDS_GONE, SET_ASIDE, TEXTS_LOST
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Condition
 from memsyncd.watch.health import WatchHealth
@@ -38,9 +38,15 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     "index": ("error", "index", "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex"),
     "records": ("error", "records", "notes are indexed and found; nothing can be written until this is mended"),
     "sync": ("error", "sync", "it is tried again at the next timed look; the log says more: memsyncd service logs"),
+    "folders": ("warning", "unreadable", "make it readable for you"),
     "watch": ("warning", "watcher", "changes are found by timed looks meanwhile; what is named here brings events back"),
 }
 """Level, check and remedy of each fault that a workspace can have."""
+NOTICE_REMEDIES = {
+    TEXTS_LOST: "`memsyncd import` mends them from an export; else forget the revisions whose `memsyncd diff` says that they"
+    " are not kept: memsyncd history purge --revision N",
+    RECORDS_GONE: "`memsyncd import` brings back what was exported; memsyncd restart begins with what is left",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +81,8 @@ def _judge_faults(condition: Condition) -> list[Finding]:
         found.append(Finding(level=level, check=check, what=text, remedy=remedy))
     for word, text in sorted(condition.notices.items()):
         if word != SET_ASIDE:  # which names each file
-            found.append(Finding(level="warning", check="records", what=text, remedy="see what is left: memsyncd history"))
+            remedy = NOTICE_REMEDIES.get(word, "see what is left: memsyncd history")
+            found.append(Finding(level="warning", check="records", what=text, remedy=remedy))
     if "root" not in condition.faults:
         found.append(Finding(level="ok", check="folder", what="the folder is there and can be listed"))
     return found

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from memsyncd.store.connections import deadline, naming_failures, open_reader
 from memsyncd.store.readers import Reader
+from memsyncd.store.texts import Texts
 
 CHECK_S = 120.0
 N_SHOWN = 5
@@ -31,6 +32,20 @@ def find_damage(path: Path, *, is_thorough: bool) -> list[str]:
     finally:
         connection.close()
     return found[:N_SHOWN]
+
+
+def count_lost_texts(path: Path) -> int:
+    """How many texts of a records.db no longer come out right, though SQLite finds nothing wrong with their rows.
+
+    Raises as `find_damage`.
+    """
+    connection = open_reader(str(path))
+    try:
+        with deadline(connection, CHECK_S):
+            texts = Texts(connection)
+            return sum(texts.read(str(row[0])) is None for row in connection.execute("SELECT digest FROM texts"))
+    finally:
+        connection.close()
 
 
 def read_generation(reader: Reader) -> int:
