@@ -13,6 +13,8 @@ from memsyncd.core.markdown.lines import decode_note
 from memsyncd.core.note import Problem
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.core.span import Span
+from memsyncd.engine.masking import mask_notes
+from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.store.browse import (
@@ -77,9 +79,11 @@ def read_place(workspace: Workspace, place: Place, *, now_ns: int) -> PlaceRead:
     return _read_lines(workspace, path, place, section, digest, now_ns)
 
 
-def list_notes(workspace: Workspace, *, path: str | None, kind: str | None, tag: str | None) -> list[StoredNote]:
+def list_notes(
+    workspace: Workspace, policy: SearchPolicy, *, path: str | None, kind: str | None, tag: str | None
+) -> list[StoredNote]:
     with workspace.lend(READ_LIMIT_S) as reader:
-        return read_notes(reader, path=path, kind=kind, tag=tag)
+        return mask_notes(reader, read_notes(reader, path=path, kind=kind, tag=tag), policy)
 
 
 def find_problems(workspace: Workspace) -> list[Problem]:

@@ -1,42 +1,63 @@
 """What of a text is not shown, though it matches? Secrets, in whose place stands what they are.
 
-The index keeps them, so that what is found does not depend on it; they are masked on the way out, in snippets and context blocks.
-What is read in order to be edited (`get`, `memory view`, `diff`) is shown as it is: an edit must see the truth.
+The index keeps them, so that what is found does not depend on it; they are masked on the way out: in snippets and context
+blocks, in headings, titles, kinds and tags. An anchor never had them. What is read in order to be edited (`get`, `memory view`,
+`diff`) is shown as it is: an edit must see the truth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
-from memsyncd.core.guard.secrets import MASKED_LINE, find_secrets, mask, mask_lines, mask_secrets
+from memsyncd.core.guard.secrets import MASKED_LINE, hide_secrets, mask, mask_lines
 from memsyncd.core.note import SecretLines
 from memsyncd.core.recall.filters import NO_FILTERS
 from memsyncd.core.span import Span
 from memsyncd.engine.policies import SearchPolicy
+from memsyncd.store.browse import StoredNote, StoredSection
 from memsyncd.store.readers import Reader
 from memsyncd.store.search import ShownSection, ShownText, find_candidates, read_texts
-from memsyncd.store.secrets import find_secret_lines, has_secrets
+from memsyncd.store.secrets import SecretsHeld, find_secrets_held, has_secrets
 
 N_LOOKED_AT = 20
+
+_Named = TypeVar("_Named", ShownSection, StoredSection, StoredNote)
 
 
 def mask_texts(reader: Reader, texts: Mapping[int, ShownText], policy: SearchPolicy) -> Mapping[int, ShownText]:
     """The texts of chunks, by chunk, as they may be shown; each keeps its number of lines."""
     if not policy.is_masking or not has_secrets(reader):
         return texts
-    lines = find_secret_lines(reader, texts)
+    held = find_secrets_held(reader, texts)
     return {
-        chunk: replace(text, text=_mask(text.text, *lines[chunk]) if chunk in lines else _mask_line_by_line(text.text))
+        chunk: replace(text, text=_mask(text.text, held[chunk]) if chunk in held else hide_secrets(text.text))
         for chunk, text in texts.items()
     }
 
 
 def mask_sections(reader: Reader, sections: Mapping[int, ShownSection], policy: SearchPolicy) -> Mapping[int, ShownSection]:
-    """The same for headings. An anchor names its section and stays as it is."""
+    """The same for what is said of sections."""
     if not policy.is_masking or not has_secrets(reader):
         return sections
-    return {one: replace(section, heading=tuple(map(_mask_line_by_line, section.heading))) for one, section in sections.items()}
+    return {one: _mask_names(replace(section, heading=_hide_all(section.heading))) for one, section in sections.items()}
+
+
+def mask_notes(reader: Reader, notes: Sequence[StoredNote], policy: SearchPolicy) -> list[StoredNote]:
+    """The same for notes and their sections, as they are listed."""
+    if not policy.is_masking or not has_secrets(reader):
+        return [*notes]
+    return [
+        _mask_names(
+            replace(
+                note,
+                title=hide_secrets(note.title),
+                sections=tuple(_mask_names(replace(section, heading=_hide_all(section.heading))) for section in note.sections),
+            )
+        )
+        for note in notes
+    ]
 
 
 def is_secret_word(reader: Reader, word: str) -> bool:
@@ -50,21 +71,24 @@ def is_secret_word(reader: Reader, word: str) -> bool:
     return is_there and not is_shown
 
 
-def _mask_line_by_line(text: str) -> str:
-    return mask_secrets(text, find_secrets(text))
+def _mask_names(named: _Named) -> _Named:
+    return replace(named, kind=named.kind and hide_secrets(named.kind), tags=_hide_all(named.tags))
 
 
-def _mask(text: str, span: Span, secrets: Sequence[SecretLines]) -> str:
-    """A chunk's text, whose lines are those of `span`, without what spans lines and then without what stands within one."""
-    spanning = [secret for secret in secrets if secret.span.n_lines > 1]
-    if spanning:
-        lines = text.split("\n")
-        if len(lines) != span.n_lines:  # a piece of a giant line: which of its lines are a key's cannot be told
-            return mask_lines(lines, spanning[0].what)
-        for secret in spanning:
-            lines = [*_mask_spanned(lines, span, secret)]
-        text = "\n".join(lines)
-    return _mask_line_by_line(text)
+def _hide_all(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(hide_secrets, names))
+
+
+def _mask(text: str, held: SecretsHeld) -> str:
+    """A chunk's text without what spans lines and then without what stands within one."""
+    lines = text.split("\n")
+    if held.is_piece:
+        # Of a giant line, which may be cut within a secret or between its name and itself.
+        return mask_lines(lines, held.secrets[0].what)
+    for secret in held.secrets:
+        if secret.span.n_lines > 1:
+            lines = [*_mask_spanned(lines, held.span, secret)]
+    return hide_secrets("\n".join(lines))
 
 
 def _mask_spanned(lines: Sequence[str], span: Span, secret: SecretLines) -> Iterator[str]:

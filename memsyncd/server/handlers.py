@@ -259,7 +259,8 @@ class Handlers:
     async def _list(self, _session: Session, params: ListParams) -> results.Listing:
         workspace = self._house.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        notes = await self._in_thread(partial(browse.list_notes, workspace, path=params.path, kind=params.kind, tag=params.tag))
+        asked = {"path": params.path, "kind": params.kind, "tag": params.tag}
+        notes = await self._in_thread(partial(browse.list_notes, workspace, self.search_policy, **asked))
         return results.Listing(
             workspace=workspace.id,
             notes=[convert.to_note_info(note) for note in notes],

@@ -13,7 +13,7 @@ from memsyncd.core.digest import digest_text
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
-READING_VERSION = 4
+READING_VERSION = 5
 """Grows when the same bytes and policy give other sections, chunks or problems than before."""
 
 SCHEMA = f"""

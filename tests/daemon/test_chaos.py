@@ -88,7 +88,10 @@ class EngineBody:
 
     def notes(self) -> dict[str, str]:
         try:
-            return {note.path: note.digest for note in browse.list_notes(self._workspace, path=None, kind=None, tag=None)}
+            return {
+                note.path: note.digest
+                for note in browse.list_notes(self._workspace, SearchPolicy(), path=None, kind=None, tag=None)
+            }
         except MemsyncdError as failure:
             return {"": failure.message}
 

@@ -7,6 +7,7 @@ import pytest
 
 from memsyncd.core.span import Span
 from memsyncd.engine.browse import Place, PlaceRead, find_problems, list_notes, read_place
+from memsyncd.engine.policies import SearchPolicy
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused
 
 
@@ -103,7 +104,10 @@ def test_a_place_is_an_anchor_or_a_path(filled: Any) -> None:
 
 
 def test_notes_are_listed(filled: Any) -> None:
-    assert [note.path for note in list_notes(filled.workspace, path=None, kind=None, tag=None)] == [".memories/b.md", "MEMORY.md"]
+    assert [note.path for note in list_notes(filled.workspace, SearchPolicy(), path=None, kind=None, tag=None)] == [
+        ".memories/b.md",
+        "MEMORY.md",
+    ]
 
 
 def test_problems_are_those_of_the_workspace_of_the_scan_and_of_the_notes(filled: Any) -> None:

@@ -10,16 +10,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.guard.warnings import GuardPolicy
+from memsyncd.core.markdown.chunks import PIECE_CHARS
 from memsyncd.core.recall.context import Budget
-from memsyncd.engine.browse import Place, find_problems, read_place
+from memsyncd.engine.browse import Place, find_problems, list_notes, read_place
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.indexing import fingerprint_of
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, search
-from tests.core.guard.test_secrets import KEY, KEY_LINES, make
+from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
 
 TOKEN = "ghp_" + make(36)
 PASSWORD = "kX9mQ2vL7p"
+API_KEY = "sk-" + make(32, HEX)
 HOSTS = f"""# Hosts
 
 The runner's token is {TOKEN}, made in spring.
@@ -38,9 +40,9 @@ MASKED, UNMASKED = SearchPolicy(), SearchPolicy(is_masking=False)
 
 
 def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
-    """All that a search says but for anchors, which are names."""
+    """What a search says."""
     hits = search([bench.workspace], Asked(query=query, limit=50), policy).hits
-    return "\n".join(f"{hit.section.heading} {hit.snippet} {hit.matched}" for hit in hits)
+    return "\n".join(f"{hit.section} {hit.snippet} {hit.matched}" for hit in hits)
 
 
 def ask_in_vain(bench: Any, query: str) -> str:
@@ -181,3 +183,51 @@ def test_nothing_that_was_named_is_ever_shown(bench: Any, lines: list[str], max_
     ]
     shown.append(show(bench, "token password word rsa private"))
     assert not any(secret in text for text in shown for secret in (TOKEN, PASSWORD, *KEY_LINES))
+
+
+NAMES = f"""---
+kind: {API_KEY}
+title: Larch {API_KEY}
+tags: [{API_KEY}, tree]
+importance: {API_KEY}
+---
+# Larch {API_KEY}
+
+The maple grows. #{API_KEY}
+
+## Below
+
+<!-- memory: {{kind: {API_KEY}, tags: [{API_KEY}]}} -->
+An elder grows.
+"""
+
+
+def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: Any) -> None:
+    bench.write("MEMORY.md", NAMES)
+    bench.sync()
+    found = search([bench.workspace], Asked(query="maple elder larch"), MASKED)
+    assert {tag for hit in found.hits for tag in hit.section.tags} == {"tree", "[masked: API key]"}
+    notes = list_notes(bench.workspace, MASKED, path=None, kind=None, tag=None)
+    block = build_context(bench.workspace, AskedContext(query="maple elder", budget=Budget(max_tokens=2000)), MASKED).block
+    problems = find_problems(bench.workspace)
+    vain = [ask_in_vain(bench, f"maple {filters}") for filters in ("kind:none", "tag:none", f"tag:{API_KEY[:-1]}")]
+    for told in (found, notes, block, problems, vain):
+        assert API_KEY[4:] not in str(told).replace("maple tag", "")
+    assert "[masked: API key]" in vain[0]
+    for hit in found.hits:
+        read = read_place(bench.workspace, Place(anchor=hit.section.anchor), now_ns=0)
+        assert (read.span.start, hit.path) == (hit.span.start, "MEMORY.md") or hit.section.anchor == "MEMORY.md#"
+    assert API_KEY in str(list_notes(bench.workspace, UNMASKED, path=None, kind=None, tag=None))
+    assert search([bench.workspace], Asked(query=f"maple tag:{API_KEY}"), MASKED).hits
+
+
+@pytest.mark.parametrize("cut", [*range(0, 44, 5), *range(-20, 0, 3)])
+@pytest.mark.parametrize("between", [" ", "x,"])
+def test_a_secret_at_the_border_of_two_pieces_of_a_giant_line_is_shown_in_neither(bench: Any, cut: int, between: str) -> None:
+    before = (between * PIECE_CHARS)[: PIECE_CHARS - cut]
+    bench.write("MEMORY.md", f"larch {before} password: {PASSWORD} token={TOKEN},{between * 5000} maple\n")
+    bench.sync()
+    for query in ("larch", "maple", "larch maple password token"):
+        text = build(bench, query, max_tokens=50_000) + show(bench, query)
+        assert "[masked" in text
+        assert not [piece for piece in (PASSWORD, TOKEN[:20], TOKEN[-20:]) if piece in text]

@@ -75,5 +75,7 @@ PLACES = (
         ),
         is_password,
     ),
-    Place("webhook", Hints(b"hooks", letter=b"k"), re.compile(rf"(?i)(?:{_SLACK}|{_DISCORD})(?P<value>[\w/-]+)", re.ASCII), _is_hook),
+    Place(
+        "webhook", Hints(b"hooks", letter=b"k"), re.compile(rf"(?i)(?:{_SLACK}|{_DISCORD})(?P<value>[\w/-]+)", re.ASCII), _is_hook
+    ),
 )

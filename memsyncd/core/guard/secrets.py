@@ -8,31 +8,30 @@ the text. But for private keys a secret lies within one line, so any whole lines
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memsyncd.core.guard.assigned import ASSIGNED, FLAGGED, HINTS, find_hints, find_value, is_flag, is_named
 from memsyncd.core.guard.carried import PLACES, is_password
 from memsyncd.core.guard.fold import find_all, fold
 from memsyncd.core.guard.forms import BEFORE, FORMS, LONGEST_BEFORE, RUN, STARTS, TOKEN
+from memsyncd.core.guard.keys import find_keys
 
 MASKED_LINE = "[masked]"
 """In place of each further line of a secret."""
 PRIVATE_KEY = "private key"
-MOST_KEY_LINES = 400
-LEAST_KEY_CHARS = 32
-"""Of base64 in one go: what has less only shows where a key would begin."""
 MOST_URL_CHARS = 200
+LEAST_CHARS = 12
+"""Of a text that holds a secret: `pwd=` and what is long enough for a password."""
 
 _RUN = b"a" * RUN
 _LASTS = frozenset(ord(before[-1]) for before in BEFORE)
 _CLASSES = bytes(97 if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "_-") else 32 for code in range(256))
-_KEY_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----")
 _BEFORE_KEY = b"private "
-_KEY_END = "-----END"
-_KEY_TEXT = re.compile(rf"[A-Za-z0-9+/=]{{{LEAST_KEY_CHARS}}}")
-_KEY_LINE = re.compile(r"[ \t>]{0,40}(?:[A-Za-z0-9+/=]{0,80}|[A-Za-z-]{1,20}: .{0,80})[ \t]{0,40}")
 _URL = re.compile(r"://(?P<user>[^\s:/@\"'`<>]{0,64}):(?P<value>[^\s/@\"'`<>]{1,128})@(?P<host>[A-Za-z0-9_.\[-]{1,80})")
+_MAYBE = re.compile(rf"\d|@|[\w+/=-]{{{RUN}}}")
+_ESCAPED = re.compile(r"\\(?=_)")
 _EXAMPLE = re.compile(r"(?i)example|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9l")
 """What documents use: Amazon's keys, names under `example.`, the token on jwt.io."""
 
@@ -49,13 +48,41 @@ class Secret:
 
 def find_secrets(text: str, folded: bytes | None = None) -> list[Secret]:
     r"""Those in a text with `\n` for every line end, in order, none within another. `folded` is `fold(text)`, if at hand."""
-    folded = fold(text) if folded is None else folded
+    found = _find_all(text, fold(text) if folded is None else folded)
+    if "\\_" in text:
+        found = _find_escaped(text) + found
+    return _in_order(found) if found else found
+
+
+def hide_secrets(text: str) -> str:
+    """A text as it may be shown. Most names are soon seen to be none."""
+    if len(text) < LEAST_CHARS or not _MAYBE.search(text):
+        return text
+    return mask_secrets(text, find_secrets(text))
+
+
+def _find_all(text: str, folded: bytes) -> list[Secret]:
     hints = list(find_hints(folded))
     found = [*_find_tokens(text, folded), *_find_in_urls(text, folded), *_find_carried(text, folded)]
     found += _find_assigned(text, folded, hints)
     if any(folded.startswith(_BEFORE_KEY, max(0, at - len(_BEFORE_KEY))) for at, _ in hints):
-        found += _find_keys(text, folded)
-    return _in_order(found) if found else found
+        found += [Secret(start=start, end=end, what=PRIVATE_KEY) for start, end in find_keys(text, folded)]
+    return found
+
+
+def _find_escaped(text: str) -> list[Secret]:
+    r"""Those that markdown's escapes break: `ghp\_…` reads as `ghp_…`."""
+    places = [found.start() - number for number, found in enumerate(_ESCAPED.finditer(text))]
+    plain = _ESCAPED.sub("", text)
+    return [
+        replace(secret, start=_find_written(places, secret.start), end=_find_written(places, secret.end - 1) + 1)
+        for secret in _find_all(plain, fold(plain))
+    ]
+
+
+def _find_written(places: Sequence[int], at: int) -> int:
+    """Where the character stood before the backslashes at `places` were taken out."""
+    return at + bisect_right(places, at)
 
 
 def mask_secrets(text: str, secrets: Iterable[Secret]) -> str:
@@ -100,8 +127,17 @@ def _find_tokens(text: str, folded: bytes) -> list[Secret]:
             if token and (secret := _read_token(token)):
                 found.append(secret)
                 end = secret.end  # what follows at once may be another
+        elif text[at] == "_" and (token := _match_emphasised(text, at, end if end >= 0 else len(text))):
+            found += filter(None, [_read_token(token)])
         at = runs.find(_RUN, end) if end > at else -1
     return found
+
+
+def _match_emphasised(text: str, start: int, end: int) -> re.Match[str] | None:
+    """The token in a run that markdown shows without the `_` around it."""
+    within = text[start:end].strip("_")
+    first = text.index(within, start)
+    return TOKEN.match(text, first, first + len(within)) if within[:2] in STARTS else None
 
 
 def _read_token(found: re.Match[str]) -> Secret | None:
@@ -110,37 +146,6 @@ def _read_token(found: re.Match[str]) -> Secret | None:
     if not is_example and (len(set(token[-RUN:])) < 7 or "xxxx" in token.lower()):
         return None  # `ghp_xxxx…`, and sixteen zeros: a form to be filled in
     return Secret(start=found.start(), end=found.end(), what=FORMS[(found.lastindex or 1) - 1].what, is_example=is_example)
-
-
-def _find_keys(text: str, folded: bytes) -> Iterator[Secret]:
-    done = 0
-    for at in find_all(folded, b"-----begin "):
-        begin = _KEY_BEGIN.match(text, at) if at >= done else None
-        if begin:
-            done = end = _find_key_end(text, begin.end())
-            if _KEY_TEXT.search(text, begin.end(), end):
-                yield Secret(start=at, end=end, what=PRIVATE_KEY)
-
-
-def _find_key_end(text: str, at: int) -> int:
-    """The end of a key that began before `at`: of its last line, or of as many lines as look like a key's."""
-    line_end = _find_line_end(text, at)
-    for _ in range(MOST_KEY_LINES):
-        closing = text.find(_KEY_END, at, line_end)
-        if closing >= 0:
-            dashes = text.find("-----", closing + len(_KEY_END), line_end)
-            return line_end if dashes < 0 else dashes + 5
-        next_end = _find_line_end(text, line_end + 1)
-        is_key = _KEY_LINE.fullmatch(text, line_end + 1, next_end) or text.find(_KEY_END, line_end, next_end) >= 0
-        if line_end >= len(text) or not is_key:
-            return line_end
-        at, line_end = line_end + 1, next_end
-    return line_end
-
-
-def _find_line_end(text: str, at: int) -> int:
-    end = text.find("\n", at)
-    return len(text) if end < 0 else end
 
 
 def _find_in_urls(text: str, folded: bytes) -> Iterator[Secret]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from memsyncd.core.guard.secrets import hide_secrets
 from memsyncd.core.markdown.blocks import HEADING, Block
 
 HEADING_LIMIT_CHARS = 300
@@ -62,8 +63,11 @@ def find_heading_text(lines: Sequence[str], block: Block) -> str:
 
 
 def find_slug(text: str) -> str:
-    """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is left."""
-    slug = "-".join(_NO_SLUG.sub("", text.lower()).replace("-", " ").split())
+    """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is left.
+
+    An anchor is told to whoever asks, so that it says of a secret only what it is.
+    """
+    slug = "-".join(_NO_SLUG.sub("", hide_secrets(text).lower()).replace("-", " ").split())
     return slug[:SLUG_LIMIT_CHARS].rstrip("-") or "section"
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memsyncd.core.guard.assigned import HINTS, find_hints
 from memsyncd.core.guard.fold import Hints, fold
 from memsyncd.core.guard.forms import FORMS, RUN, STARTS, TOKEN
-from memsyncd.core.guard.secrets import MASKED_LINE, PRIVATE_KEY, find_secrets, mask_secrets
+from memsyncd.core.guard.secrets import MASKED_LINE, PRIVATE_KEY, find_secrets, hide_secrets, mask_secrets
 
 BASE62 = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -185,6 +185,48 @@ def test_a_private_key_is_masked_from_its_first_line_to_its_last(indent: str) ->
     assert masked == ["before", f"{indent}[masked: {PRIVATE_KEY}]", *[MASKED_LINE] * (len(lines) - 1), "after"]
 
 
+@pytest.mark.parametrize("frame", ["+{}", "| {} |", "{}\n", '"{}\\n" +', "- {}"])
+def test_a_private_key_is_masked_whatever_stands_around_its_lines(frame: str) -> None:
+    text = "\n".join(["before", *map(frame.format, KEY.split("\n")), "after"])
+    masked = mask_secrets(text, find_secrets(text))
+    assert not any(line in masked for line in KEY_LINES)
+    assert masked.startswith("before\n")
+    assert masked.endswith("\nafter")
+
+
+def test_what_stands_between_two_keys_is_shown() -> None:
+    text = f"{KEY.rpartition(chr(10))[0]}\n\nThe one above is cut off.\n\n{KEY}\nend"
+    masked = mask_secrets(text, find_secrets(text))
+    assert "The one above is cut off." in masked
+    assert not any(line in masked for line in KEY_LINES)
+
+
+@pytest.mark.parametrize("token", ["ghp_" + make(36), "sk-" + make(32, HEX), "lsv2_pt_" + make(32, HEX) + "_" + make(10, HEX)])
+@pytest.mark.parametrize("frame", ["_{}_", "__{}__", "**{}**", "~~_{}_~~", "({})"])
+def test_a_token_is_found_as_markdown_shows_it(token: str, frame: str) -> None:
+    for written in (token, token.replace("_", "\\_")):
+        text = f"a \\_ b\n{frame.format(written)} \\_c\n"
+        masked = mask_secrets(text, find_secrets(text))
+        assert masked.startswith("a \\_ b\n")
+        assert masked.endswith(" \\_c\n")
+        assert written[-12:] not in masked
+        assert written[:12] not in masked
+
+
+@given(st.text())
+def test_what_is_not_looked_at_for_being_a_name_holds_no_secret(text: str) -> None:
+    assert hide_secrets(text) == mask_secrets(text, find_secrets(text))
+
+
+@given(
+    st.lists(st.sampled_from(["pwd=", "a1b2c3d4", "Xy9", "://a:", "secret-of@b", " ", "token=", "word", "key"]), max_size=5).map(
+        "".join
+    )
+)
+def test_nor_does_one_of_pieces_of_secrets(text: str) -> None:
+    assert hide_secrets(text) == mask_secrets(text, find_secrets(text))
+
+
 def test_a_private_key_without_an_end_ends_where_its_lines_look_like_no_key() -> None:
     text = KEY.rpartition("\n")[0] + "\n\nThat was the key of the old host.\n"
     masked = mask_secrets(text, find_secrets(text))
@@ -285,6 +327,12 @@ HOSTILE = {
     "keys that begin": "-----BEGIN RSA PRIVATE KEY-----" * 30_000,
     "keys that begin on lines": "-----BEGIN RSA PRIVATE KEY-----\n" * 30_000,
     "a key without end": "-----BEGIN RSA PRIVATE KEY-----\n" + ("A" * 64 + "\n") * 15_000,
+    "keys that end at once": "-----BEGIN RSA PRIVATE KEY----------END RSA PRIVATE KEY-----" * 15_000,
+    "ends of keys": "-----BEGIN RSA PRIVATE KEY-----" + "-----END " * 100_000,
+    "underscores": "_" * 1_000_000,
+    "escapes": "\\_" * 500_000,
+    "escaped tokens": "ghp\\_" * 200_000,
+    "emphasis": ("__ghp_" + "a1" * 10 + "__ ") * 30_000,
     "names": "password" * 125_000,
     "names and blanks": "password =" + " " * 1_000_000,
     "assignments": "password=a1b2c3 " * 60_000,

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.markdown.frontmatter import FRONT_MATTER_LIMIT_CHARS, find_front_matter, find_section_meta, parse_meta
 from memsyncd.core.note import EMPTY_META, Meta
+from tests.core.guard.test_secrets import make
 
 
 def read(text: str) -> tuple[Meta, list[tuple[int, str]]]:
@@ -103,3 +104,10 @@ def test_a_memory_comment_counts_if_it_is_the_first_thing(lines: list[str], meta
 @given(st.text(alphabet="abk:-[]{}&*!|>'\"#%@`,? \n\t0.~", max_size=80))
 def test_no_text_is_too_odd(text: str) -> None:
     parse_meta("a.md", text, 1)
+
+
+def test_no_problem_repeats_a_secret_that_stands_where_it_does_not_belong() -> None:
+    token = "github_pat_" + make(22) + "_" + make(59)
+    found = find_front_matter("a.md", ["---", f"importance: {token}", f"priority: {token}", f"{token}: 1", f"{token}: 2", "---"])
+    assert [problem.code for problem in found.problems] == ["bad_value", "bad_value", "duplicate_key"]
+    assert not any(token[:12] in problem.problem for problem in found.problems)

@@ -4,6 +4,7 @@ import pytest
 
 from memsyncd.core.markdown.outline import find_blocks
 from memsyncd.core.markdown.sections import find_heading_text, find_parts, find_slug
+from tests.core.guard.test_secrets import HEX, make
 
 
 @pytest.mark.parametrize(
@@ -70,3 +71,10 @@ def test_what_precedes_the_first_heading_is_a_section_if_there_is_anything() -> 
 
 def test_many_twins_are_named_in_no_time() -> None:
     assert anchors("# a\n" * 20_000)[-1] == "n#a-20000"
+
+
+def test_an_anchor_says_of_a_secret_only_what_it_is() -> None:
+    token = "sk-" + make(32, HEX)
+    lines = [f"# Key {token}", "", "## Below", ""]
+    anchors = [part.anchor for part in find_parts("a.md", lines, find_blocks(lines), has_top=False)]
+    assert anchors == ["a.md#key-masked-api-key", "a.md#key-masked-api-key/below"]
