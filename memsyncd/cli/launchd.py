@@ -51,6 +51,10 @@ class Launchd:
     def is_installed(self) -> bool:
         return is_ours(self._path)
 
+    def find_files(self) -> list[str]:
+        """The agent, if it is there."""
+        return [self._path] if self.is_installed() else []
+
     # --- what is done ---
 
     def install(self, files: Mapping[str, str]) -> list[str]:

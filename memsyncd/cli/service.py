@@ -13,7 +13,7 @@ from memsyncd.cli.lifecycle import stop_daemon
 from memsyncd.cli.servicefiles import find_home, find_program, is_current, is_passing
 from memsyncd.cli.terminal import clean_line
 from memsyncd.dirs import find_dirs
-from memsyncd.errors import BadRequest, NoDaemon
+from memsyncd.errors import BadConfig, BadRequest, NoDaemon
 
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
@@ -135,11 +135,10 @@ def _uninstall(_args: Args, console: Console) -> int:
 
 def _status(args: Args, console: Console) -> int:
     supervisor, terminal = find_supervisor(console), console.terminal
-    files = supervisor.render(find_program(console.env), is_on_demand=supervisor.is_on_demand)
     state = {
         "installed": supervisor.is_installed(),
-        "is_current": all(is_current(path, text) for path, text in files.items()),
-        "files": list(files),
+        "is_current": are_files_current(supervisor, console),
+        "files": supervisor.find_files(),
         "absence": "" if supervisor.is_there() else supervisor.say_absence(),
         **supervisor.read_state(),
     }
@@ -153,6 +152,15 @@ def _status(args: Args, console: Console) -> int:
     return 0 if is_fine else NOT_RUNNING
 
 
+def are_files_current(supervisor: Supervisor, console: Console) -> bool | None:
+    """Whether the installed files are those that would be written now. None if none would: the configuration is refused."""
+    try:
+        files = supervisor.render(find_program(console.env), is_on_demand=supervisor.is_on_demand)
+    except BadConfig:
+        return None
+    return all(is_current(path, text) for path, text in files.items())
+
+
 def _render_state(state: dict[str, Any]) -> list[str]:
     stray = state["stray_pid"]
     lines = [f"a daemon that no service runs answers (pid {stray})"] if stray else []
@@ -160,6 +168,21 @@ def _render_state(state: dict[str, Any]) -> list[str]:
         return [*lines, "no service is installed; that is done by: memsyncd service install"]
     if state["absence"]:
         return [*lines, f"it is installed, but does not run: {state['absence']}", *(f"file {path}" for path in state["files"])]
+    lines.append(_render_run(state))
+    if state["is_waiting"] and not state["pid"]:
+        lines.append("it starts when a client connects")
+    if state["says"]:
+        lines.append(f"it says: {state['says']}")
+    if not state["enabled"]:
+        lines.append("it does not start by itself; that is done by: memsyncd service install")
+    if state["is_current"] is None:
+        lines.append("its configuration is refused; what is wrong says: memsyncd config check")
+    elif not state["is_current"]:
+        lines.append("its files are not those of this program and environment; that is done by: memsyncd service install")
+    return [*lines, *(f"file {path}" for path in state["files"])]
+
+
+def _render_run(state: dict[str, Any]) -> str:
     facts = [f"memsyncd is {state['state']} ({state['detail']})"]
     if state["pid"]:
         facts.append(f"pid {state['pid']}")
@@ -167,16 +190,7 @@ def _render_state(state: dict[str, Any]) -> list[str]:
         facts.append(f"restarted {render_count(state['restarts'], 'time')}")
     if state["state"] == "failed":
         facts.append(f"last result: {state['result']}")
-    lines.append(" · ".join(facts))
-    if state["is_waiting"] and not state["pid"]:
-        lines.append("it starts when a client connects")
-    if state["says"]:
-        lines.append(f"it says: {state['says']}")
-    if not state["enabled"]:
-        lines.append("it does not start by itself; that is done by: memsyncd service install")
-    if not state["is_current"]:
-        lines.append("its files are not those of this program and environment; that is done by: memsyncd service install")
-    return [*lines, *(f"file {path}" for path in state["files"])]
+    return " · ".join(facts)
 
 
 def _logs(args: Args, console: Console) -> int:

@@ -67,6 +67,10 @@ class Systemd:
     def is_installed(self) -> bool:
         return is_ours(self.path_of(SERVICE))
 
+    def find_files(self) -> list[str]:
+        """The units of ours that are there."""
+        return [path for unit in (SERVICE, SOCKET) if is_ours(path := self.path_of(unit))]
+
     @property
     def is_on_demand(self) -> bool:
         return is_ours(self.path_of(SOCKET))
@@ -93,6 +97,7 @@ class Systemd:
 
     def start(self, *, is_changed: bool) -> None:
         """Bring what is installed to life and wait until it is; what runs goes on, unless its unit `is_changed`."""
+        self._forget_failures()
         if self.is_on_demand:
             if is_changed:
                 self._tell("stop", SOCKET, SERVICE)
@@ -102,6 +107,9 @@ class Systemd:
 
     def restart(self) -> None:
         """Stop the daemon and start it again, and wait until it is ready. Raises MemsyncdError if it does not get so far."""
+        self._forget_failures()
+        if self.is_on_demand:
+            self._tell("start", SOCKET)
         self._tell("restart", SERVICE)
 
     def uninstall(self) -> list[str]:
@@ -117,6 +125,10 @@ class Systemd:
             self._tell("daemon-reload")
             self._call("reset-failed", *own)
         return removed
+
+    def _forget_failures(self) -> None:
+        """What has failed too often is not started again for a while, whoever asks, unless that is forgotten first."""
+        self._call("reset-failed", SERVICE, *([SOCKET] if self.is_on_demand else []))
 
     def _let_go(self, unit: str) -> None:
         """It is not to be started by itself any more, if it ever was."""

@@ -32,8 +32,7 @@ class Service:
 
 def ask_supervisor(console: Console) -> Service:
     """Ask systemd or launchd, if there is one."""
-    from memsyncd.cli.service import find_supervisor
-    from memsyncd.cli.servicefiles import find_program, is_current
+    from memsyncd.cli.service import are_files_current, find_supervisor
 
     try:
         supervisor = find_supervisor(console)
@@ -42,12 +41,12 @@ def ask_supervisor(console: Console) -> Service:
         if not supervisor.is_there():
             return Service(absence=supervisor.say_absence())
         told: dict[str, Any] = supervisor.read_state()
-        files = supervisor.render(find_program(console.env), is_on_demand=supervisor.is_on_demand)
+        is_current = are_files_current(supervisor, console) is not False
     except (MemsyncdError, OSError, subprocess.SubprocessError) as error:
         return Service(absence=error.message if isinstance(error, MemsyncdError) else type(error).__name__)
     return Service(
         is_installed=True,
-        is_current=all(is_current(path, text) for path, text in files.items()),
+        is_current=is_current,
         is_enabled=bool(told["enabled"]),
         is_waiting=bool(told["is_waiting"]),
         state=str(told["state"]),
