@@ -63,7 +63,7 @@ class Rounds:
         self._workspaces: dict[str, Workspace] = {}
         self._doorbells = Doorbells(DebouncePolicy(policy.quiet_s, policy.max_wait_s), clock, self._settled)
         self._reminders = Reminders()
-        self._healing = Healing(clock, self.rebuild)
+        self._healing = Healing(clock, self._build)
         self._looks: dict[str, Future[SyncDone]] = {}
         self._timed: dict[str, Future[Any]] = {}
         self._missing_roots: set[str] = set()
@@ -129,8 +129,12 @@ class Rounds:
 
     def rebuild(self, workspace: Workspace) -> Future[SyncDone]:
         """Make the index anew beside the old one."""
-        steps = partial(build_index if workspace.index is None else rebuild_index, workspace, self.policy, self._clock)
-        return self._submit(workspace, steps, self._rebuilt)
+        return self._submit(workspace, partial(rebuild_index, workspace, self.policy, self._clock), self._rebuilt)
+
+    def _build(self, workspace: Workspace) -> Future[SyncDone]:
+        """The same, unless none is open and a sync makes one before this has its turn."""
+        build = build_index if workspace.index is None else rebuild_index
+        return self._submit(workspace, partial(build, workspace, self.policy, self._clock), self._rebuilt)
 
     def report_damage(self, failure: StoreFailed) -> None:
         """A query failed in the store: heal damage as if a sync had met it, else look whether the file is still there."""

@@ -67,6 +67,7 @@ def empty_log(kept: Kept) -> None:
     with contextlib.closing(sqlite3.connect(kept.records)) as file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     wait_heard(kept, "records.db was written by another program")
+    written(kept)  # has to wait until it is open again
 
 
 def test_records_that_are_damaged_are_set_aside_and_never_deleted(kept: Kept) -> None:
