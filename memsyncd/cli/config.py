@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 import sys
 
-from memsyncd.cli.grammar import Argument, Command
+from memsyncd.cli.grammar import JSON, Argument, Command
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.dirs import CONFIG_VARIABLE, find_dirs
-from memsyncd.errors import BadRequest
+from memsyncd.errors import BadConfig, BadRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import SimpleNamespace as Args
+    from typing import Any
 
     from memsyncd.cli.console import Console
     from memsyncd.config import Loaded
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 def _act(args: Args, console: Console) -> int:
     path = _find_file(args.file, console)
+    if args.json:
+        return _act_as_json(args, console, path)
     if args.action == "path":
         console.terminal.print(clean_line(path) if console.terminal.is_shown else path)
         return 0
@@ -35,6 +38,28 @@ def _act(args: Args, console: Console) -> int:
         found = "is fine" if loaded.is_file_found else "does not exist; defaults and environment are fine"
         console.terminal.say(f"{clean_line(path)} {found}")
     return 0
+
+
+def _act_as_json(args: Args, console: Console, path: str) -> int:
+    """The same for programs: what is wrong goes to stdout, too, with the same exit status."""
+    told: dict[str, Any] = {"path": path}
+    status = 0
+    if args.action != "path":
+        try:
+            loaded = _load(path, console, is_named=args.file is not None)
+        except BadConfig as error:
+            told |= {"is_fine": False, "wrong": error.data.get("lines", [error.message])}
+            status = error.exit_status
+        else:
+            told |= {"is_fine": True, "is_file_found": loaded.is_file_found, "warnings": list(loaded.warnings)}
+            if args.action == "show":
+                import tomllib
+
+                from memsyncd.config import render_config
+
+                told |= {"values": tomllib.loads(render_config(loaded)), "origins": dict(loaded.origins)}
+    console.terminal.print_json(told)
+    return status
 
 
 def _find_file(named: str | None, console: Console) -> str:
@@ -66,6 +91,7 @@ COMMANDS = {
             Argument("action", "ACTION", _ACTIONS, choices=("show", "check", "path")),
             Argument("file", "FILE", "another file than the usual one", many="optional"),
         ),
+        options=(JSON,),
         examples=("memsyncd config show", "memsyncd config check", '$EDITOR "$(memsyncd config path)"'),
     )
 }

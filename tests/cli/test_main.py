@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -265,6 +266,20 @@ def test_config_shows_every_value_with_its_origin(env: dict[str, str]) -> None:
     assert found.returncode == 0
     assert "debounce_ms = 70" in found.stdout
     assert "env:MEMSYNCD_SYNC_DEBOUNCE_MS" in found.stdout
+
+
+def test_config_tells_programs_the_same(env: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "c.toml"
+    file.write_text("[sync]\ndebounce_ms = 50\n[[workspace]]\npath = '/w'\n")
+    shown = json.loads(call(env, "config", "show", str(file), "--json").stdout)
+    assert (shown["path"], shown["is_fine"], shown["warnings"]) == (str(file), True, [])
+    assert (shown["values"]["sync"]["debounce_ms"], shown["values"]["workspace"][0]["path"]) == (50, "/w")
+    assert shown["origins"]["sync.debounce_ms"].endswith("c.toml:2")
+    file.write_text("[sync]\ndebouce_ms = 50\nreconcile_s = 'x'\n")
+    checked = call(env, "config", "check", str(file), "--json")
+    told = json.loads(checked.stdout)
+    assert (checked.returncode, told["is_fine"], len(told["wrong"])) == (78, False, 2)
+    assert json.loads(call(env, "config", "path", "--json").stdout) == {"path": f"{tmp_path}/.config/memsyncd/config.toml"}
 
 
 def test_an_interrupt_leaves_with_130_and_no_traceback(env: dict[str, str], tmp_path: Path) -> None:
