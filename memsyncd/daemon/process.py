@@ -38,6 +38,7 @@ from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
+from memsyncd.server.counts import Answered
 from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
 from memsyncd.server.metrics import Load
 from memsyncd.server.sockets import OwnedSocket, check_outside, open_socket
@@ -129,12 +130,13 @@ class _Daemon:
         self._server = Server(
             self._handlers.dispatch,
             to_limits(config),
-            on_answer=RequestLog(self._clock.now_s).note,
+            on_answer=self._answered,
             on_error=_say_failed,
             on_refuse=lambda reason: log.warning(Event.CLIENT_REFUSED, reason=reason),
             on_drop=lambda reason: log.warning(Event.CLIENT_DROPPED, reason=reason),
             waiting_methods=WAITING_METHODS,
         )
+        self._request_log = RequestLog(self._clock.now_s)
         self._house.listen(self._synced)
         pulse = Pulse(make_proofs(self._house, self._threads))
         self._supervised = Supervised(self._supervisor, pulse, self._house.workspaces)
@@ -219,6 +221,10 @@ class _Daemon:
         waiting = RESTART_KEYS.intersection(changed)
         if waiting:
             log.warning(Event.CONFIG_WARNING, keys=", ".join(sorted(waiting)), reason="takes effect after a restart")
+
+    def _answered(self, answered: Answered) -> None:
+        self._request_log.note(answered)
+        self._supervised.heed(answered.method)
 
     def _synced(self, _workspace: Workspace, done: SyncDone) -> None:
         self._supervised.say_status()

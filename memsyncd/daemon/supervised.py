@@ -25,6 +25,7 @@ FOLLOW_S = 1.0
 """How often the status is said anew while something is being indexed."""
 NOT_YET = frozenset({"busy", "timeout"})
 """Codes of errors that mean: ask again."""
+CHANGING = frozenset({"workspace.add", "workspace.remove", "reindex"})
 MAX_ANSWER_BYTES = 1 << 20
 
 _SEARCH = {"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "memory", "workspace": "*", "limit": 1}}
@@ -57,6 +58,11 @@ class Supervised:
         if self._supervisor is not None:
             self._supervisor.tell(RELOADING=1, MONOTONIC_USEC=time.monotonic_ns() // 1000)
             self._start("ready", self._become_ready(self._supervisor, socket_path))
+            self._start("follow", self._follow_indexing())
+
+    def heed(self, method: str) -> None:
+        """A request was answered: some change what there is to look after, and the status with it."""
+        if self._supervisor is not None and method in CHANGING:
             self._start("follow", self._follow_indexing())
 
     def say_status(self) -> None:

@@ -124,6 +124,12 @@ def test_it_is_active_only_once_it_answers(installed: Manager) -> None:
         assert installed.memsyncd("search", "larch", "-w", "trees").returncode == 0
 
 
+def test_its_status_tells_of_a_folder_that_is_looked_after_no_more(installed: Manager) -> None:
+    wait_until(installed, lambda: installed.show("StatusText") == "1 workspace, 1 note")
+    assert installed.memsyncd("remove", "trees").returncode == 0
+    wait_until(installed, lambda: installed.show("StatusText") == "0 workspaces, 0 notes")
+
+
 def test_notes_can_be_written_through_it(installed: Manager) -> None:
     done = installed.memsyncd("memory", "create", "/memories/oak.md", "# Oak quercus", "-w", "trees")
     assert done.returncode == 0, done.stderr
