@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memsyncd
+from memsyncd.cli.folders import make_folders
 from memsyncd.dirs import find_dirs
 from memsyncd.errors import MemsyncdError, NoDaemon
 
@@ -112,7 +113,7 @@ def _poll_until_gone(pid: int, timeout_s: float) -> bool:
 
 
 def _open_log(path: str) -> int:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    make_folders(os.path.dirname(path))
     if os.path.exists(path) and os.path.getsize(path) > LOG_LIMIT_BYTES:
         os.replace(path, path + ".1")
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -11,6 +11,7 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
+from memsyncd.cli.folders import make_folders
 from memsyncd.cli.servicefiles import MARK, Program, find_home, find_socket_path, is_ours, read_template, remove_own, write_own
 from memsyncd.errors import BadRequest, MemsyncdError, NotFresh
 
@@ -59,7 +60,7 @@ class Launchd:
 
     def install(self, files: Mapping[str, str]) -> list[str]:
         """Write the agent. Returns its path if that said something else before. Raises AlreadyExists, Unwritable."""
-        os.makedirs(os.path.dirname(self.log_file), exist_ok=True)
+        make_folders(os.path.dirname(self.log_file))
         return [path for path, text in files.items() if write_own(path, text)]
 
     def start(self, *, is_changed: bool) -> None:

@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import memsyncd
+from memsyncd.cli.folders import make_folders
 from memsyncd.dirs import find_dirs, has_named_socket
 from memsyncd.errors import AlreadyExists, BadRequest, MemsyncdError, Unwritable
 
@@ -136,7 +137,7 @@ def write_own(path: str, text: str) -> bool:
     if is_current(path, text):
         return False
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_folders(os.path.dirname(path))
         fresh = f"{path}.new"
         # 0600: a variable that is kept may be nobody else's business.
         with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "w", encoding="utf-8") as file:

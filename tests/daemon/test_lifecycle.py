@@ -184,6 +184,19 @@ def test_only_the_owner_may_enter_whatever_the_umask(own: Home, memory: Path, um
     assert daemon.stop() == 0
 
 
+@pytest.mark.parametrize("words", [["start"], ["service", "install", "--no-start"]], ids=lambda words: words[0])
+def test_nobody_else_may_write_to_what_a_command_makes_for_its_user_whatever_the_umask(own: Home, words: list[str]) -> None:
+    env = {name: value for name, value in own.env.items() if not name.startswith(("XDG_", "MEMSYNCD_"))}
+    there = {*own.folder.rglob("*")}
+    subprocess.run([sys.executable, "-m", "memsyncd", *words], env=env, umask=0, capture_output=True, timeout=30, check=False)
+    try:
+        made = [path for path in own.folder.rglob("*") if path not in there and not path.is_symlink()]
+        assert made
+        assert {stat.S_IMODE(path.stat().st_mode) & 0o022 for path in made} == {0}
+    finally:
+        subprocess.run([sys.executable, "-m", "memsyncd", "stop"], env=env, capture_output=True, timeout=30, check=False)
+
+
 def test_a_runtime_folder_that_others_may_enter_is_made_private_or_refused(own: Home) -> None:
     folder = Path(own.socket_path).parent
     folder.mkdir()

@@ -98,3 +98,35 @@ def test_whoever_else_starts_it_in_this_users_folders_is_told_why_not_and_change
     assert "→" in done.stderr
     assert "Traceback" not in done.stderr
     assert place.client.call("ping")["pid"] == place.daemon.process.pid
+
+
+LISTEN = """
+import os, socket, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+sock = socket.socket(socket.AF_UNIX)
+sock.bind(sys.argv[1]); os.chmod(sys.argv[1], 0o777); sock.listen(); print("listens", flush=True)
+while True:
+    heard = b""
+    client = sock.accept()[0]
+    while piece := client.recv(4096):
+        heard += piece
+    print(heard, flush=True)
+"""
+
+
+def test_who_listens_in_the_daemons_place_hears_nothing_of_what_is_to_be_remembered(own: Home) -> None:
+    folder = Path(own.socket_path).parent
+    folder.mkdir()
+    open_for_everybody(folder, own.folder)
+    command = [sys.executable, "-c", LISTEN, own.socket_path]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listener:
+        assert listener.stdout is not None
+        try:
+            assert listener.stdout.readline() == "listens\n"
+            ask = [sys.executable, "-m", "memsyncd", "remember", "larch"]
+            done = subprocess.run(ask, env=own.env, cwd="/", capture_output=True, text=True, timeout=30, check=False)
+            assert listener.stdout.readline() == "b''\n"
+        finally:
+            listener.kill()
+    assert done.returncode == 6
+    assert "another user listens" in done.stderr
