@@ -1,7 +1,8 @@
 """Does a path lie in a linked git worktree, and where is the same place in the main one? Read from git's files; git is not run.
 
 The rule is gitrepository-layout's: `.git` is a file `gitdir: PATH`, that folder's `commondir` leads to the repository, and its
-`gitdir` leads back to the worktree. What does not lead back is not believed: a folder must not name another's memory as its own.
+`gitdir` leads back to the worktree. What does not lead back from within the repository is not believed: a folder must not name
+another's memory as its own.
 """
 
 from __future__ import annotations
@@ -41,8 +42,10 @@ def _find_main(top: str) -> str | None:
     git_folder = _read_pointer(f"{top}/.git", top, prefix="gitdir:")
     back = git_folder and _read_pointer(f"{git_folder}/gitdir", git_folder)
     common = git_folder and _read_pointer(f"{git_folder}/commondir", git_folder)
-    if not common or back != os.path.realpath(f"{top}/.git"):
+    if not common or not git_folder or back != os.path.realpath(f"{top}/.git"):
         return None
+    if os.path.dirname(git_folder) != f"{common}/worktrees":
+        return None  # the folder bears itself out: the repository knows nothing of it
     # A bare repository beside its worktrees is called `.git` or `.bare`; any other has no folder that is its main worktree.
     return os.path.dirname(common) if os.path.basename(common).startswith(".") else None
 

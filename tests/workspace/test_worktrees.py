@@ -76,6 +76,16 @@ def test_a_pointer_that_the_repository_does_not_return_is_not_believed(main: Pat
     assert find_worktree(str(hostile)) is None
 
 
+def test_a_folder_that_bears_out_itself_that_it_is_a_worktree_is_not_believed(main: Path) -> None:
+    hostile = main.parent / "hostile"
+    for folder in ("own", "worktrees/own"):
+        (hostile / folder).mkdir(parents=True)
+        (hostile / ".git").write_text(f"gitdir: {folder}\n")
+        (hostile / folder / "gitdir").write_text(f"{hostile}/.git\n")
+        (hostile / folder / "commondir").write_text(f"{main}/.git\n")
+        assert find_worktree(str(hostile)) is None
+
+
 @pytest.mark.parametrize("text", ["", "gitdir:", "gitdir: /nowhere", "gitdir: a\nb", "hello", "gitdir: \0", "\xff" * 5000])
 def test_a_pointer_that_makes_no_sense_leads_nowhere(tmp_path: Path, text: str) -> None:
     (tmp_path / ".git").write_text(text)
