@@ -7,10 +7,11 @@ there is nothing to do. What was started is waited for: `stop` closes the genera
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -49,6 +50,12 @@ class Lane:
             self._queues.setdefault(key, deque()).append(job)
             self._changed.notify()
         return job.done
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """Begin with what is submitted inside only once all of it is there: who submits need not take turns with the thread."""
+        with self._changed:
+            yield
 
     def stop(self, timeout_s: float) -> bool:
         """Refuse new jobs, end the running one at its next step, fail those that wait. False if the thread goes on."""

@@ -154,16 +154,19 @@ class Rounds:
     def reconcile(self, then: Callable[[], None]) -> None:
         """Look at every workspace in full, and call `then`; what an event should have told and did not is counted."""
         # One that is still to come is enough, however long the lane is held up.
-        due = [one for one in self._workspaces.values() if one.id not in self._timed or self._timed[one.id].done()]
-        workspaces = due if self.policy.is_enabled else []
-        gathering = Gathering(len(workspaces), then)
-        for workspace in workspaces:
-            if workspace.index is None:
-                steps = partial(open_workspace, workspace, self.policy, self._clock)
-                self._timed[workspace.id] = self._submit(workspace, steps, self._opened, gathering=gathering)
-            else:
-                self._healing.go_on(workspace)
-                self._timed[workspace.id] = self._sync(workspace, only=None, gathering=gathering)
+        workspaces = self._workspaces.values() if self.policy.is_enabled else ()
+        due = [one for one in workspaces if one.id not in self._timed or self._timed[one.id].done()]
+        gathering = Gathering(len(due), then)
+        with self._lane.together():
+            for workspace in due:
+                self._timed[workspace.id] = self._look_by_the_clock(workspace, gathering)
+
+    def _look_by_the_clock(self, workspace: Workspace, gathering: Gathering) -> Future[Any]:
+        if workspace.index is None:
+            steps = partial(open_workspace, workspace, self.policy, self._clock)
+            return self._submit(workspace, steps, self._opened, gathering=gathering)
+        self._healing.go_on(workspace)
+        return self._sync(workspace, only=None, gathering=gathering)
 
     def _sync(
         self,
@@ -194,10 +197,8 @@ class Rounds:
     ) -> Future[Any]:
         future = self._lane.submit(workspace.id, steps, is_urgent=is_urgent)
         tell = partial(self._ended, workspace, on_done, future)
-        if gathering is None:
-            future.add_done_callback(lambda _: call_soon(self._loop, tell))
-        else:
-            future.add_done_callback(lambda _: gathering.take(future, tell))
+        hand_over = partial(call_soon, self._loop) if gathering is None else partial(gathering.take, future)
+        future.add_done_callback(lambda _: hand_over(tell))
         return future
 
     # --- what follows ---
@@ -277,8 +278,7 @@ class Rounds:
         self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))
 
     def _tidy(self, workspace: Workspace) -> None:
-        again = self._remind_to_tidy
-        self._submit(workspace, partial(tidy_workspace, workspace), lambda w, is_tidy: None if is_tidy else again(w))
+        self._submit(workspace, partial(tidy_workspace, workspace), lambda w, is_tidy: is_tidy or self._remind_to_tidy(w))
 
     def _failed(self, workspace: Workspace, failure: BaseException) -> None:
         """A job failed: say so, and do what heals. The next reconcile tries again by itself."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 
@@ -82,6 +83,17 @@ def test_keys_take_turns_step_by_step(lane: Lane, story: Story) -> None:
     for future in futures:
         future.result(10)
     assert story.lines == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"]
+
+
+def test_nothing_begins_until_all_is_there_that_is_submitted_together(lane: Lane, story: Story) -> None:
+    with lane.together():
+        slow = lane.submit("slow", lambda: story.job("slow", 2))
+        urgent = lane.submit("urgent", lambda: story.job("urgent", 1), is_urgent=True)
+        time.sleep(0.1)  # for a lane that would begin at once
+        assert story.lines == []
+    slow.result(10)
+    assert urgent.done()
+    assert story.lines == ["urgent1", "slow1", "slow2"]
 
 
 def test_an_urgent_job_goes_before_others_between_their_steps(lane: Lane, story: Story) -> None:
