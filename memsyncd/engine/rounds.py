@@ -158,8 +158,7 @@ class Rounds:
         due = [one for one in workspaces if one.id not in self._timed or self._timed[one.id].done()]
         gathering = Gathering(len(due), then)
         with self._lane.together():
-            for workspace in due:
-                self._timed[workspace.id] = self._look_by_the_clock(workspace, gathering)
+            self._timed |= {one.id: self._look_by_the_clock(one, gathering) for one in due}
 
     def _look_by_the_clock(self, workspace: Workspace, gathering: Gathering) -> Future[Any]:
         if workspace.index is None:
@@ -278,7 +277,8 @@ class Rounds:
         self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))
 
     def _tidy(self, workspace: Workspace) -> None:
-        self._submit(workspace, partial(tidy_workspace, workspace), lambda w, is_tidy: is_tidy or self._remind_to_tidy(w))
+        again = self._remind_to_tidy
+        self._submit(workspace, partial(tidy_workspace, workspace), lambda w, is_tidy: None if is_tidy else again(w))
 
     def _failed(self, workspace: Workspace, failure: BaseException) -> None:
         """A job failed: say so, and do what heals. The next reconcile tries again by itself."""
