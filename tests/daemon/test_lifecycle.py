@@ -360,6 +360,41 @@ def test_a_socket_that_somebody_deletes_is_bound_anew_or_the_field_left(own: Hom
     assert daemon.stop() == 0
 
 
+def put_in_place_of(path: str) -> socket.socket:
+    """A socket of somebody else's, listening where the path leads from now on."""
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(f"{path}.new")
+    sock.listen()
+    os.rename(f"{path}.new", path)
+    return sock
+
+
+def test_a_socket_that_was_replaced_by_a_dead_one_is_bound_anew(own: Home, memory: Path) -> None:
+    own.config.write_text("[sync]\nreconcile_s = 1\n")
+    daemon = own.start()
+    put_in_place_of(own.socket_path).close()
+    wait_for(lambda: is_answering(own.socket_path))
+    with daemon.client() as client:
+        assert client.call("ping")["pid"] == daemon.process.pid
+    assert stat.S_IMODE(os.lstat(own.socket_path).st_mode) == 0o600
+    assert "socket_rebound" in own.log.read_text()
+    assert daemon.stop() == 0
+
+
+def test_a_daemon_whose_place_somebody_else_has_taken_says_so_ends_and_leaves_it_alone(own: Home, memory: Path) -> None:
+    own.config.write_text("[sync]\nreconcile_s = 1\n")
+    daemon = own.start()
+    with put_in_place_of(own.socket_path) as other:
+        theirs = os.lstat(own.socket_path).st_ino
+        wait_for(lambda: daemon.process.poll() is not None)
+        assert daemon.process.returncode == 0
+        assert "socket_lost" in own.log.read_text()
+        assert os.lstat(own.socket_path).st_ino == theirs
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(own.socket_path)
+        other.accept()[0].close()
+
+
 @pytest.fixture
 def reloaded(own: Home, memory: Path) -> Iterator[tuple[Home, Daemon, Client, Path]]:
     daemon = own.start()
