@@ -19,13 +19,14 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.engine.indexing import check_wanted, open_records, update_index
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.recovery import UNKEPT, has_happened, recover, settle
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
-from memsyncd.store.history import History, Intended, Revision, Seen
+from memsyncd.store.history import History, Intended, Seen
 from memsyncd.workspace.roots import find_identity
 from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import TextFile, delete_path, put_text_file, read_text_file, rename_path, sweep_temporaries
+from memsyncd.workspace.writing import TextFile, delete_path, put_text_file, read_text_file, rename_path
 
 N_ATTEMPTS = 5
 """How often a change is decided anew because somebody else wrote meanwhile."""
@@ -133,56 +134,11 @@ def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
     return workspace.records.history
 
 
-def recover(workspace: Workspace) -> None:
-    """Settle what a crash or a full disk left undecided. Raises the classes of `naming_failures`."""
-    if workspace.records is None:
-        return
-    for act, revisions in workspace.records.history.find_intended():
-        known = _read_known(workspace.records.history, revisions)
-        for revision in revisions:
-            sweep_temporaries(workspace.scope, NotePath(revision.path), known)
-        _settle(workspace.scope, workspace.records.history, act, revisions, _may_have_happened)
-
-
 def see_others(workspace: Workspace, history: History, stood: list[Seen], *, at_s: float) -> None:
     """Record what others did to these files; before all notes were seen once, nobody knows that they did."""
     is_first = not history.is_complete
     changed = history.see(stood, at_s=at_s, is_first=is_first)
     workspace.count_revisions(0 if is_first else len(changed))
-
-
-def read_digest(scope: Scope, path: str) -> str | None:
-    """The digest of what stands there now, None for nothing; of what cannot be read an empty one, which equals no other."""
-    try:
-        file = read_text_file(scope, NotePath(path))
-    except MemsyncdError:
-        return ""
-    return file.digest if file else None
-
-
-def _read_known(history: History, revisions: list[Revision]) -> list[bytes]:
-    """What may be thrown away, wherever it was left, since it is kept here."""
-    digests = {digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest is not None}
-    return [text for digest in sorted(digests) if (text := history.read_text(digest)) is not None]
-
-
-def _settle(
-    scope: Scope, history: History, act: int, revisions: list[Revision], has_happened: Callable[[Scope, Revision], bool]
-) -> None:
-    history.settle(act, [revision.id for revision in revisions if has_happened(scope, revision)])
-
-
-def _may_have_happened(scope: Scope, revision: Revision) -> bool:
-    """After a crash: what was there before is not there any more. Then it must be in the history, whoever wrote since."""
-    if revision.old_path is not None:
-        return read_digest(scope, revision.old_path) is None
-    return read_digest(scope, revision.path) != revision.old_digest
-
-
-def _has_happened(scope: Scope, revision: Revision) -> bool:
-    """After a failure that was reported: what was to be there is."""
-    is_moved = revision.old_path is None or read_digest(scope, revision.old_path) is None
-    return is_moved and read_digest(scope, revision.path) == revision.new_digest
 
 
 def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock) -> tuple[Act, T, int | None]:
@@ -202,34 +158,59 @@ def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock
 
 def _carry_out(workspace: Workspace, history: History | None, act: Act, *, at_s: float) -> int | None:
     """Write it down, do it, settle it. If it fails, what was done of it is undone and nothing of it stays in the history."""
-    number = None
-    if history is not None:
-        changes = [change for operation in act.operations for change in _find_changes(operation)]
-        # What others did to these files since they were last looked at comes first.
-        stood = [Seen(path=change.old_path or change.path, data=change.old) for change in changes]
-        see_others(workspace, history, stood, at_s=at_s)
-        number = history.begin(
-            at_s=at_s, client=act.client, command=act.command, path=act.path, new_path=act.new_path, changes=changes
-        )
-        workspace.count_revisions(len(changes))
-    else:
+    changes = [change for operation in act.operations for change in _find_changes(operation)]
+    if history is None:
         workspace.is_seen = False
+        with _written_down(workspace, changes, at_s=at_s):
+            _do(workspace.scope, act)
+        return None
+    # What others did to these files since they were last looked at comes first.
+    stood = [Seen(path=change.old_path or change.path, data=change.old) for change in changes]
+    see_others(workspace, history, stood, at_s=at_s)
+    number = history.begin(
+        at_s=at_s, client=act.client, command=act.command, path=act.path, new_path=act.new_path, changes=changes
+    )
+    workspace.count_revisions(len(changes))
+    try:
+        _do(workspace.scope, act)
+    except BaseException:
+        for intended, revisions in history.find_intended():
+            settle(workspace.scope, history, intended, revisions, has_happened)
+        raise
+    # It is done, and what was there is on the disk: if this cannot be noted now, it is found out later.
+    with contextlib.suppress(StoreFailed):
+        history.finish(number)
+    return number
+
+
+@contextlib.contextmanager
+def _written_down(workspace: Workspace, changes: list[Intended], *, at_s: float) -> Iterator[None]:
+    """Until it is done, though no history is kept: after a crash it must be known what may be swept up.
+
+    Records that cannot be written stop nothing here.
+    """
+    number = None
+    if workspace.records is not None:
+        with contextlib.suppress(StoreFailed):
+            number = workspace.records.history.begin(at_s=at_s, client="", command=UNKEPT, path="", changes=changes)
+    try:
+        yield
+    finally:
+        if workspace.records is not None and number is not None:
+            with contextlib.suppress(StoreFailed):
+                workspace.records.history.forget_intended(number)
+
+
+def _do(scope: Scope, act: Act) -> None:
+    """All of its operations; if one fails, those before are undone."""
     done: list[Operation] = []
     try:
         for operation in act.operations:
-            _apply(workspace.scope, operation)
+            _apply(scope, operation)
             done.append(operation)
     except BaseException:
-        _go_back(workspace.scope, done)
-        if history is not None:
-            for intended, revisions in history.find_intended():
-                _settle(workspace.scope, history, intended, revisions, _has_happened)
+        _go_back(scope, done)
         raise
-    if history is not None and number is not None:
-        # It is done, and what was there is on the disk: if this cannot be noted now, it is found out later.
-        with contextlib.suppress(StoreFailed):
-            history.finish(number)
-    return number
 
 
 def _apply(scope: Scope, operation: Operation) -> None:

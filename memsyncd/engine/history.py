@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.core.writing.memorypath import MEMORIES, parse_memory_path
 from memsyncd.core.writing.sections import find_section_bytes
-from memsyncd.engine.edit import find_history, recover
+from memsyncd.engine.edit import find_history
 from memsyncd.engine.indexing import check_wanted, open_records
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.recovery import recover
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound
 from memsyncd.store.history import History, Revision

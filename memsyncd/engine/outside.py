@@ -8,15 +8,17 @@ deletion.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.edit import recover, see_others
+from memsyncd.engine.edit import see_others
 from memsyncd.engine.indexing import update_index
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
@@ -35,6 +37,10 @@ def follow_disk(workspace: Workspace, policy: SyncPolicy, clock: Clock, request:
     texts, done.texts = done.texts, {}
     # What is not recorded has to be looked for once it shall be.
     workspace.is_seen = workspace.is_seen and policy.history.is_enabled
+    if not policy.history.is_enabled and request.only is None and done.root_state == "present":
+        # Nobody else looks for what a crash has left while no history is kept.
+        with contextlib.suppress(StoreFailed):
+            recover(workspace)
     if workspace.is_seen and done.paths:
         yield from _see_some(workspace, policy, clock, {*done.paths, *done.discovered, *done.removed}, texts)
     return done

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memsyncd.engine.edit import Edited, recover
+from memsyncd.engine.edit import Edited
 from memsyncd.engine.history import open_history
 from memsyncd.engine.indexing import check_wanted, open_records, update_index
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.outside import see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NotFresh, StoreFailed

@@ -92,6 +92,12 @@ class History:
         """Nothing of it has happened."""
         self.settle(act, [])
 
+    def forget_intended(self, act: int) -> None:
+        """As `take_back`, and nothing of it stays in the files."""
+        self.take_back(act)
+        with naming_failures():
+            self._is_clean = self._footing.empty_log() and self._is_clean
+
     def settle(self, act: int, happened: Collection[int]) -> None:
         """These revisions of an intended act have happened, and none of its others. One that is settled stays as it is."""
         with transaction(self._writer):

@@ -14,8 +14,9 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
-from memsyncd.engine.edit import Act, Delete, Put, recover
+from memsyncd.engine.edit import Act, Delete, Put
 from memsyncd.engine.policies import HistoryPolicy
+from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
 from memsyncd.store.history import History
 from memsyncd.workspace.writing import read_text_file
@@ -214,6 +215,37 @@ def test_without_history_writes_go_on(make_bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"two\n"}
     assert bench.texts() == {".memories/a.md": "two"}
     assert bench.workspace.records.history.tips() == {}
+
+
+class KilledError(BaseException):
+    """Nothing that comes after it is done."""
+
+
+def test_without_history_too_nothing_is_left_behind_by_a_kill(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = make_bench()
+    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.open()
+    bench.memory("create", "/memories/a.md", file_text="one\n")
+    records, left = bench.workspace.records_path, bench.root / ".memories" / ".memsyncd-0123456789abcdef.tmp"
+
+    def be_killed(*_: Any, **__: Any) -> None:
+        left.write_text("tw")
+        monkeypatch.setattr(History, "forget_intended", lambda *_: None)
+        raise KilledError
+
+    with monkeypatch.context() as dying:
+        dying.setattr(edit_module, "put_text_file", be_killed)
+        with pytest.raises(KilledError):
+            bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
+    monkeypatch.undo()
+    bench.workspace.close()
+    bench.open()
+    bench.follow()
+    assert [path.name for path in (bench.root / ".memories").iterdir()] == ["a.md"]
+    assert bench.files() == {".memories/a.md": b"one\n"}
+    assert bench.workspace.records.history.find_revisions() == []
+    assert bench.workspace.records.history.find_intended() == []
+    assert not any(word in path.read_bytes() for path in records.parent.iterdir() for word in (b"one\n", b"two\n"))
 
 
 def test_a_workspace_that_is_away_is_not_written_to(bench: Any) -> None:
