@@ -126,7 +126,8 @@ def _look_for_gone(workspace: Workspace, path: str) -> Seen | None:
 
 def _find_origin(workspace: Workspace, seen: Seen, recorded: Mapping[str, str], tips: Mapping[str, str]) -> str | None:
     """Where a note was before, if the last sync that knew it there saw it move."""
-    if seen.path in tips or seen.data is None or workspace.records is None:
+    # Where nothing is known yet, as at a first look, nothing can have moved.
+    if not tips or seen.path in tips or seen.data is None or workspace.records is None:
         return None
     digest = digest_bytes(seen.data)
     for move in workspace.records.find_moves(seen.path):

@@ -86,6 +86,7 @@ class SyncDone:
     paths: list[str] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
     """What changed notes say, as it was indexed, up to TEXTS_LIMIT_BYTES in all."""
+    n_text_bytes: int = 0
     n_upserted: int = 0
     n_deleted: int = 0
     n_kept: int = 0
@@ -118,8 +119,9 @@ class SyncDone:
         }
 
     def keep_text(self, path: str, data: bytes) -> None:
-        if sum(map(len, self.texts.values())) + len(data) <= TEXTS_LIMIT_BYTES:
+        if self.n_text_bytes + len(data) <= TEXTS_LIMIT_BYTES:
             self.texts[path] = data
+            self.n_text_bytes += len(data)
 
     def count(self, written: Written) -> None:
         self.generation = written.generation

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -92,8 +92,7 @@ class Ids:
         return cls(*(1 + (connection.execute(f"SELECT max(id) FROM {table}").get or 0) for table in tables))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Indexed:
+class Indexed(NamedTuple):
     """A chunk as FTS5 holds it. `digest` is over all three columns, so that a changed heading is a change too."""
 
     heading: str
@@ -237,14 +236,19 @@ def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     return (
         file_id, note.path, note.digest, *stat_row(stat), read_at_ns,
         note.n_lines, note.title, find_note_date(note.path, note.meta), note.meta.kind,
-        _to_json(note.meta.tags) if note.meta.tags else "",
+        list_words(note.meta.tags) if note.meta.tags else "",
     )  # fmt: skip
 
 
 def _section_row(file_id: int, section: Section) -> Row:
     meta = section.meta
     return (
-        file_id, section.anchor, _to_json(section.heading), section.level, section.span.start,
+        file_id, section.anchor, list_words(section.heading), section.level, section.span.start,
         section.span.end, meta.kind, meta.importance, meta.priority, meta.lifecycle, meta.status, meta.task, meta.session,
         meta.source, meta.created, meta.expires, find_said_date(meta), _to_json(meta.extra) if meta.extra else "",
     )  # fmt: skip
+
+
+def list_words(words: Sequence[str]) -> str:
+    """As JSON would have it. One by one is the encoder's quick way, and there is a heading for each section."""
+    return f"[{', '.join(map(_to_json, words))}]"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.store.index import Index
+from memsyncd.store.notes import list_words
 from memsyncd.store.updates import DropNote, PutNote, Update
 
 Put = Callable[..., PutNote]
@@ -25,6 +27,11 @@ def ask(index: Index, statement: str, *bindings: object) -> list[tuple[object, .
 def find_ids(index: Index) -> dict[str, int]:
     """Chunk ids by text."""
     return {str(text): int(str(row)) for row, text in ask(index, "SELECT rowid, text FROM chunks_fts")}
+
+
+@given(st.lists(st.text(max_size=20), max_size=3))
+def test_headings_are_kept_as_any_reader_of_json_expects(words: list[str]) -> None:
+    assert list_words(words) == json.dumps(words, ensure_ascii=False)
 
 
 def find_places(index: Index) -> dict[str, tuple[int, int]]:

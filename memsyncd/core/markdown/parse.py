@@ -72,7 +72,7 @@ def _make_sections(
     problems: list[Problem] = []
     for at, part in enumerate(parts):
         meta = note_meta
-        if part.blocks and any(block.kind == HTML for block in part.blocks[:1]):
+        if part.blocks and part.blocks[0].kind == HTML:
             said, odd = find_section_meta(path, lines, part.blocks[0].start, part.end)
             meta = _merge(note_meta, said)
             problems.extend(odd)
