@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +24,7 @@ from memsyncd.daemon.foreground import Foreground, Screen
 from memsyncd.daemon.memory import give_back
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
 from memsyncd.daemon.notify import find_supervisor
-from memsyncd.daemon.pulse import Pulse, make_proofs
+from memsyncd.daemon.pulse import Pulse, QueryThreads, make_proofs
 from memsyncd.daemon.requests import RequestLog
 from memsyncd.daemon.settings import to_entries, to_limits, to_search_policy, to_sync_policy
 from memsyncd.daemon.supervised import Supervised
@@ -117,7 +116,7 @@ class _Daemon:
             log.warning(Event.CONFIG_WARNING, reason=warning)
         self._stopping = asyncio.Event()
         self._rebinding: asyncio.Task[None] | None = None
-        self._threads = ThreadPoolExecutor(max_workers=QUERY_THREADS, thread_name_prefix="memsyncd-query")
+        self._threads = QueryThreads(max_workers=QUERY_THREADS, thread_name_prefix="memsyncd-query")
         self._house = House(
             registry=self._registry,
             state_dir=Path(self._dirs.state_dir),
@@ -138,7 +137,7 @@ class _Daemon:
         )
         self._request_log = RequestLog(self._clock.now_s)
         self._house.listen(self._synced)
-        pulse = Pulse(make_proofs(self._house, self._threads))
+        pulse = Pulse(make_proofs(self._house, self._threads), {"store": lambda: self._threads.n_done})
         self._supervised = Supervised(self._supervisor, pulse, self._house.workspaces)
         try:
             self._begin(paths)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
 
 from memsyncd.engine.house import House
 from memsyncd.engine.workspaces import Workspace
@@ -18,18 +19,39 @@ from memsyncd.store.browse import read_digest
 
 READ_LIMIT_S = 5.0
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Proof = Callable[[], asyncio.Future[None]]
 
 
-class Pulse:
-    """Asks each part for a sign of progress. One that owes a sign is not asked again before it has given it."""
+class QueryThreads(ThreadPoolExecutor):
+    """Threads that count what they have brought to an end: a proof may have to wait behind more than it has time for."""
 
-    def __init__(self, proofs: Mapping[str, Proof]) -> None:
+    n_done = 0
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future = super().submit(fn, *args, **kwargs)
+        future.add_done_callback(self._count)
+        return future
+
+    def _count(self, future: Future[T]) -> None:
+        self.n_done += not future.cancelled()
+
+
+class Pulse:
+    """Asks each part for a sign of progress. One that owes a sign is not asked again before it has given it.
+
+    `counts` are of those parts that may have other work before the proof: what they bring to an end meanwhile is a sign, too.
+    """
+
+    def __init__(self, proofs: Mapping[str, Proof], counts: Mapping[str, Callable[[], int]] | None = None) -> None:
         self._proofs = proofs
+        self._counts = counts or {}
         self._awaited: dict[str, asyncio.Future[None]] = {}
 
     async def find_stalled(self, limit_s: float) -> tuple[str, ...]:
         """The parts that have shown no progress within `limit_s`; returns at once when all have."""
+        before = {name: count() for name, count in self._counts.items()}
         for name, begin in self._proofs.items():
             if name not in self._awaited or self._awaited[name].done():
                 self._awaited[name] = begin()
@@ -37,7 +59,8 @@ class Pulse:
         for proof in self._awaited.values():
             if proof.done() and not proof.cancelled():
                 proof.exception()  # looked at, so that asyncio does not complain of it
-        return tuple(name for name, proof in self._awaited.items() if not proof.done())
+        owing = [name for name, proof in self._awaited.items() if not proof.done()]
+        return tuple(name for name in owing if name not in before or self._counts[name]() == before[name])
 
 
 def make_proofs(house: House, threads: Executor) -> dict[str, Proof]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.daemon.pulse import Pulse, make_proofs
+from memsyncd.daemon.pulse import Pulse, QueryThreads, make_proofs
 from memsyncd.engine.house import House
 from memsyncd.engine.lane import Lane, Steps, take_a_step
 from memsyncd.engine.policies import Clock, SyncPolicy
@@ -124,3 +124,25 @@ def test_an_answer_that_is_a_failure_is_an_answer() -> None:
     failed: Future[None] = Future()
     failed.set_exception(OSError("no"))
     assert find_stalled(lambda: failed, [PATIENT_S], lambda: None) == [()]
+
+
+def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_until_they_hang(gate: threading.Event) -> None:
+    async def scene(threads: QueryThreads) -> None:
+        loop = asyncio.get_running_loop()
+        pulse = Pulse({"store": lambda: loop.run_in_executor(threads, int)}, {"store": lambda: threads.n_done})
+        reads = [threads.submit(time.sleep, HASTY_S / 4) for _ in range(20)]
+        assert await pulse.find_stalled(HASTY_S) == ()
+        assert not reads[-1].done()
+        assert await pulse.find_stalled(PATIENT_S) == ()
+        for _ in range(2):
+            threads.submit(gate.wait)
+        waiting = threads.submit(int)
+        assert await pulse.find_stalled(HASTY_S) == ("store",)
+        # What will not be done any more is no progress.
+        assert waiting.cancel()
+        assert await pulse.find_stalled(HASTY_S) == ("store",)
+        gate.set()
+        assert await pulse.find_stalled(PATIENT_S) == ()
+
+    with QueryThreads(2) as threads:
+        asyncio.run(scene(threads))
