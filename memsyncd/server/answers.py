@@ -46,6 +46,8 @@ class Service:
     on_answer: Callable[[Answered], None]
     on_error: Callable[[Exception, str], None]
     on_drop: Callable[[str], None]
+    on_held: Callable[[], None]
+    """Called when a client holds much, to see what all of them do."""
     waiting_methods: frozenset[str]
     tasks: set[asyncio.Future[Any]] = field(default_factory=set)
     is_stopping: bool = False

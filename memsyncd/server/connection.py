@@ -23,6 +23,9 @@ TURN_S = 0.004
 LEAVE_S = 1.0
 """How often it is asked whether a client that is not read from is still there, while it waits for an answer."""
 
+MUCH_BYTES = 256 * 1024
+"""What a client may hold without anybody looking at what all of them do."""
+
 Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
 
 
@@ -63,6 +66,7 @@ class Connection(asyncio.Protocol):
             self._todo.extend(lines)
             self._work()
         self._watch_line(has_finished=bool(lines))
+        self._look_at_held()
 
     def eof_received(self) -> bool:
         """The client sends no more. True keeps the connection open for answers, if there is anybody to read them."""
@@ -105,6 +109,11 @@ class Connection(asyncio.Protocol):
     def is_expendable(self) -> bool:
         """True if closing this one hurts nobody much: it has never asked, or asks no more and has all its answers."""
         return not self._has_asked or (self._has_ended and not self._n_pending)
+
+    @property
+    def n_held_bytes(self) -> int:
+        """What is kept for this client alone: its unfinished line, and what it has not read yet."""
+        return self._splitter.n_held_bytes * (not self._transport.is_closing()) + int(self._transport.get_write_buffer_size())
 
     def drop(self, reason: str) -> None:
         """Cut the connection now, whatever is still unsent."""
@@ -216,7 +225,12 @@ class Connection(asyncio.Protocol):
             self.drop("it leaves too much unread")
             return False
         transport.write(data)
-        return True
+        self._look_at_held()
+        return not transport.is_closing()
+
+    def _look_at_held(self) -> None:
+        if self.n_held_bytes > MUCH_BYTES:
+            self._service.on_held()
 
     # --- time: no timer runs unless something is unfinished
 

@@ -20,6 +20,8 @@ class Limits:
     max_write_buffer_bytes: int = 8 * 1024 * 1024
     """A client that leaves more than this unread is dropped."""
     max_reply_bytes: int = 8 * 1024 * 1024
+    max_held_bytes: int = 64 * 1024 * 1024
+    """Unfinished lines and unread answers of all clients together; beyond it whoever holds most is dropped."""
     line_timeout_s: float = 10.0
     """From the first byte of a line to its newline."""
     write_timeout_s: float = 30.0

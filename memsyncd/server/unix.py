@@ -75,6 +75,7 @@ class Server:
             on_answer=on_answer,
             on_error=on_error,
             on_drop=on_drop,
+            on_held=self._drop_most_held,
             waiting_methods=waiting_methods,
         )
 
@@ -91,6 +92,11 @@ class Server:
     def n_waiting(self) -> int:
         """Requests that wait for their turn to run."""
         return self._service.turns.n_waiting
+
+    @property
+    def n_held_bytes(self) -> int:
+        """Unfinished lines and unread answers of all clients."""
+        return sum(connection.n_held_bytes for connection in self._connections)
 
     async def start(self, sock: socket.socket) -> None:
         """Accept on this bound Unix socket, and no longer on an earlier one. It is the server's from now on; its file is not."""
@@ -165,6 +171,13 @@ class Server:
                 self._leave(connection)
                 return True
         return False
+
+    def _drop_most_held(self) -> None:
+        """See to it that all clients together hold no more than is allowed."""
+        while self.n_held_bytes > self._service.limits.max_held_bytes:
+            greediest = max(self._connections, key=lambda connection: connection.n_held_bytes)
+            greediest.drop("all clients together leave too much unread or unfinished, and it most")
+            self._leave(greediest)
 
     def _refuse(self, reason: str) -> None:
         self.counts.refused += 1

@@ -33,6 +33,11 @@ class LineSplitter:
         """True while a line has begun and not ended, even if what it holds is being thrown away."""
         return bool(self._partial) or self._is_discarding
 
+    @property
+    def n_held_bytes(self) -> int:
+        """Of the unfinished line."""
+        return len(self._partial)
+
     def push(self, data: bytes) -> list[bytes | TooLong]:
         """Take the next bytes of the stream, give the lines that they finish, in order and without their newlines."""
         lines: list[bytes | TooLong] = []

@@ -308,3 +308,36 @@ def test_a_session_says_unasked_things_after_the_answers_before_them(serve, make
             assert json.dumps(said)
 
     asyncio.run(story())
+
+
+def test_of_all_that_hold_too_much_together_the_greediest_is_dropped(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_held_bytes=3_000_000)) as serving:
+            modest, greedy, other = [await serving.connect() for _ in range(3)]
+            for client, n_bytes in ((modest, 300_000), (greedy, 2_000_000), (other, 600_000)):
+                client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"' + b"x" * n_bytes)
+            await wait_until(lambda: serving.server.n_held_bytes > 2_900_000)
+            assert serving.dropped == []
+            other.write(b"x" * 300_000)
+            assert await greedy.read_to_end() == b""
+            assert serving.dropped == ["all clients together leave too much unread or unfinished, and it most"]
+            for client in (modest, other):
+                client.write(b'"}\n')
+                assert "result" in await client.read()
+            assert serving.server.n_held_bytes == 0
+
+    asyncio.run(story())
+
+
+def test_answers_that_nobody_reads_count_as_held(serve, wait_until) -> None:
+    async def story() -> None:
+        async with serve(Limits(max_held_bytes=3_000_000)) as serving:
+            serving.desk.reply_chars = 1_000_000
+            silent = [serving.connect_plainly() for _ in range(12)]
+            for sock in silent:
+                sock.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+            await wait_until(lambda: len(serving.dropped) >= 6)
+            assert serving.server.n_held_bytes <= 3_000_000
+            assert "result" in await (await serving.connect()).ask("ping")
+
+    asyncio.run(story())
