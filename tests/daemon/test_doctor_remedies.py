@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +20,16 @@ if TYPE_CHECKING:
 
 AS_SOMEBODY = ["unshare", "--user", "--map-user=54321", "--map-group=54321", "sh", "-ec"]
 """Root may read everything; under another number the same process may not."""
+DAY_S = 86400
+CLOCK = """
+import os, time
+_time_ns = time.time_ns
+def time_ns():
+    with open(os.environ["CLOCK_OFFSET_S"]) as file:
+        return _time_ns() + int(file.read()) * 10**9
+time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
+"""
+"""Whoever starts Python with this on its path has a clock that a file sets."""
 PROGRAM = f"'{sys.executable}' -m memsyncd"
 
 
@@ -113,6 +124,43 @@ def test_what_cannot_be_read_is_found_once_and_well_when_it_can(make_home: Calla
     assert {finding["where"] for finding in found if finding["where"]} == {".memories/closed", ".memories/note.md"}
     assert {finding["remedy"] for finding in found} == {"make it readable for you"}
     assert find_asking(after) == []
+
+
+def test_a_clock_that_was_set_back_is_found_and_well_once_it_is_set_right(make_home: Callable[[], Home]) -> None:
+    home = make_home()
+    offset, path = home.folder / "offset", home.folder / "clock"
+    offset.write_text("0")
+    path.mkdir()
+    (path / "sitecustomize.py").write_text(CLOCK)
+    own = {"PYTHONPATH": f"{path}:{home.env['PYTHONPATH']}", "CLOCK_OFFSET_S": str(offset)}
+    home.env |= own
+    root = home.make_folder()
+    (root / "MEMORY.md").write_text("# Memory\n")
+    with home.start().client() as client:
+        client.call("workspace.add", path=str(root))
+        client.call("search", query="x", wait="disk")
+    assert (examine(home).status, examine(home).level("clock")) == (0, "ok")
+    for offset_s, level in ((-DAY_S, "warning"), (DAY_S, "info"), (0, "ok")):
+        offset.write_text(str(offset_s))
+        assert run(home, "sync").returncode == 0
+        report = examine(home)
+        assert report.level("clock") == level
+        assert report.status == (1 if level == "warning" else 0)
+
+
+def test_a_sync_service_is_worth_knowing_for_notes_and_a_danger_for_databases(home: Home, place: Place) -> None:
+    (place.outside / ".stfolder").mkdir()
+    report = examine(home, place.id)
+    assert (report.level("cloud"), report.status) == ("info", 0)
+    assert "Syncthing" in report.findings("cloud")[0]["what"]
+    (home.folder / ".stfolder").mkdir()
+    kept = examine(home, place.id)
+    assert (kept.level("cloud"), kept.status) == ("error", 1)
+    assert {"XDG_STATE_HOME", "XDG_CACHE_HOME"} <= set(
+        re.findall(r"XDG_\w+", " ".join(each["remedy"] for each in kept.findings("cloud")))
+    )
+    (home.folder / ".stfolder").rmdir()
+    assert examine(home, place.id).level("cloud") == "info"
 
 
 def find_asking(text: str) -> list[dict[str, Any]]:
