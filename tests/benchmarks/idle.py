@@ -23,21 +23,28 @@ N_NOTES = 20
 IDLE_S = 60.0
 CALM_S = 9.0
 """After the last sync the index is tidied, once, and memory given back."""
+FIRST_LOOK_S = 30.0
+"""The first timed look reads once more what was read within moments of being saved; idleness begins after it."""
 SILENT_S = 10.0
 WITHOUT_LOOKS = "[sync]\nreconcile_s = 3600\n"
 BUDGET = {
-    "resident memory": (45, 1),
-    "CPU a minute": (20, 6),
-    "wake-ups a minute": (20, 20),
+    "resident memory": (45, 0.6),
+    "CPU a minute": (20, 4),
+    "wake-ups a minute": (60, 0),
     "open files": (20, 6),
-    "threads": (7, 2),
+    "threads": (7, 0),
     "inotify watches": (0, 2),
 }
-"""What an idle daemon may take, and how much more with each workspace."""
+"""What an idle daemon may take, and how much more with each workspace.
+
+Chosen for a laptop on its battery, not after what was measured: less than one wake-up a second, a thousandth of a core for ten
+workspaces, no thread for any of them.
+"""
 N_BUSY = 10
 """Workspaces that are kept busy, if there are so many."""
 N_ROUNDS = 10
 N_CLIENTS = 16
+PATIENT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +92,7 @@ def _measure_silence() -> Iterator[Figure]:
 def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
     with running() as home:
         roots = _fill(home, n_workspaces)
+        time.sleep(FIRST_LOOK_S)
         before = look(home.pid)
         time.sleep(IDLE_S)
         after = look(home.pid)
@@ -108,7 +116,8 @@ def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
 
 def _tell_growth(name: str, first: Taken, second: Taken) -> Iterator[Figure]:
     yield Figure(name=f"{name}: open files more", value=second.fds - first.fds, unit="", target=0)
-    yield Figure(name=f"{name}: threads more", value=second.threads - first.threads, unit="", target=0)
+    # Those that read for clients begin one by one, when they are first needed.
+    yield Figure(name=f"{name}: threads", value=second.threads, unit="", target=BUDGET["threads"][0])
     yield Figure(name=f"{name}: watches more", value=second.watches - first.watches, unit="", target=0)
     grown_mb, note = second.rss_mb - first.rss_mb, f"{first.rss_mb:.1f} MB before"
     yield Figure(name=f"{name}: memory more", value=grown_mb, unit="MB", target=1, note=note)
@@ -149,5 +158,5 @@ def _change_notes(notes: Path, number: int) -> None:
 
 
 def _ask(client: Client) -> None:
-    client.call("search", query="words that stand", workspace="*")
+    client.call("search", query="words that stand", workspace="*", timeout_ms=PATIENT_MS)
     client.call("status")

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.benchmarks.idle import BUDGET
+from tests.benchmarks.process import read_rss_mb
+
 QUIET_S = 1.0
 FALLS_ASLEEP_WITHIN_S = 40.0
 N_CLIENTS = 20
@@ -127,7 +130,30 @@ def test_timed_looks_wake_up_for_all_workspaces_together(home: Any, start: Calla
 
     # A wake-up for each would be as many as that, and a look at each by itself took several.
     wait_until(is_calm, lambda: f"something wakes up again and again:\n{home.read_log()}", FALLS_ASLEEP_WITHIN_S)
-    assert look(daemon).threads < N_MANY
+    held = look(daemon)
+    assert held.threads <= allow("threads")
+    assert held.fds <= allow("open files")
+    assert read_rss_mb(daemon.process.pid) <= allow("resident memory")
+
+
+def allow(what: str) -> float:
+    fixed, each = BUDGET[what]
+    return fixed + each * N_MANY
+
+
+def test_the_readme_names_the_budget_that_is_held() -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    table = readme[readme.index("| idle | 1 workspace |") :].partition("\n\n")[0]
+    budgets = [row.strip("| ").rpartition("| ")[2] for row in table.splitlines()[2:]]
+    assert budgets == [render_budget(what) for what in BUDGET]
+
+
+def render_budget(what: str) -> str:
+    fixed, each = BUDGET[what]
+    unit = {"resident memory": " MB", "CPU a minute": " ms"}.get(what, "")
+    words = [str(fixed)] if fixed else []
+    words += ["n" if each == 1 else f"{each} n"] if each else []
+    return " + ".join(words) + unit
 
 
 def test_after_a_busy_time_threads_files_and_watches_are_as_they_were(home: Any, start: Callable[[str], Any]) -> None:
