@@ -21,7 +21,7 @@ from memsyncd.daemon.activation import VARIABLES as LENT_VARIABLES
 from memsyncd.daemon.activation import take_lent_socket
 from memsyncd.daemon.files import LoopTrouble, raise_file_limit
 from memsyncd.daemon.foreground import Foreground, Screen
-from memsyncd.daemon.memory import give_back
+from memsyncd.daemon.memory import give_back, share_heap
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
 from memsyncd.daemon.notify import find_supervisor
 from memsyncd.daemon.pulse import Pulse, QueryThreads, make_proofs
@@ -60,6 +60,7 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
     Raises MemsyncdError for what keeps it from starting: a bad configuration, another daemon, an unsafe folder.
     """
     os.umask(0o077)
+    share_heap()
     raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     dirs = find_dirs(env, os.path.expanduser("~"), sys.platform)

@@ -1,0 +1,46 @@
+"""What the process holds is told as the system tells it, and threads share what is freed."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+from memsyncd.daemon.memory import read_rss_bytes
+from tests.benchmarks.process import read_rss_mb
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux tells what a process holds")
+
+ALLOCATE = """
+import sys, threading
+from memsyncd.daemon.memory import share_heap
+
+if sys.argv[1] == "shared":
+    share_heap()
+kept = []
+thread = threading.Thread(target=lambda: kept.extend(bytearray(50_000) for _ in range(100)))
+thread.start()
+thread.join()
+maps = [line.split()[:2] for line in open("/proc/self/maps")]
+spans = [tuple(int(end, 16) for end in place.split("-")) for place, rights in maps if rights == "---p"]
+print(sum(end - start > 32 * 1024 * 1024 for start, end in spans))
+"""
+"""Beside the first heap the C library reserves 64 MB for each."""
+
+
+def count_heaps_beside(mode: str) -> int:
+    done = subprocess.run([sys.executable, "-c", ALLOCATE, mode], capture_output=True, text=True, check=True, timeout=60)
+    return int(done.stdout)
+
+
+def test_resident_memory_is_what_the_system_says() -> None:
+    assert abs(read_rss_bytes() / 1024**2 - read_rss_mb(os.getpid())) < 16
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="this C library has one heap anyway")
+def test_a_thread_allocates_from_the_heap_of_the_others() -> None:
+    assert count_heaps_beside("own") == 1
+    assert count_heaps_beside("shared") == 0
