@@ -320,8 +320,7 @@ def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(own: 
         assert status()["state"] == "degraded"
         small_disk("20m")
         (root / "MEMORY.md").write_text("maple\n")
-        wait_for(lambda: status()["state"] == "ready", "it did not go on")
-        assert status()["files"] == 301
+        wait_for(lambda: status()["state"] == "ready" and status()["files"] == 301, "it did not go on")
         assert client.call("search", query="word299x")["hits"]
     assert daemon.stop() == 0
 

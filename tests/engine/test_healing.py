@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from memsyncd.engine.healing import Healing
+from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, INDEX_FAULT
+from memsyncd.engine.policies import Clock
+from memsyncd.errors import StoreCorrupt
+
+DAMAGE = StoreCorrupt("the database is damaged")
+
+
+class Healed:
+    """What is healed, and when it is built anew."""
+
+    def __init__(self, workspace: Any) -> None:
+        self.workspace, self.now_s = workspace, 1000.0
+        self.rebuilds: list[Future[Any]] = []
+        self.healing = Healing(Clock(now_s=lambda: self.now_s, wall_ns=lambda: 0), self._rebuild)
+
+    def _rebuild(self, _workspace: Any) -> Future[Any]:
+        self.rebuilds.append(Future())
+        return self.rebuilds[-1]
+
+    def end(self, *, is_good: bool = True) -> None:
+        self.rebuilds[-1].set_result(None)
+        if is_good:
+            self.workspace.set_fault(INDEX_FAULT, "")
+
+    @property
+    def said(self) -> str:
+        return str(self.workspace.condition.faults.get(INDEX_FAULT, ""))
+
+
+@pytest.fixture
+def healed(bench: Any) -> Healed:
+    return Healed(bench.workspace)
+
+
+def test_damage_is_rebuilt_at_once_and_said_until_that_is_done(healed: Healed) -> None:
+    healed.healing.mend(healed.workspace, DAMAGE)
+    assert len(healed.rebuilds) == 1
+    assert "being rebuilt" in healed.said
+    healed.healing.mend(healed.workspace, DAMAGE)
+    healed.healing.go_on(healed.workspace)
+    assert len(healed.rebuilds) == 1
+    assert "being rebuilt" in healed.said
+
+
+def test_damage_that_comes_back_waits_for_its_time_and_is_then_rebuilt_though_nobody_meets_it(healed: Healed) -> None:
+    healed.healing.mend(healed.workspace, DAMAGE)
+    healed.end()
+    healed.now_s += 1
+    healed.healing.mend(healed.workspace, DAMAGE)
+    assert "again within ten minutes" in healed.said
+    healed.now_s += DAMAGE_REBUILD_INTERVAL_S - 2
+    healed.healing.go_on(healed.workspace)
+    assert len(healed.rebuilds) == 1
+    healed.now_s += 1
+    healed.healing.go_on(healed.workspace)
+    assert len(healed.rebuilds) == 2
+    healed.end()
+    healed.now_s += DAMAGE_REBUILD_INTERVAL_S
+    healed.healing.go_on(healed.workspace)
+    assert len(healed.rebuilds) == 2, "there was nothing more to mend"
+
+
+def test_a_rebuild_that_failed_is_tried_again_in_time(healed: Healed) -> None:
+    healed.healing.mend(healed.workspace, DAMAGE)
+    healed.end(is_good=False)
+    healed.healing.go_on(healed.workspace)
+    assert len(healed.rebuilds) == 1
+    healed.now_s += DAMAGE_REBUILD_INTERVAL_S
+    healed.healing.go_on(healed.workspace)
+    assert len(healed.rebuilds) == 2
+
+
+def test_what_somebody_replaced_is_rebuilt_at_once_however_often(healed: Healed) -> None:
+    for number in range(1, 4):
+        healed.healing.replace(healed.workspace, "index.db was deleted or replaced")
+        assert len(healed.rebuilds) == number
+        healed.end()
