@@ -126,3 +126,20 @@ def test_one_that_fails_for_its_first_client_is_found_and_mended(user: Manager) 
     follow(user, finding)
     assert user.show("ActiveState", "memsyncd.socket") == "active"
     wait_until(lambda: is_well(user), user.log.read_text)
+
+
+def test_a_reload_that_is_refused_leaves_it_running_and_is_found(installed: Manager) -> None:
+    pid = installed.show("MainPID")
+    config = installed.folder / ".config" / "memsyncd" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text("[sync]\ndebouce_ms = 5\n")
+    assert installed.do("systemctl", "--user", "reload", "memsyncd").returncode == 0
+    wait_until(lambda: "config_refused" in installed.memsyncd("service", "logs").stdout, installed.log.read_text)
+    wait_until(lambda: installed.show("ActiveState") == "active", installed.log.read_text)
+    assert installed.show("MainPID") == pid
+    report = installed.memsyncd("doctor", "--json")
+    assert report.returncode == 1
+    assert {finding["check"] for finding in json.loads(report.stdout)["findings"] if finding["level"] == "error"} == {"config"}
+    config.unlink()
+    assert installed.do("systemctl", "--user", "reload", "memsyncd").returncode == 0
+    wait_until(lambda: is_well(installed), installed.log.read_text)
