@@ -96,7 +96,7 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[Finding]
     if "records" in workspace.condition.faults:
         return found
     if not path.exists():
-        remedy = "memsyncd restart makes an empty one; history from before is lost unless a backup has it"
+        remedy = "the next look at the folder begins an empty one; if a backup has the history from before, put it in its place"
         what = "records.db is gone from the disk, and with it what notes said before"
         return [*found, Finding(level="error", check="records", what=what, where=str(path), remedy=remedy)]
     damage = _find_damage(path, is_thorough=is_thorough)
