@@ -71,18 +71,29 @@ def _find_all(text: str, folded: bytes) -> list[Secret]:
 
 
 def _find_escaped(text: str) -> list[Secret]:
-    r"""Those that markdown's escapes break: `ghp\_…` reads as `ghp_…`."""
-    places = [found.start() - number for number, found in enumerate(_ESCAPED.finditer(text))]
-    plain = _ESCAPED.sub("", text)
+    r"""Those that markdown's escapes break: `ghp\_…` reads as `ghp_…`. Only lines with escapes are looked through once more."""
+    pieces: list[str] = []
+    read_at: list[int] = []
+    written_at: list[int] = []
+    n_read, at = 0, text.find("\\_")
+    while at >= 0:
+        start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at) + 1 or len(text)
+        for stop in [*(found.start() for found in _ESCAPED.finditer(text, start, end)), end]:
+            pieces.append(text[start:stop])
+            read_at.append(n_read)
+            written_at.append(start)
+            n_read, start = n_read + stop - start, stop + 1
+        at = text.find("\\_", end)
+    read = "".join(pieces)
+
+    def find_written(place: int) -> int:
+        piece = bisect_right(read_at, place) - 1
+        return written_at[piece] + place - read_at[piece]
+
     return [
-        replace(secret, start=_find_written(places, secret.start), end=_find_written(places, secret.end - 1) + 1)
-        for secret in _find_all(plain, fold(plain))
+        replace(secret, start=find_written(secret.start), end=find_written(secret.end - 1) + 1)
+        for secret in _find_all(read, fold(read))
     ]
-
-
-def _find_written(places: Sequence[int], at: int) -> int:
-    """Where the character stood before the backslashes at `places` were taken out."""
-    return at + bisect_right(places, at)
 
 
 def mask_secrets(text: str, secrets: Iterable[Secret]) -> str:

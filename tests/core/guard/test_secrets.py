@@ -258,7 +258,7 @@ TOKENS = [token for _, token in [*KNOWN, *LOOKED_BACK]]
 
 @given(st.lists(st.one_of(st.sampled_from([*TOKENS, *"._-:\\\n é", "SG.", "hv", "doc"]), st.text("aB1-_.", max_size=30))))
 def test_the_fast_look_for_tokens_leaves_out_none(pieces: list[str]) -> None:
-    text = "".join(pieces)
+    text = "".join(pieces).replace("\\_", "_")  # an escape is read as what it stands for
     slowly, at = [], 0
     while run := re.compile(rf"[A-Za-z0-9_-]{{{RUN},}}").search(text, at):
         is_escaped = text[run.start() - 1 : run.start()] == "\\"
@@ -268,6 +268,13 @@ def test_the_fast_look_for_tokens_leaves_out_none(pieces: list[str]) -> None:
         if token and is_one:
             slowly.append(token.span())
     assert [(secret.start, secret.end) for secret in find_secrets(text)] == slowly
+
+
+@given(st.lists(st.sampled_from(["a \\_b_ line", "plain", "", "\\", "ends in \\"]), max_size=4), st.sampled_from(["", "\n"]))
+def test_what_escapes_break_is_found_where_it_is_written(lines: list[str], end: str) -> None:
+    token = "ghp\\_" + make(36)
+    text = "\n".join([*lines, f"use {token} here \\_", *lines]) + end
+    assert [text[secret.start : secret.end] for secret in find_secrets(text)] == [token]
 
 
 @given(st.text("pasectrokny \n", max_size=60), st.lists(st.tuples(st.sampled_from([*HINTS]), st.text("kaes ", max_size=3))))
