@@ -160,6 +160,7 @@ class Systemd:
         """What the manager knows; nothing but the files where there is no manager."""
         shown = self._call("show", SERVICE, f"--property={','.join(_PROPERTIES)}").stdout
         told = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+        pid = int(told.get("MainPID", "0")) or None
         is_waiting = self.is_on_demand and self._call("is-active", SOCKET).stdout.strip() == "active"
         return {
             "supervisor": "systemd",
@@ -167,10 +168,10 @@ class Systemd:
             "detail": told.get("SubState", ""),
             "is_waiting": is_waiting,
             "enabled": self._is_enabled(SOCKET if self.is_on_demand else SERVICE),
-            "pid": int(told.get("MainPID", "0")) or None,
+            "pid": pid,
             "restarts": int(told.get("NRestarts", "0") or 0),
             "result": told.get("Result", ""),
-            "says": told.get("StatusText", ""),
+            "says": told.get("StatusText", "") if pid else "",
         }
 
     def say_unlogged(self) -> str:

@@ -34,6 +34,8 @@ def test_one_that_runs_is_well(installed: Manager) -> None:
     assert is_well(installed)
     assert installed.memsyncd("service", "install", "--on-demand").returncode == 0
     assert installed.do("systemctl", "--user", "stop", "memsyncd.service").returncode == 0
+    # What it said last, that it stops, is not what it says.
+    assert "it says" not in installed.memsyncd("service", "status").stdout
     assert is_well(installed)
 
 
