@@ -126,23 +126,25 @@ def test_an_answer_that_is_a_failure_is_an_answer() -> None:
     assert find_stalled(lambda: failed, [PATIENT_S], lambda: None) == [()]
 
 
-def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_until_they_hang(gate: threading.Event) -> None:
+def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_until_they_hang() -> None:
+    step = threading.Semaphore(0)
+
     async def scene(threads: QueryThreads) -> None:
         loop = asyncio.get_running_loop()
         pulse = Pulse({"store": lambda: loop.run_in_executor(threads, int)}, {"store": lambda: threads.n_done})
-        reads = [threads.submit(time.sleep, HASTY_S / 4) for _ in range(20)]
-        assert await pulse.find_stalled(HASTY_S) == ()
-        assert not reads[-1].done()
-        assert await pulse.find_stalled(PATIENT_S) == ()
-        for _ in range(2):
-            threads.submit(gate.wait)
-        waiting = threads.submit(int)
+        reads = [threads.submit(step.acquire) for _ in range(8)]
+        loop.call_soon(step.release)
+        assert await pulse.find_stalled(10 * HASTY_S) == ()
+        assert sum(read.done() for read in reads) == 1
         assert await pulse.find_stalled(HASTY_S) == ("store",)
         # What will not be done any more is no progress.
-        assert waiting.cancel()
+        loop.call_soon(reads[-1].cancel)
         assert await pulse.find_stalled(HASTY_S) == ("store",)
-        gate.set()
+        step.release(len(reads))
         assert await pulse.find_stalled(PATIENT_S) == ()
 
     with QueryThreads(2) as threads:
-        asyncio.run(scene(threads))
+        try:
+            asyncio.run(scene(threads))
+        finally:
+            step.release(8)
