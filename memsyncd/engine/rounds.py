@@ -17,21 +17,20 @@ from memsyncd.core.changes.debounce import DebouncePolicy, Settled
 from memsyncd.core.changes.watchplan import is_relevant
 from memsyncd.engine.doorbells import Doorbells
 from memsyncd.engine.gathering import Gathering, call_soon
-from memsyncd.engine.healing import Healing
-from memsyncd.engine.indexing import INDEX_FAULT, Opened, build_index, open_workspace, rebuild_index, tidy_workspace
+from memsyncd.engine.healing import UNFINISHED, Healing
+from memsyncd.engine.indexing import Opened, build_index, open_workspace, rebuild_index, tidy_workspace
 from memsyncd.engine.lane import Lane
 from memsyncd.engine.outside import follow_disk
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.reminders import Reminders
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import IndexUnfit, MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed, StoreFull
+from memsyncd.errors import MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed
 from memsyncd.logs import Event, get_log
 
 TIDY_AFTER_S = 5.0
 """Quiet time after which deleted text leaves the index's files."""
 GRACE_SLACK_S = 0.02
-SYNC_FAULT, FULL_FAULT = "sync", "disk_full"
 
 log = get_log("engine")
 
@@ -142,6 +141,11 @@ class Rounds:
         if workspace is not None:
             self._failed(workspace, failure) if isinstance(failure, StoreCorrupt) else self.look(workspace)
 
+    def glance(self, workspace: Workspace) -> None:
+        """Somebody asks about this workspace: look at once if the index's file is not where it was. Costs microseconds."""
+        if workspace.index is not None and not workspace.index.is_in_place():
+            self.look(workspace)
+
     def take_over(self, workspace: Workspace, outcome: SyncDone | MemsyncdError) -> None:
         """Somebody else's job has synced some paths, or could not: what follows from it follows."""
         if self._workspaces.get(workspace.id) is not workspace:
@@ -177,7 +181,7 @@ class Rounds:
         grace_s: float | None = None,
         gathering: Gathering | None = None,
     ) -> Future[SyncDone]:
-        if workspace.condition.faults.keys() & {SYNC_FAULT, FULL_FAULT, INDEX_FAULT}:
+        if workspace.condition.faults.keys() & UNFINISHED:
             only = None  # what failed has left more undone than these paths
         grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
         request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
@@ -224,8 +228,7 @@ class Rounds:
 
     def _synced(self, request: SyncRequest, workspace: Workspace, done: SyncDone, *, is_timed: bool = False) -> None:
         if request.only is None:
-            for fault in (SYNC_FAULT, FULL_FAULT):
-                workspace.set_fault(fault, "")
+            self._healing.has_succeeded(workspace)
         workspace.change(is_indexing=False)
         self._say_root(workspace)
         if done.index_trouble:
@@ -281,20 +284,5 @@ class Rounds:
         self._submit(workspace, partial(tidy_workspace, workspace), lambda w, is_tidy: None if is_tidy else again(w))
 
     def _failed(self, workspace: Workspace, failure: BaseException) -> None:
-        """A job failed: say so, and do what heals. The next reconcile tries again by itself."""
         workspace.change(is_indexing=False, n_failed_syncs=workspace.condition.n_failed_syncs + 1)
-        if isinstance(failure, StoreFull):
-            workspace.set_fault(FULL_FAULT, f"{failure.message}: {failure.hint}")
-            log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
-        elif isinstance(failure, (StoreCorrupt, IndexUnfit)):
-            self._healing.mend(workspace, failure)
-        else:
-            # A failure that has a name needs no traceback to be understood.
-            name, trace = (failure.message, None) if isinstance(failure, MemsyncdError) else (_name(failure), failure)
-            workspace.set_fault(SYNC_FAULT, f"the last sync failed: {name}")
-            log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=name, exc_info=trace)
-
-
-def _name(failure: BaseException) -> str:
-    """What the system says, without the path that it says it of; else what it is called."""
-    return str(failure.strerror) if isinstance(failure, OSError) and failure.strerror else type(failure).__name__
+        self._healing.take(workspace, failure)

@@ -123,7 +123,7 @@ class Handlers:
 
     def _status(self, _session: Session, params: WorkspaceParams) -> results.Status:
         facts, load = self._facts, self._facts.read_load()
-        chosen = self._all() if params.workspace is None else [self._house.find(params.workspace)]
+        chosen = self._glance_at(self._all() if params.workspace is None else [self._house.find(params.workspace)])
         return results.Status(
             version=__version__,
             protocol=PROTOCOL,
@@ -170,7 +170,7 @@ class Handlers:
 
     def _search(self, _session: Session, params: SearchParams) -> Outcome:
         began_s = self._clock.now_s()
-        chosen = self._all() if params.workspace == ALL_WORKSPACES else [self._house.find(params.workspace)]
+        chosen = self._glance_at(self._all() if params.workspace == ALL_WORKSPACES else [self._house.find(params.workspace)])
         asked = self._read_search(params)
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
         if params.wait == "disk" or (params.min_generation or 0) > generation:
@@ -286,6 +286,11 @@ class Handlers:
         finally:
             patience.give_up()
             self._n_reads -= 1
+
+    def _glance_at(self, workspaces: list[Workspace]) -> list[Workspace]:
+        for workspace in workspaces:
+            self._house.rounds.glance(workspace)
+        return workspaces
 
     def _all(self) -> list[Workspace]:
         return sorted(self._house.workspaces.values(), key=lambda workspace: (workspace.entry.name, workspace.id))

@@ -65,6 +65,8 @@ def name_failure(failure: apsw.Error) -> StoreFailed | NotFresh:
         return StoreFull("the disk is full", hint="free some space; memsyncd goes on by itself")
     if isinstance(failure, _CORRUPT) or any(word in text for word in _CORRUPT_WORDS):
         return StoreCorrupt(f"the database is damaged: {text}", hint="memsyncd rebuilds it by itself")
+    if isinstance(failure, apsw.CantOpenError):
+        return StoreFailed("the database cannot be opened: it is gone, or may not be read", hint="see: memsyncd status")
     return StoreFailed(f"SQLite failed: {type(failure).__name__}: {text}", hint="run: memsyncd status")
 
 

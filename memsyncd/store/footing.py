@@ -58,6 +58,13 @@ class Footing:
         self.accept()
         return is_empty
 
+    def is_in_place(self) -> bool:
+        """False if the database is not the file that its path names, or that cannot be told. From any thread."""
+        try:
+            return _place_of(_look(self._path)) == _place_of(self._left[0])
+        except OSError:
+            return False
+
     def find_harm(self) -> Harm | None:
         """What was done to the files since; None also if that cannot be told."""
         try:

@@ -190,6 +190,10 @@ class Index:
         for table in FTS_TABLES:
             self._writer.executemany(f"INSERT INTO {table}({table}, rank) VALUES(?, ?)", settings.items())
 
+    def is_in_place(self) -> bool:
+        """As `Footing.is_in_place`."""
+        return self._footing.is_in_place()
+
     def find_harm(self) -> Harm | None:
         """What somebody has done to the files, so that they must be made anew; None also if that cannot be told."""
         return self._footing.find_harm()

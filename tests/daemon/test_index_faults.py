@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import MemsyncdError, StoreFailed
 from tests.daemon.kept import Kept, wait_for
 
 if TYPE_CHECKING:
@@ -154,6 +154,23 @@ def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(own: 
         kept.wait_healed()
         assert "index_corrupt" in kept.log()
         kept.client.close()
+    assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("ask", ["status", "search"])
+def test_an_index_that_is_gone_is_noticed_when_somebody_asks_long_before_the_next_timed_look(own: Home, ask: str) -> None:
+    own.config.write_text("[sync]\nreconcile_s = 600\n")
+    daemon = own.start()
+    kept = Kept(own, daemon)
+    for harm in (delete, delete_folder, replace_by_an_empty_one):
+        kept.settle()
+        n_rebuilt = kept.log().count("index_rebuilt")
+        harm(kept.index)
+        with contextlib.suppress(StoreFailed):
+            kept.client.call(ask, **({"query": "larch"} if ask == "search" else {}))
+        wait_for(lambda n=n_rebuilt: kept.log().count("index_rebuilt") > n, f"it was not rebuilt: {harm.__name__}")
+        kept.wait_healed()
+    kept.client.close()
     assert daemon.stop() == 0
 
 

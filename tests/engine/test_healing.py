@@ -4,6 +4,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from memsyncd.engine.healing import Healing
 from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, INDEX_FAULT
@@ -83,3 +84,15 @@ def test_what_somebody_replaced_is_rebuilt_at_once_however_often(healed: Healed)
         healed.healing.replace(healed.workspace, "index.db was deleted or replaced")
         assert len(healed.rebuilds) == number
         healed.end()
+
+
+def test_damage_that_has_to_wait_is_logged_once(healed: Healed) -> None:
+    with capture_logs() as logged:
+        for _ in range(5):
+            healed.healing.mend(healed.workspace, DAMAGE)
+            if len(healed.rebuilds) == 1 and not healed.rebuilds[0].done():
+                healed.end()
+            healed.now_s += 1
+            healed.healing.go_on(healed.workspace)
+    assert [line["reason"].startswith(DAMAGE.message) for line in logged] == [True, True]
+    assert "again within ten minutes" in logged[1]["reason"]
