@@ -143,7 +143,7 @@ class Rounds:
 
     def glance(self, workspace: Workspace) -> None:
         """Somebody asks about this workspace: look at once if the index's file is not where it was. Costs microseconds."""
-        if workspace.index is not None and not workspace.index.is_in_place():
+        if self.policy.is_enabled and workspace.index is not None and not workspace.index.is_in_place():
             self.look(workspace)
 
     def take_over(self, workspace: Workspace, outcome: SyncDone | MemsyncdError) -> None:
