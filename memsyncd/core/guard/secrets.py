@@ -132,14 +132,15 @@ def _find_tokens(text: str, folded: bytes) -> list[Secret]:
     at = runs.find(_RUN)
     while at >= 0:
         end = runs.find(b" ", at)
+        token = None
         if text[at : at + 2] in STARTS or (folded[at - 1] in _LASTS and text.endswith(BEFORE, max(0, at - LONGEST_BEFORE), at)):
             # In text within text a line end is `\n`, whose letter is none of the token's.
             token = TOKEN.match(text, at + 1 if text[at - 1 : at] == "\\" else at)
-            if token and (secret := _read_token(token)):
-                found.append(secret)
-                end = secret.end  # what follows at once may be another
-        elif text[at] == "_" and (token := _match_emphasised(text, at, end if end >= 0 else len(text))):
-            found += filter(None, [_read_token(token)])
+        if token is None and text[at] == "_":
+            token = _match_emphasised(text, at, end if end >= 0 else len(text))
+        if token and (secret := _read_token(token)):
+            found.append(secret)
+            end = secret.end  # what follows at once may be another
         at = runs.find(_RUN, end) if end > at else -1
     return found
 
