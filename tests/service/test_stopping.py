@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import shutil
@@ -50,7 +51,7 @@ def connect_many(user: Manager) -> Iterator[list[socket.socket]]:
         yield clients
 
 
-def ask(client: socket.socket, method: str, **params: object) -> None:
+def ask(client: socket.socket, *, method: str, **params: object) -> None:
     client.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
 
 
@@ -78,7 +79,7 @@ def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(user: Mana
     index(user, many)
     with connect_many(user) as clients:
         for client in clients:
-            ask(client, "search", query="lara", workspace="*", wait="disk", timeout_ms=60_000)
+            ask(client, method="search", query="lara", workspace="*", wait="disk", timeout_ms=60_000)
         wait_until(lambda: "; indexing " in user.show("StatusText"), user.log.read_text)
         stop(user)
     # What was read so far is there, and the rest follows.
@@ -88,22 +89,19 @@ def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(user: Mana
     assert found["workspaces"][0]["files"] == N_NOTES
 
 
-@pytest.mark.parametrize(
-    ("method", "params"),
-    [
-        ("reindex", {}),
-        ("doctor", {"verify": True}),
-        ("search", {"query": " ".join(WORDS[:30]), "limit": 50, "explain": True, "timeout_ms": 30_000}),
-    ],
-)
-def test_while_it_is_at_something_long_for_each_client(user: Manager, many: Path, method: str, params: dict[str, object]) -> None:
+def test_while_it_is_at_something_long_for_each_client(user: Manager, many: Path) -> None:
+    long: list[dict[str, object]] = [
+        {"method": "sync", "rebuild": True},
+        {"method": "doctor", "verify": True},
+        {"method": "search", "query": " ".join(WORDS[:30]), "limit": 50, "explain": True, "timeout_ms": 30_000},
+    ]
     index(user, many)
     wait_until(lambda: read_state(user) == "ready", user.log.read_text)
     workspace = json.loads(user.memsyncd("status", "--json", "-w", "many").stdout)["workspaces"][0]["id"]
     with connect_many(user) as clients:
-        for client in clients:
+        for client, params in zip(clients, itertools.cycle(long), strict=False):
             for _ in range(8):
-                ask(client, method, workspace=workspace, **params)
+                ask(client, workspace=workspace, **params)
         stop(user)
     assert user.memsyncd("start").returncode == 0
     assert user.memsyncd("doctor", "many").returncode == 0
