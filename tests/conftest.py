@@ -1,7 +1,9 @@
-"""What all tests share: how hard properties are tried."""
+"""What all tests share: how hard properties are tried, how many tests run at once, and that processes can be interrupted."""
 
 from __future__ import annotations
 
+import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,16 @@ if TYPE_CHECKING:
 # No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
 settings.register_profile("memsyncd", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("memsyncd")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell has what it runs in the background ignore this, and all processes that the tests start would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for a daemon, an editor or a timer."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture

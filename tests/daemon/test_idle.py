@@ -18,7 +18,7 @@ QUIET_S = 1.0
 FALLS_ASLEEP_WITHIN_S = 40.0
 N_CLIENTS = 20
 N_MANY = 30
-N_LOOKS = 4
+N_LOOKS = 2
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
