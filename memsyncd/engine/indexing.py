@@ -213,6 +213,5 @@ def _say_losses(workspace: Workspace, records: Records) -> None:
     names = ", ".join(one.name for one in find_set_aside(records.path))
     workspace.set_notice(SET_ASIDE, names and f"damaged records were set aside as {names}: {ASIDE_HINT}")
     n_lost = len(records.history.damaged)
-    workspace.set_notice(
-        TEXTS_LOST, f"records.db has damaged texts: {n_lost:,} earlier versions of notes are lost" if n_lost else ""
-    )
+    lost = "1 earlier version of a note is" if n_lost == 1 else f"{n_lost:,} earlier versions of notes are"
+    workspace.set_notice(TEXTS_LOST, f"records.db has damaged texts: {lost} lost" if n_lost else "")

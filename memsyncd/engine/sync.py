@@ -35,10 +35,10 @@ TEXTS_LIMIT_BYTES = 1024 * 1024
 STEP_FILES = 16
 ROOT_FAULT, FOLDER_FAULT, RECORDS_FAULT = "root", "folders", "records"
 ROOT_FAULTS = {
-    "missing": "the folder is missing: its notes stay searchable as they were; bring it back, or remove the workspace",
-    "unreadable": "the folder cannot be listed: its notes stay searchable as they were; make it readable for you",
+    "missing": "the folder is missing: what is indexed of its notes stays searchable; bring it back, or remove the workspace",
+    "unreadable": "the folder cannot be listed: what is indexed of its notes stays searchable; make it readable for you",
 }
-FOLDER_TROUBLE = "a folder of notes cannot be listed: they stay searchable as they were; which one: memsyncd problems"
+FOLDER_TROUBLE = "a folder of notes cannot be listed: what is indexed of them stays searchable; which one: memsyncd problems"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
