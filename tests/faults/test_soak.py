@@ -193,10 +193,10 @@ def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, 
         client.call("sync")
         before = read_taken(daemon)
         town = Town(home, daemon, root)
+        end_s = time.monotonic() + seconds
         town.employ(N_EDITORS, n_clients)
         time.sleep(min(WARM_UP_S, seconds / 4))
         midst = read_taken(daemon)
-        end_s = time.monotonic() + seconds * 3 / 4
         for _ in itertools.takewhile(lambda _: time.monotonic() < end_s, itertools.count()):
             assert client.call("ping")["pid"] == daemon.process.pid
             time.sleep(0.2)
