@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
-settings.register_profile("memsyncd", deadline=None, max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("memsyncd", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", parent=settings.get_profile("memsyncd"), max_examples=2000)
 settings.load_profile("memsyncd")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

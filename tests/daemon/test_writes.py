@@ -22,7 +22,7 @@ from memsyncd.errors import Conflict, MemsyncdError, NoDaemon
 
 N_AGENTS = 10
 N_EDITS = 12
-N_KILLS = 6
+N_KILLS = 3
 KILL_AFTER_S = 0.4
 MUCH = 1000
 

@@ -89,6 +89,7 @@ def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(user: Mana
     assert found["workspaces"][0]["files"] == N_NOTES
 
 
+@pytest.mark.soak
 def test_while_it_is_at_something_long_for_each_client(user: Manager, many: Path) -> None:
     long: list[dict[str, object]] = [
         {"method": "sync", "rebuild": True},

@@ -22,6 +22,7 @@ def examine(user: Manager, *words: str) -> tuple[int, list[dict[str, Any]]]:
     return done.returncode, [finding for finding in findings if finding["level"] in ("warning", "error")]
 
 
+@pytest.mark.soak
 def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_go(installed: Manager) -> None:
     far = installed.folder / "trees" / ".memories" / "far"
     far.mkdir(exist_ok=True)

@@ -72,7 +72,7 @@ def documents(draw: st.DrawFn) -> list[str]:
 @example(["[foo", "===", "bar]: /url"])
 @example(["    code", "", "    more", "<b>"])
 @example([*["- x"] * 40, "<b>"])
-@settings(deadline=None, max_examples=1000)
+@settings(deadline=None, max_examples=300)
 def test_every_block_is_where_markdown_it_sees_it(lines: list[str]) -> None:
     assert find_blocks(lines) == find_blocks_slowly(lines)
 
