@@ -29,6 +29,7 @@ from memsyncd.store.entries import Move
 from memsyncd.store.export import Export
 from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.history import History
+from memsyncd.store.soundness import ASIDE_MARK
 from memsyncd.store.texts import Texts
 from memsyncd.store.tips import Tips
 
@@ -97,7 +98,6 @@ MIGRATIONS: tuple[str, ...] = (
 """Script n leads from version n to n + 1; what stands here has run on people's machines and never changes."""
 
 
-ASIDE = ".damaged-"
 _DISK = "disk"
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 TEXT_LIMIT_BYTES = 257 * 1024 * 1024
@@ -148,7 +148,7 @@ class Records:
 
     def _put_aside(self, now_s: float, *suffixes: str) -> Path:
         """Rename the file or what is named of what belongs to it; the new name says when."""
-        aside = self.path.with_name(f"{self.path.name}{ASIDE}{int(now_s)}")
+        aside = self.path.with_name(f"{self.path.name}{ASIDE_MARK}{int(now_s)}")
         while any(os.path.lexists(f"{aside}{suffix}") for suffix in ("", *LOG_SUFFIXES)):
             aside = aside.with_name(f"{aside.name}x")
         for suffix in suffixes:
@@ -201,7 +201,7 @@ class Records:
 
     def find_set_aside(self) -> list[str]:
         """The names of damaged files that were moved away and lie beside this one."""
-        return sorted(file.name for file in self.path.parent.glob(f"{self.path.name}{ASIDE}*"))
+        return sorted(file.name for file in self.path.parent.glob(f"{self.path.name}{ASIDE_MARK}*"))
 
     def find_harm(self) -> Harm | None:
         """What somebody has done to the file: nobody would find what is written to it from then on, or much later."""

@@ -253,6 +253,14 @@ def home(make_home: Callable[[], Home]) -> Home:
     return make_home()
 
 
+@pytest.fixture
+def own(make_home: Callable[[], Home]) -> Home:
+    """A home for one test, whose daemon looks at everything once a second."""
+    home = make_home()
+    home.config.write_text("[sync]\nreconcile_s = 1\n")
+    return home
+
+
 @pytest.fixture(scope="module")
 def daemon(home: Home) -> Iterator[Daemon]:
     """One daemon for all tests of a module, as a user has one for all workspaces."""

@@ -26,13 +26,6 @@ SECRET = "xylophonesecret"
 
 
 @pytest.fixture
-def own(make_home: Callable[[], Home]) -> Home:
-    home = make_home()
-    home.config.write_text("[sync]\nreconcile_s = 1\n")
-    return home
-
-
-@pytest.fixture
 def kept(own: Home) -> Iterator[Kept]:
     kept = Kept(own, own.start())
     yield kept

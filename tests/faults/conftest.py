@@ -14,12 +14,12 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, NoDaemon
-from tests.daemon.conftest import daemon, home, make_home, make_place, place, pytest_runtest_makereport, root, wait_until
+from tests.daemon.conftest import daemon, home, make_home, make_place, own, place, pytest_runtest_makereport, root, wait_until
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
-__all__ = ["daemon", "home", "make_home", "make_place", "place", "pytest_runtest_makereport", "root"]
+__all__ = ["daemon", "home", "make_home", "make_place", "own", "place", "pytest_runtest_makereport", "root"]
 
 WAIT_S = 15.0
 Launch = Callable[..., subprocess.Popen[bytes]]
@@ -49,14 +49,6 @@ def code_of(act: Callable[[], object]) -> str:
     except MemsyncdError as failure:
         return failure.code
     return ""
-
-
-@pytest.fixture
-def own(make_home: Callable[[], Home]) -> Home:
-    """A home for one test, whose daemon looks at everything once a second."""
-    home = make_home()
-    home.config.write_text("[sync]\nreconcile_s = 1\n")
-    return home
 
 
 @pytest.fixture
