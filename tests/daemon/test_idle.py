@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -53,7 +54,10 @@ def start(home: Any) -> Iterator[Callable[[str], Any]]:
 
 def look(daemon: Any) -> Held:
     proc = Path(f"/proc/{daemon.process.pid}")
-    watches = sum((proc / "fdinfo" / fd).read_text().count("inotify wd:") for fd in os.listdir(proc / "fdinfo"))
+    watches = 0
+    for fd in os.listdir(proc / "fdinfo"):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile, as sockets of clients are that left
+            watches += (proc / "fdinfo" / fd).read_text().count("inotify wd:")
     return Held(threads=len(os.listdir(proc / "task")), fds=len(os.listdir(proc / "fd")), watches=watches)
 
 
