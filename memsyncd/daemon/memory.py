@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import resource
 import sys
@@ -25,6 +26,11 @@ def share_heap() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_ARENA_MAX, 1)
+
+
+def keep_program() -> None:
+    """Have the collector pass over what is loaded now, for it stays: else each full collection, and the end, visits all of it."""
+    gc.freeze()
 
 
 def give_back() -> None:

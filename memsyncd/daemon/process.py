@@ -21,7 +21,7 @@ from memsyncd.daemon.activation import VARIABLES as LENT_VARIABLES
 from memsyncd.daemon.activation import take_lent_socket
 from memsyncd.daemon.files import LoopTrouble, raise_file_limit
 from memsyncd.daemon.foreground import Foreground, Screen
-from memsyncd.daemon.memory import give_back, share_heap
+from memsyncd.daemon.memory import give_back, keep_program, share_heap
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
 from memsyncd.daemon.notify import find_supervisor
 from memsyncd.daemon.pulse import Pulse, QueryThreads, make_proofs
@@ -61,6 +61,7 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
     """
     os.umask(0o077)
     share_heap()
+    keep_program()
     raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     dirs = find_dirs(env, os.path.expanduser("~"), sys.platform)

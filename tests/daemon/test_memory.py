@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import subprocess
 import sys
 
 import pytest
 
-from memsyncd.daemon.memory import read_rss_bytes
+from memsyncd.daemon.memory import keep_program, read_rss_bytes
 from tests.benchmarks.process import read_rss_mb
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux tells what a process holds")
@@ -44,3 +45,12 @@ def test_resident_memory_is_what_the_system_says() -> None:
 def test_a_thread_allocates_from_the_heap_of_the_others() -> None:
     assert count_heaps_beside("own") == 1
     assert count_heaps_beside("shared") == 0
+
+
+def test_the_collector_passes_over_the_program() -> None:
+    n_visited = len(gc.get_objects())
+    keep_program()
+    try:
+        assert len(gc.get_objects()) < n_visited / 10
+    finally:
+        gc.unfreeze()
