@@ -31,6 +31,9 @@ class Spot:
     folder: str
     is_recursive: bool
 
+    def covers(self, path: str) -> bool:
+        return is_within(path, self.folder) if self.is_recursive else path == self.folder
+
 
 OnSpotEvent: TypeAlias = Callable[[Spot, FileSystemEvent], None]
 
@@ -44,6 +47,8 @@ class Schedule:
         self.observer: BaseObserver | None = None
         self.unwatched: dict[str, int] = {}
         self._limit = ""
+        self._refused_anew: set[str] = set()
+        """Folders that could not be listened to since the latest attempt began."""
         self._wanted: frozenset[Spot] = frozenset()
         self._heeded: dict[Spot, _Heeded] = {}
         self._has_told_unwatched = False
@@ -55,6 +60,7 @@ class Schedule:
         for spot, heeded in list(self._heeded.items()):
             if spot not in self._wanted or heeded.find_fault():
                 self._leave(spot)
+        self._forget_unwatched(lambda path: not any(spot.covers(path) for spot in self._wanted))
         # Parents first: what happens to a folder from here on rings above it.
         missing = sorted(self._wanted - self._heeded.keys())
         if not missing or not self._open():
@@ -97,7 +103,6 @@ class Schedule:
         """Stop the observer, on a thread of its own: one of watchdog's threads that hangs must not hang us."""
         observer, self.observer = self.observer, None
         self._heeded.clear()
-        self.unwatched.clear()
         if observer is not None:
             closer = threading.Thread(target=_stop, args=(observer,), name="memsyncd-unwatch", daemon=True)
             closer.start()
@@ -115,7 +120,13 @@ class Schedule:
     def _heed(self, spot: Spot) -> bool:
         observer = self.observer
         assert observer is not None
-        self._forget_unwatched(spot.folder)
+        # What could not be listened to is known until it can be: meanwhile somebody may ask.
+        self._refused_anew.clear()
+        is_heeded = self._try_to_heed(observer, spot)
+        self._forget_unwatched(lambda path: spot.covers(path) and path not in self._refused_anew)
+        return is_heeded
+
+    def _try_to_heed(self, observer: BaseObserver, spot: Spot) -> bool:
         # Before, not after: if the folder is swapped meanwhile, the next look finds another identity and tries again.
         identity = _find_identity(spot.folder)
         ear = _Ear(spot, self._on_event, self._on_doubt)
@@ -123,7 +134,7 @@ class Schedule:
             observed = observer.schedule(ear, spot.folder, recursive=spot.is_recursive, event_filter=EVENTS, follow_symlink=False)
         except OSError as error:
             if is_worth_telling(error.errno or 0):
-                self.unwatched[spot.folder] = error.errno or 0
+                self._refuse(spot.folder, error.errno or 0)
             else:
                 self._on_doubt("a folder was gone before it could be watched")
             return False
@@ -132,7 +143,6 @@ class Schedule:
 
     def _leave(self, spot: Spot) -> None:
         heeded = self._heeded.pop(spot)
-        self._forget_unwatched(spot.folder)
         if self.observer is not None:
             self.observer.unschedule(heeded.observed)
 
@@ -144,13 +154,18 @@ class Schedule:
         if len(self.unwatched) < n_before:
             self._on_doubt("folders can be watched that could not be before")
 
-    def _forget_unwatched(self, folder: str) -> None:
-        for path in [path for path in self.unwatched if is_within(path, folder)]:
+    def _forget_unwatched(self, is_over: Callable[[str], bool]) -> None:
+        for path in [path for path in list(self.unwatched) if is_over(path)]:
             self.unwatched.pop(path, None)
+
+    def _refuse(self, folder: str, code: int) -> None:
+        # In this order: an attempt forgets what it has not refused anew.
+        self._refused_anew.add(folder)
+        self.unwatched[folder] = code
 
     def _note_unwatched(self, folder: str, code: int) -> None:
         """On watchdog's thread or ours. Out of watches it comes once a folder: one doubt will do until the next look."""
-        self.unwatched[folder] = code
+        self._refuse(folder, code)
         if not self._has_told_unwatched:
             self._has_told_unwatched = True
             self._on_doubt(f"a folder could not be watched: {describe_limit(code)}")

@@ -311,6 +311,39 @@ def test_a_root_that_finds_no_room_is_named_and_tried_again_by_the_next_plan(
     watched.expect_ring("MEMORY.md")
 
 
+def test_what_cannot_be_watched_is_known_while_it_is_tried_again(
+    watched: Watched, watcher: Watcher, ears: Ears, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (watched.root / ".memories" / "full").mkdir()
+    said_meanwhile: list[str] = []
+
+    def is_refused(path: bytes) -> bool:
+        said_meanwhile.append(watcher.health("ws").mode)
+        return path.endswith((b"proj", b"full"))
+
+    fail_watching(monkeypatch, errno.ENOSPC, is_refused)
+    watcher.rebuild(0)
+    said_meanwhile.clear()
+    watched.plan()
+    watcher.check(0)
+    watcher.check(61)
+    watcher.rebuild(1000)
+    assert {*said_meanwhile} == {"timed"}
+    assert len(said_meanwhile) > 4
+    monkeypatch.undo()
+    watcher.rebuild(2000)
+    assert watcher.health("ws").mode == "events"
+    fail_watching(monkeypatch, errno.ENOSPC, is_refused)
+    watcher.rebuild(3000)
+    assert watcher.health("ws").mode == "timed"
+    watcher.drop("ws")
+    monkeypatch.undo()
+    ears.clear()
+    watcher.check(4000)
+    watcher.check(4061)
+    assert ears.doubts == []
+
+
 def test_a_folder_without_rights_is_named_but_leaves_the_rest_to_events(
     watched: Watched, ears: Ears, monkeypatch: pytest.MonkeyPatch
 ) -> None:
