@@ -13,6 +13,7 @@ from pathlib import Path
 
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.recovery import mend_texts
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, WorkspaceNotFound
@@ -191,6 +192,7 @@ def open_records(workspace: Workspace, clock: Clock) -> None:
     workspace.set_fault(RECORDS_FAULT, "")
     if is_to_open and workspace.records is not None and workspace.records.set_aside is not None:
         log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")
+    mend_texts(workspace)
     if workspace.records is not None and (is_to_open or workspace.condition.notices or workspace.records.history.damaged):
         _say_losses(workspace, workspace.records)
 

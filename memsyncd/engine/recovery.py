@@ -1,16 +1,18 @@
 """What became of a change that was begun and never settled, for the process or its disk came to an end?
 
 The disk says it. What is left under memsyncd's own names is swept up, by the texts that the change was to write or to take away.
-Where no history is kept, they were written down for this alone, and are forgotten as soon as it is settled.
+Where no history is kept, they were written down for this alone, and are forgotten as soon as it is settled. A text that came out
+damaged is taken from the disk, too, if a note still says it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import MemsyncdError, StoreFailed
 from memsyncd.store.history import History, Revision
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.writing import read_text_file, sweep_temporaries
@@ -31,6 +33,21 @@ def recover(workspace: Workspace) -> None:
             workspace.records.history.forget_intended(act)
         else:
             settle(workspace.scope, workspace.records.history, act, revisions, _may_have_happened)
+
+
+def mend_texts(workspace: Workspace) -> None:
+    """Take what came out damaged from the notes that still say it, and with it what stands on that.
+
+    What cannot be read or written now is left for the next time.
+    """
+    history = workspace.records.history if workspace.records is not None else None
+    if history is None or not history.damaged:
+        return
+    with contextlib.suppress(StoreFailed):
+        for path in sorted(history.find_menders()):
+            with contextlib.suppress(MemsyncdError):
+                if (file := read_text_file(workspace.scope, NotePath(path))) is not None:
+                    history.mend(path, file.data)
 
 
 def read_digest(scope: Scope, path: str) -> str | None:

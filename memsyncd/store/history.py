@@ -16,6 +16,7 @@ from typing import Any
 
 import apsw
 
+from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
 from memsyncd.store.connections import naming_failures, transaction
 from memsyncd.store.footing import Footing
@@ -156,6 +157,17 @@ class History:
     def damaged(self) -> frozenset[str]:
         """Digests of the texts that were asked for and did not come out right."""
         return frozenset(self._texts.damaged)
+
+    def find_menders(self) -> set[str]:
+        """Notes that say what is damaged here, or what that stands on, if they say what they said when last heard of."""
+        with naming_failures():
+            return self._tips.find_beneath(self._texts.damaged)
+
+    def mend(self, path: str, data: bytes) -> None:
+        """This is what the note says: if it is what it said when last heard of, have that text right again."""
+        with transaction(self._writer):
+            if self._tips.find(path) == digest_bytes(data):
+                self._texts.keep(data)
 
     def find_revisions(
         self,

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import apsw
 
 from memsyncd.core.digest import digest_bytes
+
+_BENEATH = """
+WITH RECURSIVE beneath(digest) AS (
+  SELECT ?
+  UNION
+  SELECT base FROM beneath JOIN texts USING(digest) WHERE base IS NOT NULL
+)
+SELECT path FROM tips WHERE digest IN beneath
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,3 +85,8 @@ class Tips:
         """One note's digest, None if there is no such note."""
         found = self._writer.execute("SELECT digest FROM tips WHERE path = ?", (path,)).get
         return None if found is None else str(found)
+
+    def find_beneath(self, digests: Collection[str]) -> set[str]:
+        """The notes that say one of these texts today, or what one of them stands on."""
+        rows = (self._writer.execute(_BENEATH, (digest,)).fetchall() for digest in digests)
+        return {str(row[0]) for of_digest in rows for row in of_digest}

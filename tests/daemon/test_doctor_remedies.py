@@ -62,11 +62,8 @@ def test_what_is_odd_about_notes_is_over_once_that_is_done_which_is_advised(home
 
 
 def test_an_earlier_text_that_rotted_is_found_by_verifying_and_forgotten_by_purging(home: Home, place: Place) -> None:
-    for number in range(3):
-        (place.root / "MEMORY.md").write_text(f"# Memory {number}\n\n{' '.join(map(str, range(number, 400)))}\n")
-        place.find("x", wait="disk")
-    with contextlib.closing(sqlite3.connect(records_of(place), timeout=10)) as rot, rot:
-        rot.execute("UPDATE texts SET data = zeroblob(length(data)) WHERE digest = (SELECT new_digest FROM revisions LIMIT 1)")
+    say_much(place)
+    rot(place, "SELECT new_digest FROM revisions WHERE new_digest NOT IN (SELECT digest FROM tips) LIMIT 1")
     assert examine(home, "--verify", place.id).level("records") == "warning"
     lost = [number for number in range(1, 9) if "not kept" in run(home, "diff", str(number), "-w", place.id).stderr]
     assert lost
@@ -75,6 +72,34 @@ def test_an_earlier_text_that_rotted_is_found_by_verifying_and_forgotten_by_purg
     place.client.call("sync", workspace=place.id)
     healed = examine(home, "--verify", place.id)
     assert (healed.level("records"), healed.status) == ("ok", 0)
+
+
+def test_a_text_that_rotted_is_found_by_verifying_and_well_once_it_was_asked_for_if_the_note_still_says_it(
+    home: Home, place: Place
+) -> None:
+    say_much(place)
+    rot(place, "SELECT digest FROM tips WHERE path = '.memories/story.md'")
+    assert examine(home, "--verify", place.id).level("records") == "warning"
+    assert "not kept" in run(home, "diff", "3", "-w", place.id).stderr
+    assert "+# Story 2" in run(home, "diff", "3", "-w", place.id).stdout
+    healed = examine(home, "--verify", place.id)
+    assert (healed.level("records"), healed.status) == ("ok", 0)
+
+
+def say_much(place: Place) -> None:
+    """One note that says three things, one after another; through memsyncd, which records all of them at once."""
+
+    def say(command: str, **what: str) -> None:
+        place.client.call("memory", command=command, path="/memories/story.md", workspace=place.id, **what)
+
+    say("create", file_text=f"# Story 0\n\n{' '.join(map(str, range(400)))}\n")
+    for number in range(2):
+        say("str_replace", old_str=f"Story {number}", new_str=f"Story {number + 1}")
+
+
+def rot(place: Place, digests: str) -> None:
+    with contextlib.closing(sqlite3.connect(records_of(place), timeout=10)) as file, file:
+        file.execute(f"UPDATE texts SET data = zeroblob(length(data)) WHERE digest IN ({digests})")
 
 
 def test_a_damaged_list_of_workspaces_is_said_without_a_daemon_and_set_aside_by_the_next(make_home: Callable[[], Home]) -> None:
