@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -13,17 +15,36 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memsyncd.client import Client
+from tests.daemon.conftest import wait_until
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
-WAIT_S = 15.0
+WAIT_S = 30.0
 START = """
 import os, sys
 os.dup2(int(sys.argv[1]), 3)
 os.environ.update({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"} | dict(word.split("=", 1) for word in sys.argv[2:]))
 os.execv(sys.executable, [sys.executable, "-m", "memsyncd", "run"])
 """
+TAKE = """
+import json, os, sys
+from memsyncd.daemon.activation import take_lent_socket
+from memsyncd.errors import MemsyncdError
+from memsyncd.server.sockets import open_socket
+told = []
+for descriptor, path, words in json.loads(sys.argv[1]):
+    os.dup2(descriptor, 3)
+    env = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"} | words
+    try:
+        lent = take_lent_socket(env, os.getpid())
+        told.append("nothing was handed over" if lent is None else open_socket(path, path + ".lock", lent=lent).close())
+    except MemsyncdError as failure:
+        told.append(failure.message + (" →" if failure.hint else ""))
+    lent = None
+print(json.dumps(told))
+"""
+"""One life for all that is refused: what it says of each, null for what it took."""
 
 
 @pytest.fixture
@@ -48,75 +69,64 @@ def start(home: Home, descriptor: int, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env=home.env, stdin=subprocess.DEVNULL, stderr=stream, pass_fds=[descriptor])
 
 
-def refuse(home: Home, descriptor: int, *words: str) -> str:
-    process = start(home, descriptor, *words)
-    assert process.wait(WAIT_S) in (6, 78)
-    log = home.log.read_text()
-    assert "Traceback" not in log
-    assert "→" in log
-    return log
-
-
-def test_a_client_that_connected_before_the_daemon_ran_is_answered_and_the_socket_outlives_it(own: Home) -> None:
+def test_a_client_that_connected_before_is_answered_nobody_else_gets_the_socket_and_it_outlives_the_daemon(own: Home) -> None:
     with listen(own.socket_path) as sock, Client(own.socket_path, WAIT_S) as client:
         process = start(own, sock.fileno())
         assert client.call("ping")["pid"] == process.pid
+        second = start(own, sock.fileno())
+        assert second.wait(WAIT_S) == 6
+        log = own.log.read_text()
+        assert f"already running, as process {process.pid}" in log
+        assert "→" in log
+        assert "Traceback" not in log
         process.terminate()
         assert process.wait(WAIT_S) == 0
         assert Path(own.socket_path).is_socket()
 
 
-def test_the_lock_holds_for_a_daemon_with_a_lent_socket_as_for_any(own: Home) -> None:
-    with listen(own.socket_path) as sock:
-        process = start(own, sock.fileno())
-        with Client(own.socket_path, WAIT_S) as client:
-            client.call("ping")
-        assert f"already running, as process {process.pid}" in refuse(own, sock.fileno())
-        process.terminate()
-        assert process.wait(WAIT_S) == 0
+def test_what_is_not_the_one_listening_socket_of_this_user_alone_is_refused_by_its_name(own: Home) -> None:
+    folder = own.folder / "sockets"
+    with contextlib.ExitStack() as open_:
+
+        def lend(name: str, **options: int | None) -> tuple[int, str]:
+            sock = open_.enter_context(listen(str(folder / name), **options))  # type: ignore[arg-type]
+            return sock.fileno(), str(folder / name)
+
+        good, path = lend("good")
+        cases: list[tuple[tuple[int, str], dict[str, str], str]] = [
+            *[(lend(f"{mode:o}", mode=mode), {}, f"mode {mode:04o}") for mode in (0o660, 0o666, 0o604)],
+            (lend("deaf", backlog=None), {}, "does not listen"),
+            (lend("datagrams", backlog=None, kind=socket.SOCK_DGRAM), {}, "no Unix stream socket"),
+            ((open_.enter_context(own.config.open()).fileno(), path), {}, "is no socket"),
+            ((good, path), {"LISTEN_FDS": "2"}, "LISTEN_FDS=2"),
+            ((good, path), {"LISTEN_FDS": "many"}, "LISTEN_FDS=many"),
+            ((good, path), {"LISTEN_FDNAMES": "web"}, "LISTEN_FDNAMES=web"),
+            ((good, path), {"LISTEN_FDNAMES": "memsyncd:web"}, "LISTEN_FDNAMES=memsyncd:web"),
+            # Where no client looks: both places are named.
+            ((good, f"{path}-elsewhere"), {}, f"{path}-elsewhere"),
+            ((good, f"{path}-elsewhere"), {}, f"lies at '{path}'"),
+            ((good, path), {"LISTEN_PID": "1"}, "nothing was handed over"),
+            ((good, path), {"LISTEN_FDS": "0"}, "nothing was handed over"),
+        ]
+        done = subprocess.run(
+            [sys.executable, "-c", TAKE, json.dumps([[*place, words] for place, words, _ in [*cases, ((good, path), {}, "")]])],
+            env=own.env,
+            pass_fds=sorted({place[0] for place, _, _ in cases}),
+            stdout=subprocess.PIPE,
+            check=True,
+            timeout=WAIT_S,
+        )
+    *told, taken = json.loads(done.stdout)
+    assert taken is None
+    for (_, words, said), answer in zip(cases, told, strict=True):
+        assert said in answer, words
+        assert answer.endswith("→") or answer == said
 
 
-def test_a_socket_where_no_client_looks_is_refused_with_both_places(own: Home) -> None:
-    elsewhere = f"{own.folder}/run/elsewhere.sock"
-    with listen(elsewhere) as sock:
-        log = refuse(own, sock.fileno())
-    assert elsewhere in log
-    assert own.socket_path in log
-
-
-@pytest.mark.parametrize("mode", [0o660, 0o666, 0o604])
-def test_a_socket_that_others_may_reach_is_refused(own: Home, mode: int) -> None:
-    with listen(own.socket_path, mode) as sock:
-        assert f"mode {mode:04o}" in refuse(own, sock.fileno())
-
-
-def test_a_socket_that_does_not_listen_is_refused(own: Home) -> None:
-    with listen(own.socket_path, backlog=None) as sock:
-        assert "does not listen" in refuse(own, sock.fileno())
-
-
-def test_a_datagram_socket_is_refused(own: Home) -> None:
-    with listen(own.socket_path, backlog=None, kind=socket.SOCK_DGRAM) as sock:
-        assert "no Unix stream socket" in refuse(own, sock.fileno())
-
-
-def test_what_is_no_socket_is_refused(own: Home) -> None:
-    with own.config.open() as file:
-        assert "is no socket" in refuse(own, file.fileno())
-
-
-@pytest.mark.parametrize("word", ["LISTEN_FDS=2", "LISTEN_FDS=many", "LISTEN_FDNAMES=web", "LISTEN_FDNAMES=memsyncd:web"])
-def test_other_sockets_than_the_one_are_refused(own: Home, word: str) -> None:
-    with listen(own.socket_path) as sock:
-        assert word in refuse(own, sock.fileno(), word)
-
-
-@pytest.mark.parametrize("word", ["LISTEN_PID=1", "LISTEN_FDS=0"])
-def test_what_was_handed_to_another_process_is_left_alone(own: Home, word: str) -> None:
+def test_what_was_handed_to_another_process_is_left_alone(own: Home) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
-        process = start(own, sock.fileno(), word)
-        while not Path(own.socket_path).exists():
-            assert process.poll() is None
+        process = start(own, sock.fileno(), "LISTEN_PID=1")
+        wait_until(lambda: Path(own.socket_path).exists() or process.poll() is not None, "it did not listen", limit_s=WAIT_S)
         with Client(own.socket_path, WAIT_S) as client:
             assert client.call("ping")["pid"] == process.pid
         process.terminate()

@@ -6,6 +6,7 @@ A name never makes a line of its own either, so that no file can be called somet
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pty
 import re
@@ -24,7 +25,7 @@ from memsyncd.errors import MemsyncdError
 from tests.daemon.conftest import WAIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.daemon.conftest import Home, Place
 
@@ -136,20 +137,35 @@ def root(home: Home) -> Path:
 
 
 @pytest.fixture
-def odd(root: Path, make_place: Callable[..., Place]) -> Place:
+def odd(root: Path, make_place: Callable[..., Place]) -> Iterator[Place]:
     place = make_place(root)
+    place.client.call("workspace.add", path=str(root / NAME))
     place.wait(lambda: bool(place.find("larch")), "it was not indexed")
     (root / NOTE).write_text(TEXT + f"\nmore {STEERING}\n")
     place.client.call("sync", workspace=place.id)
-    return place
+    yield place
+    for one in place.client.call("workspace.list")["workspaces"]:
+        if one["id"] != place.id:
+            place.client.call("workspace.remove", workspace=one["id"])
+
+
+END = "= that is all ="
+SEVERAL = f"""
+import json, sys
+from memsyncd.cli.main import main
+for words in json.loads(sys.argv[1]):
+    main(words)
+    print({END!r}, flush=True)
+"""
+"""One process for many commands."""
 
 
 class Screen:
     """A program on a terminal of its own, and all that it shows there."""
 
-    def __init__(self, env: dict[str, str], cwd: Path, *words: str) -> None:
+    def __init__(self, env: dict[str, str], cwd: Path, *words: str, program: tuple[str, ...] = ("-m", "memsyncd")) -> None:
         self._leader, follower = pty.openpty()
-        command = [sys.executable, "-m", "memsyncd", *words]
+        command = [sys.executable, *program, *words]
         self._process = subprocess.Popen(
             command, env={**env, "TERM": "xterm"}, cwd=cwd, stdin=subprocess.DEVNULL, stdout=follower, stderr=follower
         )
@@ -195,11 +211,13 @@ def test_every_command_is_tried() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_that_a_command_shows_steers_a_terminal(odd: Place, name: str) -> None:
-    (odd.root / "export.jsonl").write_text(odd.run(sys.executable, "-m", "memsyncd", "export"))
-    odd.run(sys.executable, "-m", "memsyncd", "add", odd.root / NAME)
-    for words in COMMANDS[name]:
-        shown = Screen(odd.env, odd.root, name, *words).read_all()
-        assert shown, words
+    if name == "import":
+        (odd.root / "export.jsonl").write_text(odd.run(sys.executable, "-m", "memsyncd", "export"))
+    commands = json.dumps([[name, *words] for words in COMMANDS[name]])
+    *each_shown, rest = Screen(odd.env, odd.root, commands, program=("-c", SEVERAL)).read_all().split(END)
+    assert not rest.strip()
+    for words, shown in zip(COMMANDS[name], each_shown, strict=True):
+        assert shown.strip(), words
         assert not find_harm(shown), f"{words}\n{shown!r}"
 
 
@@ -231,7 +249,7 @@ def test_a_daemon_that_is_started_and_stopped_is_shown_without_harm(own: Home, r
     for words in (["start", str(root)], ["start"], ["restart"], ["stop"], ["stop"]):
         assert not find_harm(Screen(own.env, root, *words).read_all())
     own.config.write_text(f'["odd\\u001b[5m\\n{FORGED}"]\nx = 1\n[sync]\n"a\\u009b\\n{FORGED}" = 1\n')
-    for words in (["start", str(root)], ["run"], ["config", "check"], ["doctor"]):
+    for words in (["start", str(root)], ["config", "check"], ["doctor"]):
         shown = Screen(own.env, root, *words).read_all()
         assert "odd" in shown
         assert not find_harm(shown)
