@@ -10,7 +10,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,10 +20,12 @@ from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, NoDaemon
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Home
+    from tests.daemon.conftest import Daemon, Home, Place
 
-STOP_S = 5.0
-WAIT_S = 10.0
+STOP_S = 15.0
+"""A guard: a machine with nothing else to do takes five seconds at most, whoever is connected."""
+WAIT_S = 15.0
+N_MANY = 800
 
 
 @pytest.fixture
@@ -72,18 +74,10 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 # --- configuration ---
 
 
+# Whatever else a configuration may have wrong is refused where it is read: tests/config.
 BROKEN = {
     "[sync]\ndebounce = 5\n": (":2: sync.debounce: no such key", "debounce_ms"),
-    '[sync]\n\ndebounce_ms = "fast"\n': (":3: sync.debounce_ms:", "whole number"),
-    "[sync]\ndebounce_ms = -1\n": (":2: sync.debounce_ms:", ">= 0"),
-    "[sync\n": (":1: not TOML", "line"),
-    "[sink]\nx = 1\n": (":1: sink: no such section", "sync"),
-    '[log]\nlevel = "loud"\n': (":2: log.level:", "warning"),
-    "[chunking]\nmax_tokens = 50\n": (":2: chunking.max_tokens: overlap (70) is not less than max_tokens (50)", "mend"),
-    '[[workspace]]\npath = "notes"\n': (":2: workspace.0.path:", "absolute"),
-    '[[workspace]]\npath = "/var/tmp"\ninclude = ["**/*.md"]\n': (":3: workspace.0.include:", "**/*.md"),
     '[[workspace]]\npath = "/"\n': ("workspace /", "project"),
-    '[[workspace]]\npath = "~"\n': ("this folder holds far more than one project", "project"),
     f'[socket]\npath = "/{"x" * 200}"\n': ("201 bytes, 107 are possible", "MEMSYNCD_SOCKET"),
 }
 
@@ -100,12 +94,6 @@ def test_a_broken_configuration_is_refused_with_its_place_and_a_remedy(own: Home
     assert "Traceback" not in done.stderr
 
 
-def test_a_broken_variable_is_refused_by_its_name(own: Home) -> None:
-    done = call(own, "run", MEMSYNCD_SYNC_DEBOUNCE_MS="soon")
-    assert done.returncode == 78
-    assert "MEMSYNCD_SYNC_DEBOUNCE_MS" in done.stderr
-
-
 def test_a_start_in_the_background_that_fails_says_why_and_leaves_with_the_same_status(own: Home) -> None:
     own.config.write_text("[sync]\ndebounce = 5\n")
     done = call(own, "start")
@@ -118,8 +106,7 @@ def test_the_socket_may_not_lie_in_a_workspace_given_at_the_start(own: Home, mem
     assert done.returncode == 78
     assert "inside the workspace" in done.stderr
     assert "Traceback" not in done.stderr
-    with own.start().client() as client:
-        assert client.call("workspace.list")["workspaces"] == []
+    assert not [*own.folder.rglob("workspaces.json")]
 
 
 # --- none, one, two ---
@@ -137,17 +124,14 @@ def test_without_a_daemon_every_question_ends_with_3_and_says_how_to_start_one(
     assert "memsyncd start" in done.stderr
 
 
-def test_a_second_daemon_ends_with_6_and_the_first_goes_on_with_its_socket(own: Home) -> None:
-    first = own.start()
-    before = os.stat(own.socket_path)
-    second = call(own, "run")
+def test_a_second_daemon_ends_with_6_and_the_first_goes_on_with_its_socket(home: Home, daemon: Daemon) -> None:
+    before = os.stat(home.socket_path)
+    second = call(home, "run")
     assert second.returncode == 6
-    assert str(first.process.pid) in second.stderr
-    assert os.path.samestat(before, os.stat(own.socket_path))
-    with first.client() as client:
-        assert client.call("ping")["pid"] == first.process.pid
-    assert first.stop() == 0
-    assert not os.path.exists(own.socket_path)
+    assert str(daemon.process.pid) in second.stderr
+    assert os.path.samestat(before, os.stat(home.socket_path))
+    with daemon.client() as client:
+        assert client.call("ping")["pid"] == daemon.process.pid
 
 
 def test_a_daemon_that_crashed_is_followed_by_one_that_takes_its_socket(own: Home, memory: Path) -> None:
@@ -158,14 +142,12 @@ def test_a_daemon_that_crashed_is_followed_by_one_that_takes_its_socket(own: Hom
     first.kill()
     assert os.path.exists(own.socket_path)
     (memory / "MEMORY.md").write_text("maple\n")
-    second = own.start()
-    with second.client() as client:
+    with own.start().client() as client:
         assert client.call("search", query="maple", wait="disk")["hits"]
         assert not client.call("search", query="larch")["hits"]
-    assert second.stop() == 0
 
 
-@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777])
+@pytest.mark.parametrize("umask", [0o000, 0o777])
 def test_only_the_owner_may_enter_whatever_the_umask(own: Home, memory: Path, umask: int) -> None:
     previous = os.umask(umask)
     try:
@@ -181,7 +163,6 @@ def test_only_the_owner_may_enter_whatever_the_umask(own: Home, memory: Path, um
     assert modes == {0o700}
     assert {stat.S_IMODE(path.lstat().st_mode) & 0o077 for path in made} == {0}
     assert stat.S_IMODE(os.lstat(own.socket_path).st_mode) == 0o600
-    assert daemon.stop() == 0
 
 
 @pytest.mark.parametrize("words", [["start"], ["service", "install", "--no-start"]], ids=lambda words: words[0])
@@ -197,24 +178,19 @@ def test_nobody_else_may_write_to_what_a_command_makes_for_its_user_whatever_the
         subprocess.run([sys.executable, "-m", "memsyncd", "stop"], env=env, capture_output=True, timeout=30, check=False)
 
 
-def test_a_runtime_folder_that_others_may_enter_is_made_private_or_refused(own: Home) -> None:
+def test_a_runtime_folder_that_others_may_enter_is_refused(own: Home) -> None:
     folder = Path(own.socket_path).parent
     folder.mkdir()
     folder.chmod(0o777)
-    done = subprocess.Popen([sys.executable, "-m", "memsyncd", "run"], env=own.env, stderr=subprocess.PIPE, text=True)
-    try:
-        wait_for(lambda: done.poll() is not None or is_answering(own.socket_path))
-        assert done.poll() == 6 or stat.S_IMODE(folder.stat().st_mode) == 0o700
-    finally:
-        done.terminate()
-        done.communicate(timeout=10)
+    done = call(own, "run")
+    assert done.returncode == 6
+    assert f"chmod 700 {folder}" in done.stderr
 
 
 # --- the end ---
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_in_order_and_soon_though_clients_of_all_sorts_are_connected(own: Home, memory: Path, number: int) -> None:
+def test_it_ends_in_order_and_soon_though_clients_of_all_sorts_are_connected(own: Home, memory: Path) -> None:
     daemon = own.start()
     clients = [daemon.client() for _ in range(10)]
     clients[0].call("workspace.add", path=str(memory))
@@ -227,7 +203,7 @@ def test_it_ends_in_order_and_soon_though_clients_of_all_sorts_are_connected(own
         waiting = request("search", query="x", min_generation=10**6, timeout_ms=60_000)
         clients[2]._socket.sendall(waiting)
         began_s = time.monotonic()
-        daemon.process.send_signal(number)
+        daemon.process.send_signal(signal.SIGTERM)
         assert daemon.process.wait(WAIT_S) == 0
         assert time.monotonic() - began_s < STOP_S
     assert "Traceback" not in own.log.read_text()
@@ -238,21 +214,28 @@ def test_it_ends_in_order_and_soon_though_clients_of_all_sorts_are_connected(own
         client.close()
 
 
-def test_it_ends_soon_in_the_middle_of_a_first_index_and_goes_on_at_the_next_start(own: Home, memory: Path) -> None:
-    make_many(memory, 1500)
+def test_a_first_index_tells_how_far_it_is_and_an_end_comes_soon_in_the_middle_of_it_and_the_next_start_goes_on(
+    own: Home, memory: Path
+) -> None:
+    make_many(memory, N_MANY)
     daemon = own.start()
+    seen: set[int] = set()
     with daemon.client() as client:
         client.call("workspace.add", path=str(memory))
-        wait_for(lambda: workspace_status(client)["pending"] > 0)
+        while len(seen) < 5:
+            status = workspace_status(client)
+            assert status["state"] == "indexing"
+            seen.add(status["pending"])
+            time.sleep(0.005)
         began_s = time.monotonic()
         assert daemon.stop() == 0
         assert time.monotonic() - began_s < STOP_S
+    assert max(seen) > N_MANY / 2
     assert "Traceback" not in own.log.read_text()
-    again = own.start()
-    with again.client() as client:
-        assert client.call("search", query="last1499", wait="disk", timeout_ms=60_000)["hits"]
-        assert workspace_status(client)["files"] == 1501
-    assert again.stop() == 0
+    with own.start().client() as client:
+        assert client.call("search", query=f"last{N_MANY - 1}", wait="disk", timeout_ms=60_000)["hits"]
+        status = workspace_status(client)
+    assert (status["state"], status["files"]) == ("ready", N_MANY + 1)
 
 
 def test_the_command_line_stops_what_it_started(own: Home, memory: Path) -> None:
@@ -298,66 +281,17 @@ def test_it_starts_without_stdin_stdout_and_stderr(own: Home, memory: Path) -> N
         assert process.wait(WAIT_S) == 0
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full, which is a full disk")
-def test_it_lives_on_when_its_log_cannot_be_written(own: Home, memory: Path) -> None:
-    with open("/dev/full", "w") as full:
-        process = subprocess.Popen([sys.executable, "-m", "memsyncd", "run", str(memory)], env=own.env, stderr=full, stdout=full)
-    try:
-        wait_for(lambda: is_answering(own.socket_path))
-        with Client(own.socket_path, WAIT_S) as client:
-            (memory / "MEMORY.md").write_text("maple\n")
-            assert client.call("search", query="maple", wait="disk")["hits"]
-    finally:
-        process.terminate()
-        assert process.wait(WAIT_S) == 0
-
-
-def test_the_log_holds_neither_notes_nor_questions(own: Home, memory: Path) -> None:
-    daemon = own.start()
-    with daemon.client() as client:
-        client.call("workspace.add", path=str(memory))
-        client.call("search", query="larch whispered", wait="disk")
-        with pytest.raises(MemsyncdError):
-            client.call("search", query="shouted " * 500)
-    assert daemon.stop() == 0
-    log = own.log.read_text()
+def test_the_log_holds_neither_notes_nor_questions(home: Home, place: Place) -> None:
+    (place.root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
+    assert place.find("larch whispered", wait="disk")
+    with pytest.raises(MemsyncdError):
+        place.find("shouted " * 500)
+    log = home.log.read_text()
     assert not any(word in log for word in ("larch", "whispered", "shouted"))
     assert all("event" in json.loads(line) for line in log.splitlines())
 
 
 # --- while it runs ---
-
-
-def test_a_first_index_of_many_notes_tells_how_far_it_is_and_keeps_nobody_waiting(own: Home, memory: Path) -> None:
-    make_many(memory, 1500)
-    daemon = own.start()
-    seen, slowest_s = [], 0.0
-    with daemon.client() as client:
-        client.call("workspace.add", path=str(memory))
-        while True:
-            began_s = time.monotonic()
-            status = workspace_status(client)
-            slowest_s = max(slowest_s, time.monotonic() - began_s)
-            if status["state"] == "ready":
-                break
-            assert status["state"] == "indexing"
-            seen.append(status["pending"])
-            time.sleep(0.01)
-    assert slowest_s < 0.5  # a guard: what is promised is 50 ms on a machine with nothing else to do
-    assert max(seen) > 1000
-    assert len(set(seen)) > 5
-    assert status["files"] == 1501
-    assert daemon.stop() == 0
-
-
-def test_a_socket_that_somebody_deletes_is_bound_anew_or_the_field_left(own: Home, memory: Path) -> None:
-    own.config.write_text("[sync]\nreconcile_s = 1\n")
-    daemon = own.start()
-    os.unlink(own.socket_path)
-    wait_for(lambda: is_answering(own.socket_path))
-    with daemon.client() as client:
-        assert client.call("ping")["pid"] == daemon.process.pid
-    assert daemon.stop() == 0
 
 
 def put_in_place_of(path: str) -> socket.socket:
@@ -369,25 +303,19 @@ def put_in_place_of(path: str) -> socket.socket:
     return sock
 
 
-def test_a_socket_that_was_replaced_by_a_dead_one_is_bound_anew(own: Home, memory: Path) -> None:
-    own.config.write_text("[sync]\nreconcile_s = 1\n")
+def test_a_socket_that_is_deleted_or_dead_is_bound_anew_and_to_somebody_elses_the_field_left(own: Home) -> None:
+    own.config.write_text("[sync]\nreconcile_s = 0.2\n")
     daemon = own.start()
-    put_in_place_of(own.socket_path).close()
-    wait_for(lambda: is_answering(own.socket_path))
-    with daemon.client() as client:
-        assert client.call("ping")["pid"] == daemon.process.pid
-    assert stat.S_IMODE(os.lstat(own.socket_path).st_mode) == 0o600
-    assert "socket_rebound" in own.log.read_text()
-    assert daemon.stop() == 0
-
-
-def test_a_daemon_whose_place_somebody_else_has_taken_says_so_ends_and_leaves_it_alone(own: Home, memory: Path) -> None:
-    own.config.write_text("[sync]\nreconcile_s = 1\n")
-    daemon = own.start()
+    for harm in (lambda: os.unlink(own.socket_path), lambda: put_in_place_of(own.socket_path).close()):
+        harm()
+        wait_for(lambda: is_answering(own.socket_path))
+        with daemon.client() as client:
+            assert client.call("ping")["pid"] == daemon.process.pid
+        assert stat.S_IMODE(os.lstat(own.socket_path).st_mode) == 0o600
+    assert own.log.read_text().count("socket_rebound") == 2
     with put_in_place_of(own.socket_path) as other:
         theirs = os.lstat(own.socket_path).st_ino
-        wait_for(lambda: daemon.process.poll() is not None)
-        assert daemon.process.returncode == 0
+        assert daemon.process.wait(WAIT_S) == 0
         assert "socket_lost" in own.log.read_text()
         assert os.lstat(own.socket_path).st_ino == theirs
         with socket.socket(socket.AF_UNIX) as client:
@@ -395,93 +323,71 @@ def test_a_daemon_whose_place_somebody_else_has_taken_says_so_ends_and_leaves_it
         other.accept()[0].close()
 
 
-@pytest.fixture
-def reloaded(own: Home, memory: Path) -> Iterator[tuple[Home, Daemon, Client, Path]]:
-    daemon = own.start()
-    client = daemon.client()
-    client.call("workspace.add", path=str(memory))
-    yield own, daemon, client, memory
-    client.close()
-    assert daemon.stop() == 0
-
-
-def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(
-    reloaded: tuple[Home, Daemon, Client, Path],
-) -> None:
-    home, daemon, client, memory = reloaded
-    more = home.make_folder()
-    (more / "MEMORY.md").write_text("maple\n")
-
-    def reload(text: str) -> None:
-        home.config.write_text(text)
-        daemon.process.send_signal(signal.SIGHUP)
-
-    reload(f'[[workspace]]\npath = "{more}"\nname = "more"\n')
-    wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 2)
-    assert client.call("search", query="maple", workspace="more", wait="disk")["hits"]
-    with pytest.raises(MemsyncdError, match="configuration"):
-        client.call("workspace.remove", workspace="more")
-
-    reload(f'[[workspace]]\npath = "{more}"\nname = "more"\n[search]\nmax_result = 1\n')
-    wait_for(lambda: "config_refused" in home.log.read_text())
-    assert "max_results" in home.log.read_text()
-    assert len(client.call("workspace.list")["workspaces"]) == 2
-    assert client.call("search", query="larch", workspace=str(memory), wait="disk")["hits"]
-
-    reload(f'[[workspace]]\npath = "{home.folder / "run"}"\n')
-    wait_for(lambda: "inside the workspace" in home.log.read_text())
-    assert len(client.call("workspace.list")["workspaces"]) == 2
-
-    reload("[search]\nmax_results = 1\n")
-    wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
-    for number in range(3):
-        (memory / f"MEMORY{number}.md").write_text("larch\n")
-    (memory / ".memories").mkdir()
-    for number in range(3):
-        (memory / ".memories" / f"{number}.md").write_text("larch\n")
-    assert len(client.call("search", query="larch", wait="disk")["hits"]) == 1
-
-
-def test_a_changed_configuration_is_taken_up_without_being_told(own: Home, memory: Path) -> None:
-    own.config.write_text("[sync]\nreconcile_s = 1\n")
-    daemon = own.start()
-    own.config.write_text(f'[sync]\nreconcile_s = 1\n[[workspace]]\npath = "{memory}"\n')
-    with daemon.client() as client:
-        wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
-        assert client.call("search", query="larch", wait="disk")["hits"]
-    assert daemon.stop() == 0
-
-
-def test_switched_off_only_a_sync_that_is_asked_for_changes_the_index(own: Home, memory: Path) -> None:
-    own.config.write_text("[sync]\nenabled = false\nreconcile_s = 1\n")
+def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(own: Home, memory: Path) -> None:
     daemon = own.start()
     with daemon.client() as client:
         client.call("workspace.add", path=str(memory))
+        more = own.make_folder()
+        (more / "MEMORY.md").write_text("maple\n")
+
+        def reload(text: str) -> None:
+            own.config.write_text(text)
+            daemon.process.send_signal(signal.SIGHUP)
+
+        reload(f'[[workspace]]\npath = "{more}"\nname = "more"\n')
+        wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 2)
+        assert client.call("search", query="maple", workspace="more", wait="disk")["hits"]
+        with pytest.raises(MemsyncdError, match="configuration"):
+            client.call("workspace.remove", workspace="more")
+
+        reload(f'[[workspace]]\npath = "{more}"\nname = "more"\n[search]\nmax_result = 1\n')
+        wait_for(lambda: "config_refused" in own.log.read_text())
+        assert "max_results" in own.log.read_text()
+        assert len(client.call("workspace.list")["workspaces"]) == 2
+        assert client.call("search", query="larch", workspace=str(memory), wait="disk")["hits"]
+
+        reload(f'[[workspace]]\npath = "{own.folder / "run"}"\n')
+        wait_for(lambda: "inside the workspace" in own.log.read_text())
+        assert len(client.call("workspace.list")["workspaces"]) == 2
+
+        reload("[search]\nmax_results = 1\n")
+        wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
+        for number in range(3):
+            (memory / f"MEMORY{number}.md").write_text("larch\n")
+        (memory / ".memories").mkdir()
+        for number in range(3):
+            (memory / ".memories" / f"{number}.md").write_text("larch\n")
+        assert len(client.call("search", query="larch", wait="disk")["hits"]) == 1
+
+
+def test_switched_off_only_a_sync_that_is_asked_for_changes_the_index(own: Home, memory: Path) -> None:
+    own.config.write_text("[sync]\nenabled = false\nreconcile_s = 0.2\n")
+    with own.start().client() as client:
+        client.call("workspace.add", path=str(memory))
         wait_for(lambda: workspace_status(client)["state"] == "ready")
-        time.sleep(1.5)
+        time.sleep(0.5)
         assert not client.call("search", query="larch")["hits"]
         assert workspace_status(client)["watcher"] == "off"
         assert client.call("sync")["added"] == 1
         assert client.call("search", query="larch")["hits"]
         (memory / "MEMORY.md").write_text("maple\n")
-        time.sleep(1.5)
+        time.sleep(0.5)
         assert not client.call("search", query="maple")["hits"]
         assert client.call("search", query="maple", wait="disk")["hits"]
-    assert daemon.stop() == 0
 
 
-def test_without_watching_a_timed_look_finds_what_was_saved(own: Home, memory: Path) -> None:
-    own.config.write_text("[sync]\nsync_on_change = false\nreconcile_s = 1\n")
-    daemon = own.start()
-    with daemon.client() as client:
-        client.call("workspace.add", path=str(memory))
+def test_a_timed_look_takes_up_a_changed_configuration_and_without_watching_what_was_saved(own: Home, memory: Path) -> None:
+    config = "[sync]\nsync_on_change = false\nreconcile_s = 0.2\n"
+    own.config.write_text(config)
+    with own.start().client() as client:
+        own.config.write_text(f'{config}[[workspace]]\npath = "{memory}"\n')
+        wait_for(lambda: len(client.call("workspace.list")["workspaces"]) == 1)
         client.call("search", query="at once")  # though the index is not yet open
         wait_for(lambda: bool(client.call("search", query="larch")["hits"]))
         (memory / "MEMORY.md").write_text("maple\n")
         wait_for(lambda: bool(client.call("search", query="maple")["hits"]))
         status = workspace_status(client)
         assert (status["state"], status["watcher"], status["missed_events"]) == ("ready", "off", 0)
-    assert daemon.stop() == 0
 
 
 def workspace_status(client: Client) -> dict[str, Any]:
