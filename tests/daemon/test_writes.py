@@ -21,8 +21,8 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import Conflict, MemsyncdError, NoDaemon
 
 N_AGENTS = 10
-N_EDITS = 12
-N_KILLS = 3
+N_EDITS = 6
+N_KILLS = 2
 KILL_AFTER_S = 0.4
 MUCH = 1000
 
@@ -69,7 +69,7 @@ def is_refused(act: Callable[[], object]) -> bool:
 
 def test_what_a_writer_wrote_is_what_its_next_search_finds(place: Any) -> None:
     memory(place.client, place, "create", "/memories/log.md", file_text="# Log\n\nbegin\n")
-    for number in range(40):
+    for number in range(15):
         written = memory(place.client, place, "insert", "/memories/log.md", insert_line=3, insert_text=f"wrote{number}word")
         found = place.client.call("search", query=f"wrote{number}word", workspace=place.id)
         assert [hit["path"] for hit in found["hits"]] == [".memories/log.md"]
@@ -123,7 +123,7 @@ def test_a_writer_that_read_before_another_wrote_is_told_and_can_try_again(place
     assert int((place.root / ".memories/count.md").read_text()) == len(past) - 1
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_interleaving_of_writers_equals_some_order_of_those_that_succeeded(
     place: Any, make_place: Any, home: Any, seed: int
 ) -> None:
@@ -242,7 +242,7 @@ def test_writers_beside_an_editor_lose_nothing_of_either(place: Any) -> None:
 
     def write() -> None:
         try:
-            for number in range(60):
+            for number in range(30):
                 parameters = {"insert_line": 0, "insert_text": f"written {number}"}
                 is_refused(partial(memory, place.client, place, "insert", "/memories/MEMORY.md", **parameters))
         finally:
@@ -292,62 +292,66 @@ def write_until_killed(daemon: Any, place_id: str, agent: int, acknowledged: lis
         return
 
 
-def kill_and_look(home: Any, root: Path, chance: random.Random) -> None:
-    """One daemon's life and violent death under writers; then its successor must have lost nothing."""
+def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
+    """A daemon's violent death under writers: what it had answered is on the disk, and no line is torn."""
     note = root / ".memories/killed.md"
-    daemon = home.start()
     acknowledged: list[list[str]] = [[], [], []]
     is_over = threading.Event()
+    with daemon.client() as client:
+        place_id = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+    writers = [
+        threading.Thread(target=write_until_killed, args=(daemon, place_id, agent, mine, is_over))
+        for agent, mine in enumerate(acknowledged)
+    ]
+    for writer in writers:
+        writer.start()
     try:
-        with daemon.client() as client:
-            place_id = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
-        writers = [
-            threading.Thread(target=write_until_killed, args=(daemon, place_id, agent, mine, is_over))
-            for agent, mine in enumerate(acknowledged)
-        ]
-        for writer in writers:
-            writer.start()
         time.sleep(chance.uniform(0.05, KILL_AFTER_S))
         daemon.kill()
         for writer in writers:
             writer.join()
     finally:
         is_over.set()
-        daemon.kill()
     lines = note.read_text().splitlines()
     assert {line for mine in acknowledged for line in mine} <= set(lines)
     assert all(line.startswith(("agent", "begin")) for line in lines)
-    if lines == ["begin"]:
-        return  # it was killed before the first write of all
-    successor = home.start()
-    try:
-        with successor.client() as client:
-            client.call("sync", workspace=place_id)
-            memory_text = note.read_bytes()
-            past = client.call("history", workspace=place_id, path=".memories/killed.md", limit=200)["revisions"]
-            assert past[0]["new_digest"] == digest_bytes(memory_text)
-            assert all(newer["old_digest"] == older["new_digest"] for newer, older in pairwise(past))
-            client.call("undo", workspace=place_id, path=".memories/killed.md")
-            client.call("undo", workspace=place_id, path=".memories/killed.md")
-            assert note.read_bytes() == memory_text
-            assert not [name for name in os.listdir(note.parent) if name.startswith(".")]
-    finally:
-        successor.stop()
 
 
-def prepare(home: Any) -> Path:
+def look(successor: Any, root: Path) -> None:
+    """The history goes without a gap to what stands there, and can be gone back and forth."""
+    note = root / ".memories/killed.md"
+    if note.read_text() == "begin\n":
+        return  # none was killed yet, or before the first write of all
+    with successor.client() as client:
+        place_id = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+        client.call("sync", workspace=place_id)
+        memory_text = note.read_bytes()
+        past = client.call("history", workspace=place_id, path=".memories/killed.md", limit=200)["revisions"]
+        assert past[0]["new_digest"] == digest_bytes(memory_text)
+        assert all(newer["old_digest"] == older["new_digest"] for newer, older in pairwise(past))
+        client.call("undo", workspace=place_id, path=".memories/killed.md")
+        client.call("undo", workspace=place_id, path=".memories/killed.md")
+        assert note.read_bytes() == memory_text
+        assert not [name for name in os.listdir(note.parent) if name.startswith(".")]
+
+
+def kill_and_look(home: Any, seeds: range) -> None:
+    """One daemon after another is killed under writers; each finds that its predecessor has lost nothing."""
     root: Path = home.make_folder()
     (root / ".memories").mkdir()
     (root / ".memories/killed.md").write_text("begin\n")
-    return root
+    for seed in seeds:
+        daemon = home.start()
+        look(daemon, root)
+        write_and_kill(daemon, root, random.Random(seed))
+    last = home.start()
+    look(last, root)
+    last.kill()
 
 
 @pytest.mark.timeout(120)
 def test_a_killed_daemon_has_lost_no_acknowledged_write_and_torn_no_note(make_home: Any) -> None:
-    home = make_home()
-    root = prepare(home)
-    for number in range(N_KILLS):
-        kill_and_look(home, root, random.Random(number))
+    kill_and_look(make_home(), range(N_KILLS))
 
 
 @pytest.mark.soak
@@ -355,9 +359,7 @@ def test_a_killed_daemon_has_lost_no_acknowledged_write_and_torn_no_note(make_ho
 def test_a_daemon_killed_a_thousand_times_has_lost_nothing(make_home: Any) -> None:
     home = make_home()
     for start in range(0, MUCH, 50):
-        root = prepare(home)
-        for number in range(start, start + 50):
-            kill_and_look(home, root, random.Random(number))
+        kill_and_look(home, range(start, start + 50))
 
 
 def test_a_history_that_is_switched_on_knows_at_once_what_stands_there(place: Any) -> None:
