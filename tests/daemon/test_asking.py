@@ -7,14 +7,16 @@ import shutil
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound, NotFresh, PathRefused, TooLarge
+from tests.daemon.conftest import Place
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Place
+    from tests.daemon.conftest import Daemon, Home
 
 DECISIONS = """---
 kind: decision
@@ -37,12 +39,19 @@ A twin of the section above, with a row of locks.
 """
 
 
-@pytest.fixture
-def asked(place: Place) -> Place:
-    (place.root / ".memories" / "decisions.md").write_text(DECISIONS)
-    (place.root / ".memories" / "plain.txt").write_text("# no heading here\n\nplain words\n")
+@pytest.fixture(scope="module")
+def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
+    """One for all who only ask; who changes it puts it right again."""
+    root = home.make_folder()
+    (root / ".memories").mkdir()
+    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
+    (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
+    (root / ".memories" / "decisions.md").write_text(DECISIONS)
+    (root / ".memories" / "plain.txt").write_text("# no heading here\n\nplain words\n")
+    place = Place(home, daemon, root)
     place.find("twin", wait="disk")
-    return place
+    yield place
+    place.close()
 
 
 def search(place: Place, query: str, **options: object) -> list[tuple[str, int, int]]:
@@ -176,7 +185,7 @@ def test_the_same_question_has_the_same_answer_and_limits_hold(asked: Place) -> 
 
 
 def test_who_waits_for_the_disk_finds_what_was_saved_just_before_every_time(place: Place) -> None:
-    for number in range(40):
+    for number in range(20):
         (place.root / "MEMORY.md").write_text(f"- version{number}\n")
         assert place.find(f"version{number}", wait="disk") == {"MEMORY.md"}
         if number:
@@ -270,6 +279,8 @@ def test_a_place_in_a_note_saved_just_now_is_where_it_is_now(asked: Place) -> No
         note.write_text(DECISIONS.replace("# Decisions\n", "# Decisions\n" + "\nmore\n" * number))
         got = asked.client.call("get", workspace=asked.id, anchor=".memories/decisions.md#decisions/redis")
         assert (got["start_line"], got["text"].splitlines()[0]) == (11 + 2 * number, "## Redis")
+    note.write_text(DECISIONS)
+    assert search(asked, "incident", wait="disk") == [REDIS]
 
 
 @pytest.mark.parametrize(
@@ -349,8 +360,10 @@ def test_nc_is_all_that_a_client_needs(place: Place) -> None:
         ('{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600, ""),
     ],
 )
-def test_a_bad_request_is_told_what_is_wrong_and_the_next_one_is_answered(place: Place, line: str, code: int, said: str) -> None:
-    with place.daemon.client() as client:
+def test_a_bad_request_is_told_what_is_wrong_and_the_next_one_is_answered(
+    daemon: Daemon, line: str, code: int, said: str
+) -> None:
+    with daemon.client() as client:
         client._socket.sendall(line.encode() + b"\n" + b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
         answers: list[dict[str, Any]] = []
         while len(answers) < 2:

@@ -8,18 +8,27 @@ import pytest
 
 from memsyncd.core.tokens import count_tokens
 from memsyncd.errors import BadRequest, NotFresh, WorkspaceNotFound
+from tests.daemon.conftest import Place
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Place
+    from collections.abc import Iterator
+
+    from tests.daemon.conftest import Daemon, Home
 
 DECISIONS = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision} -->\n\nWe chose Postgres for its row locks.\n"
 
 
-@pytest.fixture
-def asked(place: Place) -> Place:
-    (place.root / ".memories" / "decisions.md").write_text(DECISIONS)
-    place.find("locks", wait="disk")
-    return place
+@pytest.fixture(scope="module")
+def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
+    """One for all; who adds a note takes it away again."""
+    root = home.make_folder()
+    (root / ".memories").mkdir()
+    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
+    (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
+    (root / ".memories" / "decisions.md").write_text(DECISIONS)
+    place = Place(home, daemon, root)
+    yield place
+    place.close()
 
 
 def test_a_block_says_what_is_in_it_and_how_fresh_it_is(asked: Place) -> None:
@@ -54,6 +63,7 @@ def test_a_block_that_waits_for_the_disk_has_what_was_saved_a_moment_ago(asked: 
     assert "a moment ago" in asked.client.call("context", workspace=asked.id)["text"]
     (asked.root / ".memories" / "now.md").unlink()
     assert "a moment ago" not in asked.client.call("context", workspace=asked.id, wait="disk")["text"]
+    asked.wait_equal()
 
 
 def test_a_generation_that_is_not_reached_in_time_is_said(asked: Place) -> None:
@@ -71,6 +81,9 @@ def test_a_budget_and_a_heading_are_kept_to(asked: Place) -> None:
     assert answer["tokens"] <= 100
     assert len(answer["text"].encode()) <= 300
     assert {part["reason"] for part in answer["left_out"]} == {"no room"}
+    (asked.root / ".memories" / "long.md").unlink()
+    asked.client.call("sync", workspace=asked.id)
+    asked.wait_equal()
 
 
 def test_an_empty_block_says_why_beside_the_text(asked: Place) -> None:

@@ -8,21 +8,29 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from memsyncd.errors import BadRequest, PathRefused, StoreFailed
+from tests.daemon.conftest import Place
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Home, Place
+    from tests.daemon.conftest import Daemon, Home
 
     MakePlace = Callable[..., Place]
 
 LONG = "ü" * 300_000
 CONTROLS = "\x01" * 500_000
 DIGEST = "0" * 32
+
+
+@pytest.fixture(scope="module")
+def importing(home: Home, daemon: Daemon) -> Iterator[Place]:
+    """One for all whose entries are refused."""
+    place = Place(home, daemon, home.make_folder())
+    yield place
+    place.close()
 
 
 def take_in(place: Place, entries: list[dict[str, Any]], version: int = 1) -> dict[str, Any]:
@@ -114,48 +122,34 @@ REVISION = {
         ({"entry": "secret"}, BadRequest),
     ],
 )
-def test_what_no_records_could_hold_is_refused(place: Place, entry: dict[str, Any], refusal: type[Exception]) -> None:
-    before = tell(place)
+def test_what_no_records_could_hold_is_refused(importing: Place, entry: dict[str, Any], refusal: type[Exception]) -> None:
     with pytest.raises(refusal):
-        take_in(place, [REVISION, entry])
-    assert tell(place) == before
+        take_in(importing, [REVISION, entry])
+    assert tell(importing) == []
 
 
-def test_an_export_of_a_newer_program_is_refused_in_words(place: Place) -> None:
+def test_an_export_of_a_newer_program_is_refused_in_words(importing: Place) -> None:
     with pytest.raises(BadRequest, match="newer than this program's") as caught:
-        take_in(place, [], version=2)
+        take_in(importing, [], version=2)
     assert "newer memsyncd" in caught.value.hint
 
 
-@pytest.fixture
-def newer(make_home: Callable[[], Home]) -> Iterator[tuple[Home, Any, Path]]:
-    """A daemon that finds records.db as a newer one would have left it."""
-    home = make_home()
-    root = home.make_folder()
-    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake\n")
-    daemon = home.start()
-    with daemon.client() as client:
-        client.call("workspace.add", path=str(root))
-        client.call("memory", command="create", path="/memories/a.md", file_text="a\n")
-    daemon.stop()
-    [records] = (home.folder / "state").rglob("records.db")
+def test_the_records_of_a_newer_program_are_refused_in_words_and_left_alone(place: Place, home: Home) -> None:
+    client, root = place.client, place.root
+    client.call("memory", workspace=place.id, command="create", path="/memories/a.md", file_text="a\n")
+    records = home.folder / "state" / "memsyncd" / place.id / "records.db"
+    client.call("workspace.remove", workspace=place.id)
+    # Closed by its last user, a database has no log any more.
+    place.wait(lambda: not records.with_name("records.db-wal").exists(), "the records are still open")
     with sqlite3.connect(records) as connection:
         connection.execute("PRAGMA user_version = 99")
     connection.close()
-    daemon = home.start()
-    with daemon.client() as client:
-        yield home, client, records
-
-
-def test_the_records_of_a_newer_program_are_refused_in_words_and_left_alone(newer: tuple[Home, Any, Path]) -> None:
-    home, client, records = newer
-    assert client.call("search", query="keepsake", wait="disk")["hits"]
-    [info] = client.call("status")["workspaces"]
+    client.call("workspace.add", path=str(root))
+    assert place.find("keepsake", wait="disk")
+    info = place.status()
     assert info["state"] == "degraded"
-    told = subprocess.run(
-        [sys.executable, "-m", "memsyncd", "status"], env=home.env, capture_output=True, text=True, check=True, timeout=30
-    )
-    for text in (" ".join(info["reasons"]), " ".join(told.stdout.split())):
+    told = place.run(sys.executable, "-m", "memsyncd", "status", "-w", place.id)
+    for text in (" ".join(info["reasons"]), " ".join(told.split())):
         assert "records.db has version 99, newer than this program's" in text
         assert "run the newer memsyncd that made it" in text
     for method, asked in (
@@ -165,7 +159,7 @@ def test_the_records_of_a_newer_program_are_refused_in_words_and_left_alone(newe
         ("records.import", {"version": 1, "entries": []}),
     ):
         with pytest.raises(StoreFailed, match=r"records\.db cannot be opened"):
-            client.call(method, **asked)
+            client.call(method, workspace=place.id, **asked)
     with sqlite3.connect(f"file:{records}?mode=ro", uri=True) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (99,)
         assert connection.execute("SELECT count(*) FROM revisions").fetchone() == (1,)

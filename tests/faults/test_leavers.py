@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.daemon.conftest import Place
+
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Place
+    from tests.daemon.conftest import Daemon, Home
 
 N_WORDS = 50_000
 N_EACH = 40
@@ -33,19 +35,27 @@ def end_and_hang_up(sock: socket.socket) -> None:
     sock.close()
 
 
-@pytest.mark.parametrize("n_questions", [4, N_EACH])
-@pytest.mark.parametrize("leave", [hang_up, end_and_hang_up])
-def test_who_leaves_leaves_no_query_behind(place: Place, leave: Callable[[socket.socket], None], n_questions: int) -> None:
+@pytest.fixture(scope="module")
+def wordy(home: Home, daemon: Daemon) -> Iterator[Place]:
+    """One for all, with a note of many words."""
+    root = home.make_folder()
     words = [f"{BEGINNING}{number:x}" for number in range(N_WORDS)]
     lines = [" ".join(words[first : first + 8]) for first in range(0, N_WORDS, 8)]
-    (place.root / ".memories" / "words.md").write_text("\n\n".join(["larch", *lines]))
-    place.wait_found("larch", ".memories/words.md")
+    (root / "MEMORY.md").write_text("\n\n".join(["larch", *lines]))
+    place = Place(home, daemon, root)
+    yield place
+    place.close()
+
+
+@pytest.mark.parametrize("n_questions", [4, N_EACH])
+@pytest.mark.parametrize("leave", [hang_up, end_and_hang_up])
+def test_who_leaves_leaves_no_query_behind(wordy: Place, leave: Callable[[socket.socket], None], n_questions: int) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
-        sock.connect(place.home.socket_path)
+        sock.connect(wordy.home.socket_path)
         for number in range(n_questions):
-            params = {"query": HEAVY, "workspace": place.id, "timeout_ms": LONG_MS}
+            params = {"query": HEAVY, "workspace": wordy.id, "timeout_ms": LONG_MS}
             request = {"jsonrpc": "2.0", "id": number, "method": "search", "params": params}
             sock.sendall(json.dumps(request).encode() + b"\n")
         leave(sock)
     # This is read by the same two threads; its client waits for fifteen seconds.
-    assert ".memories/words.md" in place.notes()
+    assert "MEMORY.md" in wordy.notes()
