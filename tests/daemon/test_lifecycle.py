@@ -178,15 +178,6 @@ def test_nobody_else_may_write_to_what_a_command_makes_for_its_user_whatever_the
         subprocess.run([sys.executable, "-m", "memsyncd", "stop"], env=env, capture_output=True, timeout=30, check=False)
 
 
-def test_a_runtime_folder_that_others_may_enter_is_refused(own: Home) -> None:
-    folder = Path(own.socket_path).parent
-    folder.mkdir()
-    folder.chmod(0o777)
-    done = call(own, "run")
-    assert done.returncode == 6
-    assert f"chmod 700 {folder}" in done.stderr
-
-
 # --- the end ---
 
 
