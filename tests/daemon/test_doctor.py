@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -12,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import apsw
 import pytest
 
+from memsyncd.cli.main import main
 from memsyncd.client import Client
 
 if TYPE_CHECKING:
@@ -61,8 +64,20 @@ def run(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]
     return subprocess.run(command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50)
 
 
+def do(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """The same within this process: what a command finds and says does not depend on whose process it is."""
+    said, complained = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+        for name in set(os.environ) - home.env.keys() - env.keys():
+            patch.delenv(name)
+        for name, value in {**home.env, **env}.items():
+            patch.setenv(name, value)
+        status = main(words)
+    return subprocess.CompletedProcess(words, status, said.getvalue(), complained.getvalue())
+
+
 def examine(home: Home, *words: str, **env: str) -> Report:
-    done = run(home, "doctor", "--json", *words, **env)
+    done = do(home, "doctor", "--json", *words, **env)
     assert done.stdout, done.stderr
     report = Report(done.returncode, json.loads(done.stdout))
     asks = [finding for finding in report.told["findings"] if finding["level"] in ("warning", "error")]
@@ -132,7 +147,7 @@ def test_a_person_reads_what_is_well_in_one_line(home: Home, place: Place) -> No
 
 
 def test_a_workspace_that_is_not_there_is_said(home: Home, place: Place) -> None:
-    assert run(home, "doctor", "nowhere").returncode == NOT_FOUND
+    assert do(home, "doctor", "nowhere").returncode == NOT_FOUND
 
 
 def test_all_workspaces_are_examined_unless_one_is_named(home: Home, place: Place, make_place: Callable[..., Place]) -> None:
@@ -146,43 +161,67 @@ def test_all_workspaces_are_examined_unless_one_is_named(home: Home, place: Plac
 # --- databases --------------------------------------------------------------------------------------------------------
 
 
+@pytest.fixture(scope="module")
+def make_quiet(make_home: Callable[[], Home]) -> Callable[[], Home]:
+    """Start a daemon that looks at nothing by itself, so that nothing is mended before it is found."""
+
+    def make() -> Home:
+        home = make_home()
+        home.config.write_text("[sync]\nenabled = false\n")
+        home.start()
+        return home
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def quiet_home(make_quiet: Callable[[], Home]) -> Home:
+    return make_quiet()
+
+
 @pytest.fixture
-def quiet(make_home: Callable[[], Home]) -> Quiet:
-    """A daemon that looks at nothing by itself, so that nothing is mended before it is found."""
-    home = make_home()
-    home.config.write_text("[sync]\nenabled = false\n")
-    return Quiet(home, home.start())
+def quiet(quiet_home: Home) -> Iterator[Quiet]:
+    quiet = Quiet(quiet_home)
+    yield quiet
+    with Client(quiet_home.socket_path, WAIT_S) as client:
+        client.call("workspace.remove", workspace=quiet.id)
 
 
 class Quiet:
-    def __init__(self, home: Home, daemon: Daemon) -> None:
+    """A workspace that nobody looks at."""
+
+    def __init__(self, home: Home) -> None:
         root = home.make_folder()
         (root / ".memories").mkdir()
         for number in range(40):
             (root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch {number}\n" * 20)
-        with daemon.client() as client:
-            workspace = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
-            client.call("sync", workspace=workspace)
-        self.home, self.daemon = home, daemon
-        self.index = home.folder / "cache" / "memsyncd" / workspace / "index.db"
+        with Client(home.socket_path, WAIT_S) as client:
+            self.id = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+            client.call("sync", workspace=self.id)
+        self.home = home
+        self.index = home.folder / "cache" / "memsyncd" / self.id / "index.db"
+        self.records = home.folder / "state" / "memsyncd" / self.id / "records.db"
+
+    def examine(self, *words: str) -> Report:
+        return examine(self.home, *words, self.id)
 
     def see_healed(self) -> None:
-        wait_for(lambda: examine(self.home).level("generation") == "ok", "it did not heal")
-        report = examine(self.home, "--verify")
+        wait_for(lambda: self.examine().level("generation") == "ok", "it did not heal")
+        report = self.examine("--verify")
         assert (report.status, report.level("verify")) == (0, "ok")
         assert any("built anew" in finding["what"] for finding in report.findings("index"))
 
 
 def test_a_rotten_index_is_found_and_heals(quiet: Quiet) -> None:
     rot(quiet.index)
-    report = examine(quiet.home)
+    report = quiet.examine()
     assert (report.status, report.level("index")) == (1, "error")
     quiet.see_healed()
 
 
 def test_a_deleted_index_is_found_and_comes_back(quiet: Quiet) -> None:
     quiet.index.unlink()
-    report = examine(quiet.home, "--verify")
+    report = quiet.examine("--verify")
     assert (report.status, report.level("index")) == (1, "error")
     assert report.level("verify") is None
     quiet.see_healed()
@@ -192,47 +231,37 @@ def test_a_replaced_index_is_found_and_built_anew(quiet: Quiet) -> None:
     copy = quiet.index.with_name("copy")
     shutil.copy(quiet.index, copy)
     copy.replace(quiet.index)
-    assert examine(quiet.home).level("index") == "error"
+    assert quiet.examine().level("index") == "error"
     quiet.see_healed()
 
 
 def test_an_index_that_another_program_writes_is_found_and_built_anew(quiet: Quiet) -> None:
     write(quiet.index, SHIFT)
-    assert examine(quiet.home).level("index") == "error"
+    assert quiet.examine().level("index") == "error"
     quiet.see_healed()
 
 
-def test_an_index_that_somebody_else_wrote_between_two_lives_is_found_and_reindex_heals_it(quiet: Quiet) -> None:
-    assert quiet.daemon.stop() == 0
-    write(quiet.index, SHIFT)
-    quiet.home.start()
-    wait_for(lambda: examine(quiet.home).level("generation") == "ok", "it was not opened")
-    report = examine(quiet.home, "--verify")
-    assert report.level("verify") == "error"
-    assert "memsyncd reindex" in report.remedy("verify")
-    assert run(quiet.home, "reindex").returncode == 0
-    healed = examine(quiet.home, "--verify")
-    assert (healed.level("verify"), healed.level("generation")) == ("ok", "ok")
-
-
-def test_rotten_records_are_found_and_a_restart_sets_them_aside(make_home: Callable[[], Home]) -> None:
-    home = make_home()
-    daemon = home.start()
-    root = home.make_folder()
-    (root / "MEMORY.md").write_text("# Memory\n\n" + "keepsake\n" * 2000)
-    with daemon.client() as client:
-        workspace = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
-        client.call("search", query="x", workspace=workspace, wait="disk")
-    records = home.folder / "state" / "memsyncd" / workspace / "records.db"
-    rot(records)
+def test_between_two_lives_rotten_records_are_set_aside_and_an_index_that_somebody_wrote_is_found(
+    make_quiet: Callable[[], Home],
+) -> None:
+    home = make_quiet()
+    quiet = Quiet(home)
+    rot(quiet.records)
     assert examine(home).level("records") == "error"
-    assert daemon.stop() == 0
+    assert do(home, "stop").returncode == 0
+    write(quiet.index, SHIFT)
     assert examine(home).level("records") == "error"
     home.start()
-    wait_for(lambda: examine(home).level("records") == "warning", "they were not set aside")
-    [aside] = [finding["where"] for finding in examine(home).findings("records") if finding["level"] == "warning"]
+    wait_for(lambda: examine(home).level("generation") == "ok", "it was not opened")
+    report = examine(home, "--verify")
+    assert report.level("verify") == "error"
+    assert "memsyncd reindex" in report.remedy("verify")
+    assert report.level("records") == "warning"
+    [aside] = [finding["where"] for finding in report.findings("records") if finding["level"] == "warning"]
     Path(aside).rename(home.folder / "kept-elsewhere")
-    assert examine(home).level("records") == "ok"
+    assert do(home, "reindex").returncode == 0
+    healed = examine(home, "--verify")
+    assert [healed.level(check) for check in ("verify", "generation", "records")] == ["ok"] * 3
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
@@ -353,44 +382,33 @@ def test_a_second_daemon_on_the_same_files_is_found(home: Home, place: Place) ->
     assert examine(home, place.id).level("two_daemons") == "ok"
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs /proc")
-def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone(make_home: Callable[[], Home]) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, and elsewhere a full queue refuses at once")
+def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wait_for_it(make_home: Callable[[], Home]) -> None:
     home = make_home()
     daemon = home.start()
-    root = home.make_folder()
-    (root / "MEMORY.md").write_text("# Memory\n")
-    with daemon.client() as client:
-        client.call("workspace.add", path=str(root))
-        client.call("search", query="x", wait="disk")
     daemon.process.send_signal(signal.SIGSTOP)
     stopped = examine(home)
-    assert (stopped.status, stopped.level("daemon")) == (NO_DAEMON, "error")
-    subprocess.run(["/bin/sh", "-c", stopped.remedy("daemon").removeprefix("let it go on: ")], check=True)
-    assert examine(home).level("daemon") == "ok"
-    elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
-    assert f"(pid {daemon.process.pid}) runs and listens elsewhere" in elsewhere.findings("daemon")[0]["what"]
-    daemon.kill()
-    gone = examine(home)
-    assert (gone.status, gone.level("socket")) == (NO_DAEMON, "info")
-    assert any("no daemon runs" in finding["what"] for finding in gone.findings("daemon"))
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue refuses at once")
-def test_one_that_is_stopped_while_many_wait_for_it_is_told_within_its_time(make_home: Callable[[], Home]) -> None:
-    home = make_home()
-    daemon = home.start()
-    daemon.process.send_signal(signal.SIGSTOP)
+    go_on = f"kill -CONT {daemon.process.pid}"
+    assert (stopped.status, stopped.level("daemon"), stopped.remedy("daemon")) == (NO_DAEMON, "error", f"let it go on: {go_on}")
     waiting = []
     with contextlib.suppress(BlockingIOError):
         while True:
             waiting.append(socket.socket(socket.AF_UNIX))
             waiting[-1].settimeout(0)
             waiting[-1].connect(home.socket_path)
-    report = examine(home)
-    assert (report.status, report.remedy("daemon")) == (NO_DAEMON, f"let it go on: kill -CONT {daemon.process.pid}")
+    crowded = examine(home)
+    assert (crowded.status, crowded.remedy("daemon")) == (NO_DAEMON, stopped.remedy("daemon"))
     for client in waiting:
         client.close()
-    daemon.process.send_signal(signal.SIGCONT)
+    subprocess.run(["/bin/sh", "-c", go_on], check=True)
+    # It meets all who have left before it meets this one.
+    wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
+    elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
+    assert f"(pid {daemon.process.pid}) runs and listens elsewhere" in elsewhere.findings("daemon")[0]["what"]
+    daemon.kill()
+    gone = examine(home)
+    assert (gone.status, gone.level("socket")) == (NO_DAEMON, "info")
+    assert any("no daemon runs" in finding["what"] for finding in gone.findings("daemon"))
 
 
 def test_without_a_daemon_all_that_can_be_seen_is_looked_at(make_home: Callable[[], Home]) -> None:
@@ -410,7 +428,7 @@ def test_without_a_daemon_all_that_can_be_seen_is_looked_at(make_home: Callable[
     assert [finding["level"] for finding in report.findings("folder")] == ["ok", "error"]
     assert report.findings("index")[0]["where"] == str(index)
     assert examine(home, "second").level("folder") == "error"
-    assert run(home, "doctor", "third").returncode == NOT_FOUND
+    assert do(home, "doctor", "third").returncode == NOT_FOUND
     home.config.write_text("[sync]\ndebonce_ms = 3\n")
     assert "debounce_ms" in examine(home).findings("config")[0]["what"]
 
