@@ -386,6 +386,9 @@ def test_a_second_daemon_on_the_same_files_is_found(home: Home, place: Place) ->
 def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wait_for_it(make_home: Callable[[], Home]) -> None:
     home = make_home()
     daemon = home.start()
+    with daemon.client() as client:
+        client.call("workspace.add", path=str(home.make_folder()))
+        client.call("search", query="x", wait="disk")
     daemon.process.send_signal(signal.SIGSTOP)
     stopped = examine(home)
     go_on = f"kill -CONT {daemon.process.pid}"
