@@ -540,11 +540,11 @@ def tell_stories(story: type[Story], home: Home, on_disk: ReadNotes, *, n_storie
 
 
 def test_the_index_equals_the_disk_whatever_happens_to_files_and_watcher(home: Home, on_disk: ReadNotes) -> None:
-    tell_stories(EngineStory, home, on_disk, n_stories=10, n_steps=20)
+    tell_stories(EngineStory, home, on_disk, n_stories=6, n_steps=20)
 
 
 def test_the_index_equals_the_disk_though_the_daemon_is_killed(make_home: Callable[[], Home], on_disk: ReadNotes) -> None:
-    tell_stories(ProcessStory, make_home(), on_disk, n_stories=4, n_steps=12)
+    tell_stories(ProcessStory, make_home(), on_disk, n_stories=2, n_steps=15)
 
 
 @pytest.mark.soak

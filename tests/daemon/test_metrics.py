@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -124,7 +125,10 @@ def test_what_the_process_takes_is_what_the_system_says(place: Any, ask: Callabl
     proc = Path(f"/proc/{place.daemon.process.pid}")
 
     def look() -> tuple[int, int, int]:
-        watches = sum((proc / "fdinfo" / fd).read_text().count("inotify wd:") for fd in os.listdir(proc / "fdinfo"))
+        watches = 0
+        for fd in os.listdir(proc / "fdinfo"):
+            with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                watches += (proc / "fdinfo" / fd).read_text().count("inotify wd:")
         return len(os.listdir(proc / "task")), len(os.listdir(proc / "fd")), watches
 
     def is_so() -> bool:

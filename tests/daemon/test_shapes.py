@@ -112,7 +112,7 @@ def test_folders_that_are_made_moved_in_or_copied_in_are_found_with_all_they_hol
 
 
 def test_many_small_notes_made_at_once_are_all_found(place: Place) -> None:
-    for number in range(300):
+    for number in range(100):
         write(place.root / ".memories" / f"day{number % 20}" / f"{number}.md", f"note{number}")
     place.wait_equal()
 
@@ -274,7 +274,7 @@ def test_included_notes_are_followed_where_their_folders_come_and_go(root: Path,
 
 
 def test_a_workspace_that_is_removed_and_added_at_once_has_one_index_again(place: Place) -> None:
-    for number in range(20):
+    for number in range(6):
         place.client.call("workspace.remove", workspace=place.id)
         place.client.call("workspace.add", path=str(place.root))
         write(place.root / ".memories" / f"{number}.md", f"note{number}")

@@ -16,10 +16,13 @@ from memsyncd.core.digest import digest_bytes
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place, Presence
 
-STORM_S = 2.0
 CAP_S = 1.0
 """The longest that a change may wait for quiet."""
-SLACK_S = 1.5
+SLACK_S = 1.0
+STORM_S = CAP_S + SLACK_S + 0.5
+"""Long enough to see a version that stays for too long."""
+PAUSE_S = 0.01
+"""Between two saves: far less than the quiet that is waited for."""
 ANSWER_S = 0.25
 """A guard: what is promised is 50 ms, on a machine that has nothing else to do."""
 
@@ -68,6 +71,7 @@ def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
             oldest_s = max(oldest_s, now_s - replaced_at_s.get(indexed, now_s))
             if now_s - began_s > STORM_S:
                 break
+            time.sleep(PAUSE_S)
     assert len(replaced_at_s) > 10
     assert oldest_s < CAP_S + SLACK_S
     # A look may meet the file while it is empty: that is not yet taken for its text.
@@ -75,13 +79,11 @@ def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
     place.wait_equal()
 
 
-def test_thousands_of_notes_that_come_and_go_at_once_are_followed_while_searches_are_answered(place: Place) -> None:
-    staged = place.outside / "staged"
-    for number in range(2000):
-        folder = staged / f"{number % 40}"
+def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_are_answered(place: Place) -> None:
+    for number in range(1000):
+        folder = place.root / ".memories" / "many" / f"{number % 40}"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{number}.md").write_text(f"# Note {number}\n\n" + f"a line of note{number} about many things\n" * 20)
-    shutil.copytree(staged, place.root / ".memories" / "many")
     slowest_s = 0.0
 
     def is_equal() -> bool:
@@ -90,20 +92,21 @@ def test_thousands_of_notes_that_come_and_go_at_once_are_followed_while_searches
         assert place.find("keepsake") == {"MEMORY.md"}
         place.status()
         slowest_s = max(slowest_s, time.monotonic() - began_s)
-        return place.status()["files"] == 2002
+        return place.status()["files"] == 1002
 
     place.wait(is_equal, "not all were indexed")
     place.wait_equal()
     assert slowest_s < ANSWER_S
     shutil.rmtree(place.root / ".memories" / "many")
-    assert place.find("note7 note1999", wait="disk") == set()
+    assert place.find("note7 note999", wait="disk") == set()
+    place.wait(lambda: place.status()["files"] == 2, "not all went")
     place.wait_equal()
 
 
 def test_what_goes_on_beside_the_memory_makes_no_work(place: Place) -> None:
     """A build that writes a whole tree of modules, markdown among it: no look at the disk, no new generation."""
     before = place.status()
-    for number in range(600):
+    for number in range(200):
         folder = place.root / "node_modules" / f"m{number}" / "docs"
         folder.mkdir(parents=True)
         (folder / "README.md").write_text("# Module\n\nkeepsake\n")

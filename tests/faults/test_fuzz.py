@@ -39,7 +39,7 @@ def wounded(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
 def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(target: tuple[str, Feed]) -> None:
     name, feed = target
 
-    @settings(max_examples=60)
+    @settings(max_examples=25)
     @given(wounded(SEEDS[name]) | st.binary(max_size=400))
     def tell(data: bytes) -> None:
         began_s = process_time()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from memsyncd.errors import MemsyncdError
+from memsyncd.server.sockets import open_socket
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -43,24 +48,23 @@ def ask_as_nobody(socket_path: str) -> str:
     return done.stdout.strip()
 
 
-def open_for_everybody(path: Path, top: Path) -> None:
-    for folder in (path, *path.parents):
-        if folder.is_relative_to(top):
-            folder.chmod(0o777)
+@contextlib.contextmanager
+def open_for_everybody(path: Path, top: Path) -> Iterator[None]:
+    modes = {place: place.stat().st_mode for place in (path, *path.parents) if place.is_relative_to(top)}
+    for place in modes:
+        place.chmod(0o777)
+    yield
+    for place, mode in modes.items():
+        place.chmod(stat.S_IMODE(mode))
 
 
-def test_nobody_else_reaches_the_socket(place: Place) -> None:
-    assert ask_as_nobody(place.home.socket_path) == "PermissionError"
-
-
-def test_who_reaches_the_socket_all_the_same_gets_not_a_byte_and_it_is_said(own: Home) -> None:
-    daemon = own.start()
-    open_for_everybody(Path(own.socket_path), own.folder)
-    assert ask_as_nobody(own.socket_path) in {"b''", "ConnectionResetError", "BrokenPipeError"}
-    with daemon.client() as client:
-        assert client.call("status")["failed_requests"] == 0
-    assert daemon.stop() == 0
-    assert "client_refused" in own.log.read_text()
+def test_nobody_else_reaches_the_socket_and_who_does_all_the_same_gets_not_a_byte_and_it_is_said(place: Place) -> None:
+    home = place.home
+    assert ask_as_nobody(home.socket_path) == "PermissionError"
+    with open_for_everybody(Path(home.socket_path), home.folder):
+        assert ask_as_nobody(home.socket_path) in {"b''", "ConnectionResetError", "BrokenPipeError"}
+    assert place.client.call("status")["failed_requests"] == 0
+    assert "client_refused" in home.log.read_text()
 
 
 def put_folder(path: Path) -> None:
@@ -79,10 +83,19 @@ def put_file(path: Path) -> None:
 
 
 @pytest.mark.parametrize("put", [put_folder, put_link, put_file], ids=lambda put: put.__name__)
-def test_a_folder_that_somebody_else_put_in_the_sockets_place_is_refused_with_a_remedy(
-    own: Home, put: Callable[[Path], None]
+def test_what_somebody_else_put_in_the_place_of_the_sockets_folder_is_refused_with_a_remedy(
+    tmp_path: Path, put: Callable[[Path], None]
 ) -> None:
-    put(Path(own.socket_path).parent)
+    path = tmp_path / "run" / "memsyncd.sock"
+    put(path.parent)
+    with pytest.raises(MemsyncdError) as refused:
+        open_socket(str(path), str(tmp_path / "lock"))
+    assert refused.value.exit_status in {6, 78}
+    assert refused.value.hint
+
+
+def test_a_daemon_whose_sockets_folder_is_somebody_elses_does_not_start(own: Home) -> None:
+    put_folder(Path(own.socket_path).parent)
     command = [sys.executable, "-m", "memsyncd", "run"]
     done = subprocess.run(command, env=own.env, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode in {6, 78}
@@ -117,9 +130,11 @@ while True:
 def test_who_listens_in_the_daemons_place_hears_nothing_of_what_is_to_be_remembered(own: Home) -> None:
     folder = Path(own.socket_path).parent
     folder.mkdir()
-    open_for_everybody(folder, own.folder)
     command = [sys.executable, "-c", LISTEN, own.socket_path]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listener:
+    with (
+        open_for_everybody(folder, own.folder),
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as listener,
+    ):
         assert listener.stdout is not None
         try:
             assert listener.stdout.readline() == "listens\n"

@@ -57,9 +57,11 @@ def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_sys
     place.daemon.process.send_signal(signal.SIGSTOP)
     try:
         # Of the same event twice in a row only one is remembered, so two notes take turns.
-        for number in range(int(QUEUE.read_text()) // 4 + 1000):
+        for number in range(int(QUEUE.read_text()) // 2 + 1000):
             for note in notes:
-                note.write_bytes(b"%d maple\n" % number)
+                os.utime(note, (number, number))
+        for note in notes:
+            note.write_text("maple\n")
         (place.root / ".memories" / "late.md").write_text("hazel\n")
         asking._socket.sendall(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
     finally:
@@ -82,7 +84,7 @@ def test_it_goes_on_when_nobody_reads_its_log(own: Home, launch: Launch) -> None
     try:
         with connect(own) as client:
             client.call("workspace.add", path=str(root))
-            for number in range(60):
+            for number in range(30):
                 (root / "MEMORY.md").write_text(f"word{number}\n")
                 assert find(client, f"word{number}", wait="disk") == ["MEMORY.md"]
         assert len(os.read(reader, 1_000_000)) > 2000
@@ -146,7 +148,7 @@ def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
         find(client, "word000", wait="disk")
-        for number, days in enumerate((-1, -400, 1, 0, 2, -2), start=1):
+        for number, days in enumerate((-1, -400, 1), start=1):
             offset.write_text(str(days * DAY_S))
             note.write_text(f"word{number:03}\n")
             wait_until(lambda number=number: find(client, f"word{number:03}") == ["MEMORY.md"], "a save was not found")

@@ -26,14 +26,16 @@ from tests.daemon.conftest import read_notes, wait_until
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
-SHORT_S, LONG_S = 3.0, 600.0
+SHORT_S, LONG_S = 2.0, 600.0
 WARM_UP_S = 120.0
-FEW, MANY = 12, 64
+FEW, MANY = 8, 64
 """Clients."""
 N_EDITORS = 3
 RSS_GROWTH_BYTES = 12 * 1024 * 1024
 FEW_FILES = 8
 """Connections for queries stay open for the next ones, and SQLite keeps a file that another connection has locked."""
+THREADS = 7
+"""The loop, the writer, the watcher, two who read and two of watchdog's; each begins when there is something for it to do."""
 SETTLE_S = 60.0
 WORDS = "larch maple hazel rowan aspen birch alder willow poplar linden".split()
 
@@ -219,7 +221,7 @@ def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, 
         wait_until(lambda: read_taken(daemon).files <= before.files + FEW_FILES, "files are left", limit_s=SETTLE_S)
         wait_until(lambda: os.path.getsize(f"{find_index(home, client)}-wal") == 0, "the log was not emptied", limit_s=SETTLE_S)
         end = read_taken(daemon)
-        assert end.threads <= midst.threads
+        assert end.threads <= THREADS
     assert daemon.stop() == 0
     assert "Traceback" not in home.log.read_text()
     return midst, end

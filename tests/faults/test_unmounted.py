@@ -92,7 +92,7 @@ def test_an_index_that_is_made_anew_while_the_disk_is_away_does_not_take_it_for_
         client.call("workspace.add", path=str(root))
         client.call("sync")
         unmount(root)
-        assert code_of(lambda: client.call("sync", rebuild=True)) == "timeout"
+        assert code_of(lambda: client.call("sync", rebuild=True, timeout_ms=200)) == "timeout"
         assert len(find(client, "larch")) == N_NOTES
         shutil.rmtree(own.folder / "cache")
         wait_until(lambda: "index.db was deleted or replaced" in own.log.read_text(), "nobody noticed")
