@@ -17,9 +17,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux tells wha
 
 ALLOCATE = """
 import sys, threading
-from memsyncd.daemon.memory import share_heap
 
 if sys.argv[1] == "shared":
+    from memsyncd.daemon.memory import share_heap
+
     share_heap()
 kept = []
 thread = threading.Thread(target=lambda: kept.extend(bytearray(50_000) for _ in range(100)))

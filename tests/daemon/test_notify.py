@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
 WAIT_S = 15.0
-STOP_S = 5.0
-WATCHDOG_USEC = "1500000"
+STOP_S = 15.0
+"""A guard: on a machine with nothing else to do it takes less than five seconds."""
+WATCHDOG_USEC = "800000"
 
 
 class Ear:
@@ -81,21 +82,15 @@ def supervised(own: Home, tmp_path: Path, ear: Ear) -> Iterator[subprocess.Popen
     process.wait()
 
 
-def test_the_daemon_is_ready_once_a_search_is_answered(own: Home, ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
+def test_it_is_ready_once_a_search_is_answered_gives_signs_of_life_and_announces_a_reload(
+    own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
+) -> None:
     ear.hear_until(lambda said: "READY" in said)
     with Client(own.socket_path, WAIT_S) as client:
         assert client.call("search", query="larch", workspace="*", wait="disk")["hits"]
     ear.hear_status("1 workspace, 1 note")
-
-
-def test_beats_come_in_time_for_as_long_as_all_is_well(ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
-    ear.hear_until(lambda said: "READY" in said)
-    for _ in range(4):
+    for _ in range(3):
         ear.hear_until(lambda said: "WATCHDOG" in said)
-
-
-def test_a_reload_is_announced_and_ends_with_being_ready(ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
-    ear.hear_until(lambda said: "READY" in said)
     before_usec = time.monotonic_ns() // 1000
     supervised.send_signal(signal.SIGHUP)
     said = ear.hear_until(lambda said: "RELOADING" in said)
@@ -103,23 +98,18 @@ def test_a_reload_is_announced_and_ends_with_being_ready(ear: Ear, supervised: s
     ear.hear_until(lambda said: "READY" in said)
 
 
-def test_stopping_is_said_first_and_takes_less_than_five_seconds(
+def test_a_workspace_that_is_gone_stands_in_the_status_and_stopping_is_said_first_and_does_not_take_long(
     own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
 ) -> None:
-    ear.hear_until(lambda said: "READY" in said)
-    with Client(own.socket_path, WAIT_S) as client:
-        client.call("subscribe")
-        supervised.send_signal(signal.SIGTERM)
-        assert supervised.wait(STOP_S) == 0
-    ear.hear_until(lambda said: said == {"STOPPING": "1", "STATUS": "stopping"})
-
-
-def test_a_workspace_that_is_gone_stands_in_the_status(own: Home, ear: Ear, supervised: subprocess.Popen[bytes]) -> None:
     ear.hear_status("1 workspace, 1 note")
     (own.folder / "w1" / "proj").rename(own.folder / "elsewhere")
     with Client(own.socket_path, WAIT_S) as client:
         client.call("sync")
-    ear.hear_status("1 workspace, 1 note; missing: trees")
+        ear.hear_status("1 workspace, 1 note; missing: trees")
+        client.call("subscribe")
+        supervised.send_signal(signal.SIGTERM)
+        assert supervised.wait(STOP_S) == 0
+    ear.hear_until(lambda said: said == {"STOPPING": "1", "STATUS": "stopping"})
 
 
 def test_an_abstract_address_is_reached_too() -> None:

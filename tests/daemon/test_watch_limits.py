@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 LIMIT = "/proc/sys/user/max_inotify_watches"
 OWN_USERS = ["unshare", "--user", "--map-root-user"]
-WAIT_S = 15.0
+WAIT_S = 30.0
 
 
 def is_limit_ours() -> bool:
@@ -44,7 +44,7 @@ def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
 @pytest.fixture
 def limited(make_home: Callable[[], Home]) -> Iterator[tuple[Home, subprocess.Popen[bytes]]]:
     home = make_home()
-    home.config.write_text("[sync]\nreconcile_s = 1\n")
+    home.config.write_text("[sync]\nreconcile_s = 0.3\n")
     script = f'echo 8 > {LIMIT}; exec "{sys.executable}" -m memsyncd run'
     with home.log.open("ab") as log:
         process = subprocess.Popen(
@@ -52,7 +52,7 @@ def limited(make_home: Callable[[], Home]) -> Iterator[tuple[Home, subprocess.Po
         )
     yield home, process
     process.send_signal(signal.SIGTERM)
-    assert process.wait(10) == 0, home.read_log()
+    assert process.wait(30) == 0, home.read_log()
 
 
 def connect(home: Home) -> Client:
