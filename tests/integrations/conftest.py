@@ -13,6 +13,7 @@ import pytest
 from tests.daemon.conftest import daemon, home, make_home, make_place, place, pytest_runtest_makereport, root
 
 if TYPE_CHECKING:
+    from memsyncd.integrations.anthropic import AsyncMemsyncdMemoryTool, MemsyncdMemoryTool
     from tests.daemon.conftest import Home
 
 __all__ = ["daemon", "home", "make_home", "make_place", "place", "pytest_runtest_makereport", "root"]
@@ -99,3 +100,20 @@ def socket(home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where the daemon listens, named in this process's environment, as a program finds it."""
     monkeypatch.setenv("MEMSYNCD_SOCKET", home.socket_path)
     return home.socket_path
+
+
+# The SDK takes two seconds to import, which only those who run these tests should pay.
+
+
+@pytest.fixture
+def make_tool() -> type[MemsyncdMemoryTool]:
+    from memsyncd.integrations.anthropic import MemsyncdMemoryTool
+
+    return MemsyncdMemoryTool
+
+
+@pytest.fixture
+def make_async_tool() -> type[AsyncMemsyncdMemoryTool]:
+    from memsyncd.integrations.anthropic import AsyncMemsyncdMemoryTool
+
+    return AsyncMemsyncdMemoryTool

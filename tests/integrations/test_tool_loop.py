@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from anthropic import Anthropic, AsyncAnthropic
 
-from memsyncd.integrations.anthropic import AsyncMemsyncdMemoryTool, MemsyncdMemoryTool
 from memsyncd.integrations.instructions import INSTRUCTIONS
 
 if TYPE_CHECKING:
+    from memsyncd.integrations.anthropic import AsyncMemsyncdMemoryTool, MemsyncdMemoryTool
     from tests.daemon.conftest import Place
     from tests.integrations.conftest import Model
 
@@ -168,9 +167,13 @@ def read_files(root: Path) -> dict[str, str]:
     return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
 
 
-def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(place: Place, model: Model, socket: str) -> None:
+def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(
+    place: Place, model: Model, socket: str, make_tool: Any
+) -> None:
+    from anthropic import Anthropic
+
     witness = Witness(place, model)
-    memory = MemsyncdMemoryTool(place.id, client="the loop")
+    memory = make_tool(place.id, client="the loop")
     with Anthropic(**options(model)) as client:
         number = 0
         for number, _ in enumerate(client.beta.messages.tool_runner(**question(memory))):
@@ -179,9 +182,11 @@ def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(p
     assert number == len(STEPS)
 
 
-def test_the_async_loop_does_the_same(place: Place, model: Model, socket: str) -> None:
+def test_the_async_loop_does_the_same(place: Place, model: Model, socket: str, make_async_tool: Any) -> None:
+    from anthropic import AsyncAnthropic
+
     witness = Witness(place, model)
-    memory = AsyncMemsyncdMemoryTool(place.id, client="the loop")
+    memory = make_async_tool(place.id, client="the loop")
 
     async def talk() -> int:
         number = 0
@@ -195,9 +200,13 @@ def test_the_async_loop_does_the_same(place: Place, model: Model, socket: str) -
     assert asyncio.run(talk()) == len(STEPS)
 
 
-def test_the_model_is_offered_the_tool_and_told_of_it(place: Place, make_model: Callable[..., Model], socket: str) -> None:
+def test_the_model_is_offered_the_tool_and_told_of_it(
+    place: Place, make_model: Callable[..., Model], socket: str, make_tool: Any
+) -> None:
+    from anthropic import Anthropic
+
     model = make_model()
-    memory = MemsyncdMemoryTool(place.id, cache_control={"type": "ephemeral"})
+    memory = make_tool(place.id, cache_control={"type": "ephemeral"})
     with Anthropic(**options(model)) as client:
         client.beta.messages.tool_runner(**question(memory)).until_done()
     (request,) = model.requests
