@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.quickjson import parse_json, render_json
@@ -17,7 +17,6 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(value=values)
 def test_values_are_written_as_json_writes_them_and_read_back(value: object) -> None:
     text = render_json(value)
@@ -26,7 +25,6 @@ def test_values_are_written_as_json_writes_them_and_read_back(value: object) -> 
     assert parse_json(json.dumps(value, indent=1)) == value
 
 
-@settings(deadline=None)
 @given(text=st.text(alphabet='{}[]":,0-1e.ntrufals \\\n', max_size=12) | st.text(max_size=12))
 def test_texts_are_read_or_refused_as_json_does(text: str) -> None:
     assert read(parse_json, text) == read(json.loads, text)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.tokens import count_quarters, count_tokens
@@ -29,6 +29,5 @@ def test_four_characters_make_a_token_and_one_where_no_spaces_are_written(text: 
 
 
 @given(st.text(), st.text())
-@settings(deadline=None, max_examples=100)
 def test_quarters_add_up_over_concatenation(left: str, right: str) -> None:
     assert count_quarters(left + right) == count_quarters(left) + count_quarters(right)

@@ -103,7 +103,7 @@ def test_an_answer_with_hits_suggests_nothing(filled: Any) -> None:
     assert (found.why_empty, found.did_you_mean) == (None, None)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet='redisconnhtu "-*:_1日é', max_size=30))
 def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_something(filled: Any, query: str) -> None:
     found = ask(filled, query)

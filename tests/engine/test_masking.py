@@ -173,7 +173,7 @@ def test_a_piece_of_a_giant_line_shows_nothing_of_a_key(bench: Any) -> None:
 LINES = st.sampled_from(["", "# Heading", "word", "- item", "```", f"the token {TOKEN} is old", f"password: {PASSWORD}", KEY])
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(LINES, max_size=12), max_tokens=st.integers(20, 400))
 def test_nothing_that_was_named_is_ever_shown(bench: Any, lines: list[str], max_tokens: int) -> None:
     bench.write("MEMORY.md", "\n".join(lines))

@@ -216,7 +216,7 @@ LINES = st.sampled_from(
 EDITS = st.lists(st.tuples(st.integers(0, 3), st.lists(LINES, max_size=12) | st.none()), max_size=8)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=EDITS)
 def test_after_whatever_was_written_and_synced_the_index_equals_the_disk(
     make_bench: Callable[..., Bench], edits: list[tuple[int, list[str] | None]]

@@ -33,7 +33,7 @@ QUESTIONS = st.lists(
 OVERLAPPING = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=12))
 SAVED_S = 1_700_000_000
 MakeBench = Callable[..., Any]
-few = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
 numbers = itertools.count()
 
 

@@ -245,7 +245,7 @@ COMMANDS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(story=st.lists(COMMANDS, min_size=1, max_size=8))
 def test_undoing_every_act_from_the_last_on_leads_back_through_every_state(make_bench: Any, story: list[Any]) -> None:
     bench = make_bench(f"project-{next(NUMBERS)}")

@@ -227,4 +227,4 @@ FOLDER: list[Path] = []
 
 def test_no_story_loses_a_text_or_keeps_one_that_was_forgotten(tmp_path: Path) -> None:
     FOLDER[:] = [tmp_path]
-    run_state_machine_as_test(Story, settings=settings(max_examples=50, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(Story, settings=settings(stateful_step_count=30))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import apsw
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.store.index import Index
@@ -156,7 +156,6 @@ FREE = (".memories/free1.md", ".memories/free2.md", ".memories/free3.md")
 paths = st.sampled_from(["MEMORY.md", ".memories/a.md", ".memories/a.txt", ".memories/b/ü.markdown", ".memories/a#b.md"])
 
 
-@settings(max_examples=60)
 @given(written=st.lists(st.tuples(paths, documents | st.binary(max_size=200)), max_size=4))
 @example(written=[("MEMORY.md", b"\xff\xfe\x00# \xed\xa0\x80\n")])
 @example(written=[("MEMORY.md", '---\ntitle: "\\uD800"\nkind: "\\0"\nimportance: .nan\n---\n# \n')])
@@ -171,7 +170,6 @@ def test_whatever_bytes_a_note_has_its_rows_can_be_written(put: Put, written: li
         index.close()
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_an_index_that_followed_the_changes_equals_one_made_anew(put: Put, dump: Dump, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

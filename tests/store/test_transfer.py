@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes
@@ -253,7 +253,6 @@ PATHS = ("a.md", "b.md")
 changes = st.lists(st.tuples(st.sampled_from(PATHS), st.sampled_from([None, b"", b"one\n", NOTE, NOTE + b"!"])), max_size=8)
 
 
-@settings(max_examples=40)
 @given(first=changes, second=changes, cut=st.integers(min_value=1, max_value=5))
 def test_two_histories_become_one_that_has_all_of_both(
     first: list[tuple[str, bytes | None]], second: list[tuple[str, bytes | None]], cut: int

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import NOTHING_MISSING, ChangeSet, Missing, Recorded, find_suspects, plan_changes, track_missing
@@ -117,7 +117,6 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(operations=st.lists(OPERATIONS, min_size=1, max_size=25))
 def test_after_whatever_happens_to_the_disk_the_records_say_what_it_says(
     tmp_path_factory: pytest.TempPathFactory, operations: list[Operation]

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.snapshot import Snapshot
@@ -398,7 +398,6 @@ TREE_PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 TOPS = st.sampled_from(["", ".memories/", "docs/", "docs/sub/", "flat/"])
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     paths=st.lists(st.tuples(TOPS, TREE_PATHS).map("".join), max_size=12),
     asked=st.lists(st.tuples(TOPS, TREE_PATHS).map("".join), max_size=3),

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.notepath import NotePath, parse_note_path
@@ -56,7 +56,6 @@ NAMES = st.lists(st.sampled_from(["a", "b", "c.md"]), min_size=1, max_size=3).ma
 OPERATIONS = st.lists(st.tuples(st.sampled_from(["put", "delete", "rename"]), NAMES, NAMES, st.binary(max_size=3)), max_size=12)
 
 
-@settings(max_examples=50)
 @given(operations=OPERATIONS)
 def test_any_order_of_writes_leaves_what_a_dictionary_would_hold(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str, str, bytes]]

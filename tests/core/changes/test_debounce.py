@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.debounce import PATHS_LIMIT, DebouncePolicy, Debouncer, Settled
@@ -216,7 +216,6 @@ def is_answer(one: Settled[str], push: Push) -> bool:
     return one.key == push.key and (one.is_wide or (push.path in one.paths and push.what in ("finished", "unfinished")))
 
 
-@settings(deadline=None, max_examples=100)
 @given(PUSHES)
 def test_nothing_pushed_is_lost_or_waits_past_the_cap(pushes: list[Push]) -> None:
     came = replay(pushes, is_popped_promptly=True)
@@ -230,20 +229,17 @@ def test_nothing_pushed_is_lost_or_waits_past_the_cap(pushes: list[Push]) -> Non
             assert min(times) == now_s
 
 
-@settings(deadline=None, max_examples=100)
 @given(PUSHES)
 def test_nothing_is_lost_when_nobody_looks_for_a_while(pushes: list[Push]) -> None:
     came = replay(pushes, is_popped_promptly=False)
     assert all(any(is_answer(one, push) for _, one in came) for push in pushes)
 
 
-@settings(deadline=None, max_examples=50)
 @given(PUSHES)
 def test_the_same_events_settle_the_same_way(pushes: list[Push]) -> None:
     assert replay(pushes, is_popped_promptly=True) == replay(pushes, is_popped_promptly=True)
 
 
-@settings(deadline=None, max_examples=100)
 @given(PUSHES)
 def test_one_workspace_is_looked_at_no_more_often_than_its_events_ask_for(pushes: list[Push]) -> None:
     came = replay(pushes, is_popped_promptly=True)

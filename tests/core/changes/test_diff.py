@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import (
@@ -220,14 +220,12 @@ def apply(recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], change
     return after
 
 
-@settings(deadline=None, max_examples=200)
 @given(recorded=FILES, disk=FILES)
 def test_applying_the_changes_to_the_records_gives_the_disk(recorded: dict[str, Recorded], disk: dict[str, Recorded]) -> None:
     after, _ = run_round(recorded, disk, look(disk))
     assert after == disk
 
 
-@settings(deadline=None, max_examples=100)
 @given(recorded=FILES, disk=FILES)
 def test_syncing_twice_changes_nothing_the_second_time(recorded: dict[str, Recorded], disk: dict[str, Recorded]) -> None:
     after, _ = run_round(recorded, disk, look(disk))
@@ -236,7 +234,6 @@ def test_syncing_twice_changes_nothing_the_second_time(recorded: dict[str, Recor
     assert again == after
 
 
-@settings(deadline=None, max_examples=200)
 @given(recorded=FILES, disk=FILES, failed=FOLDERS)
 def test_what_could_not_be_looked_at_is_never_deleted(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], failed: frozenset[str]
@@ -246,7 +243,6 @@ def test_what_could_not_be_looked_at_is_never_deleted(
     assert all(after[path] == note for path, note in recorded.items() if not snapshot.is_looked_at(path))
 
 
-@settings(deadline=None, max_examples=200)
 @given(recorded=FILES, disk=FILES, only=FOLDERS)
 def test_a_restricted_round_brings_what_it_was_asked_about_up_to_date_and_leaves_the_rest(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
@@ -258,7 +254,6 @@ def test_a_restricted_round_brings_what_it_was_asked_about_up_to_date_and_leaves
     assert after == wanted
 
 
-@settings(deadline=None, max_examples=100)
 @given(recorded=FILES, disk=FILES)
 def test_each_path_stands_in_one_field_and_each_field_is_in_order(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.changes.globs import Globs
@@ -182,7 +182,6 @@ PATTERNS = st.lists(PARTS, min_size=1, max_size=4).map("/".join).filter(lambda p
 PATHS = st.lists(st.sampled_from(["docs", "notes", "plans", "a", "b.md", "c.txt"]), min_size=1, max_size=5)
 
 
-@settings(deadline=None, max_examples=200)
 @given(patterns=st.lists(PATTERNS, max_size=3), parts=PATHS)
 def test_whatever_an_include_matches_lies_in_a_watched_folder(patterns: list[str], parts: list[str]) -> None:
     includes, path = Includes.parse(patterns), "/".join(parts)

@@ -72,13 +72,12 @@ def documents(draw: st.DrawFn) -> list[str]:
 @example(["[foo", "===", "bar]: /url"])
 @example(["    code", "", "    more", "<b>"])
 @example([*["- x"] * 40, "<b>"])
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=4 * settings().max_examples)  # the oracle of everything that is indexed
 def test_every_block_is_where_markdown_it_sees_it(lines: list[str]) -> None:
     assert find_blocks(lines) == find_blocks_slowly(lines)
 
 
 @given(documents(), st.integers(0, 5))
-@settings(deadline=None, max_examples=100)
 def test_each_line_that_is_not_blank_is_in_exactly_one_block(lines: list[str], first: int) -> None:
     blocks = find_blocks(lines, first)
     held = [at for block in blocks for at in range(block.start, block.end)]
@@ -112,19 +111,19 @@ def test_what_lies_beyond_a_parsers_depth_swallows_nothing() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param("[" * 250_000, id="brackets"),
-        pytest.param(">" * 250_000, id="one deep quote"),
-        pytest.param((">" * 50 + " x\nlazy\n") * 4_000, id="deep quotes"),
-        pytest.param("- " * 120_000 + "x", id="one deep list"),
-        pytest.param("- x\n" * 60_000 + "<b>", id="a long list with an awkward end"),
-        pytest.param("-\n" * 100_000, id="empty items"),
-        pytest.param("|" * 120_000 + "\n" + "|-" * 60_000 + "|", id="a wide table"),
-        pytest.param("<!--\n" + "x\n" * 100_000, id="an unclosed comment"),
-        pytest.param("[a\n# h\n" * 30_000, id="labels that never close"),
-        pytest.param("[a\n===\n" * 30_000, id="labels in headings"),
+        pytest.param("[" * 50_000, id="brackets"),
+        pytest.param(">" * 50_000, id="one deep quote"),
+        pytest.param((">" * 50 + " x\nlazy\n") * 800, id="deep quotes"),
+        pytest.param("- " * 24_000 + "x", id="one deep list"),
+        pytest.param("- x\n" * 12_000 + "<b>", id="a long list with an awkward end"),
+        pytest.param("-\n" * 20_000, id="empty items"),
+        pytest.param("|" * 24_000 + "\n" + "|-" * 12_000 + "|", id="a wide table"),
+        pytest.param("<!--\n" + "x\n" * 20_000, id="an unclosed comment"),
+        pytest.param("[a\n# h\n" * 6_000, id="labels that never close"),
+        pytest.param("[a\n===\n" * 6_000, id="labels in headings"),
     ],
 )
 def test_hostile_text_takes_time_in_proportion_to_its_length(text: str) -> None:
     started_s = process_time()
     find_blocks(text.split("\n"))
-    assert process_time() - started_s < 5
+    assert process_time() - started_s < 2

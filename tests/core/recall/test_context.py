@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.recall.context import HEADING, NO_ROOM, Block, Budget, Piece, build_block
@@ -183,7 +183,6 @@ BUDGETS = st.builds(Budget, max_tokens=st.integers(0, 400), max_bytes=st.one_of(
 HEADINGS = st.sampled_from([HEADING, "", "## 記憶"])
 
 
-@settings(max_examples=200, deadline=None)
 @given(offers(), BUDGETS, HEADINGS)
 def test_a_block_never_exceeds_its_budget(pieces: list[Piece], budget: Budget, heading: str) -> None:
     block = build_block(pieces, budget, heading=heading)
@@ -191,7 +190,6 @@ def test_a_block_never_exceeds_its_budget(pieces: list[Piece], budget: Budget, h
     assert budget.max_bytes is None or len(block.text.encode()) <= budget.max_bytes
 
 
-@settings(max_examples=100, deadline=None)
 @given(offers(), BUDGETS)
 def test_every_line_that_was_offered_is_included_or_left_out(pieces: list[Piece], budget: Budget) -> None:
     block = build_block(pieces, budget)
@@ -206,7 +204,6 @@ def test_every_line_that_was_offered_is_included_or_left_out(pieces: list[Piece]
     assert bool(block.included) == bool(block.text)
 
 
-@settings(max_examples=100, deadline=None)
 @given(offers(), BUDGETS)
 def test_no_line_is_shown_twice(pieces: list[Piece], budget: Budget) -> None:
     numbered = [
@@ -221,13 +218,11 @@ def test_no_line_is_shown_twice(pieces: list[Piece], budget: Budget) -> None:
         assert all(text.count(line) <= 1 for line in p.text.split("\n"))
 
 
-@settings(max_examples=100, deadline=None)
 @given(offers())
 def test_with_room_for_everything_nothing_is_left_out(pieces: list[Piece]) -> None:
     assert build_block(pieces, PLENTY).left_out == ()
 
 
-@settings(max_examples=100, deadline=None)
 @given(offers(), BUDGETS)
 def test_labels_never_stand_in_a_fence(pieces: list[Piece], budget: Budget) -> None:
     is_open = ""

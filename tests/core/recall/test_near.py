@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.recall.near import N_NEAR, count_edits, find_near, fold
@@ -68,7 +68,6 @@ def test_no_more_are_given_than_asked_for() -> None:
     assert len(find_near("wordx", known, limit=1)) == 1
 
 
-@settings(deadline=None)
 @given(WORDS, WORDS)
 def test_edits_are_a_distance_and_the_bound_only_cuts_it(one: str, other: str) -> None:
     edits = count_edits(one, other, 20)
@@ -78,7 +77,6 @@ def test_edits_are_a_distance_and_the_bound_only_cuts_it(one: str, other: str) -
     assert [count_edits(one, other, most) for most in range(4)] == [min(edits, most + 1) for most in range(4)]
 
 
-@settings(deadline=None)
 @given(WORDS, st.integers(0, 7), st.sampled_from(["drop", "double", "swap", "change"]))
 def test_a_slip_is_one_edit(word: str, at: int, slip: str) -> None:
     if at + 1 >= len(word):
@@ -88,7 +86,6 @@ def test_a_slip_is_one_edit(word: str, at: int, slip: str) -> None:
     assert count_edits(word, slipped.get(slip, f"{head}x{rest}"), 3) <= 1
 
 
-@settings(deadline=None)
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.integers(0, 5))))
 def test_any_text_has_near_words_or_none_and_they_are_known_ones(word: str, known: list[tuple[str, int]]) -> None:
     found = find_near(word, known)

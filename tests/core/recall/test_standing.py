@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.recall.standing import REASONS, Reason, Standing, order_standing
@@ -68,7 +68,6 @@ def chunk_lists(draw: st.DrawFn) -> list[Standing]:
     ]
 
 
-@settings(max_examples=100, deadline=None)
 @given(chunk_lists(), st.integers(100, 3000), st.randoms(use_true_random=False))
 def test_order_loses_nothing_and_does_not_depend_on_how_chunks_come(
     chunks: list[Standing], max_tokens: int, shuffler: random.Random
