@@ -95,18 +95,18 @@ def test_any_text_can_be_looked_through(text: str) -> None:
 
 
 HOSTILE = {
-    "verbs": "ignore " * 140_000,
-    "verbs and adverbs": "ignore all of the " * 55_000,
-    "roles": "you are now a " * 70_000,
-    "users": "the user " * 110_000,
-    "comments": "<!-- " * 200_000,
-    "comments and blanks": "<!--" + " " * 1_000_000,
-    "signs": "<" * 1_000_000,
-    "prefixes": "<abcdefghijkl:" * 70_000,
-    "without width": "\u200b" * 1_000_000,
-    "words without width": "a\u200b " * 300_000,
-    "isolates": "\u2066א\n" * 300_000,
-    "one line of isolates": "א" + "\u2066" * 100_000,
+    "verbs": "ignore " * 14_000,
+    "verbs and adverbs": "ignore all of the " * 5_500,
+    "roles": "you are now a " * 7_000,
+    "users": "the user " * 11_000,
+    "comments": "<!-- " * 20_000,
+    "comments and blanks": "<!--" + " " * 100_000,
+    "signs": "<" * 100_000,
+    "prefixes": "<abcdefghijkl:" * 7_000,
+    "without width": "\u200b" * 100_000,
+    "words without width": "a\u200b " * 30_000,
+    "isolates": "\u2066א\n" * 30_000,
+    "one line of isolates": "א" + "\u2066" * 10_000,
 }
 
 
@@ -114,4 +114,4 @@ HOSTILE = {
 def test_no_text_takes_long(text: str) -> None:
     began_s = time.process_time()
     find_instructions(text)
-    assert time.process_time() - began_s < 5.0
+    assert time.process_time() - began_s < 2.0
