@@ -490,7 +490,8 @@ class ProcessStory(Story):
         if self.is_there():
             (self.delete if is_deleted else self.write)(path)
         if fate == "lost":
-            shutil.rmtree(self.home.folder / "cache")
+            # There is none if the root was away when it was lost before.
+            shutil.rmtree(self.home.folder / "cache", ignore_errors=True)
         elif fate == "damaged":
             self._damage_indexes()
         self._tell("start it again")

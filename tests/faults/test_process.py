@@ -136,7 +136,7 @@ def sync_if_possible(client: Client) -> None:
 
 
 def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
-    offset = own.folder / "offset"
+    offset, aside = own.folder / "offset", own.folder / "offset.new"
     offset.write_text("0")
     (own.folder / "clock").mkdir()
     (own.folder / "clock" / "sitecustomize.py").write_text(CLOCK)
@@ -149,7 +149,9 @@ def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
         client.call("workspace.add", path=str(root))
         find(client, "word000", wait="disk")
         for number, days in enumerate((-1, -400, 1), start=1):
-            offset.write_text(str(days * DAY_S))
+            # In one step: the daemon reads it whenever it looks at its clock.
+            aside.write_text(str(days * DAY_S))
+            aside.replace(offset)
             note.write_text(f"word{number:03}\n")
             wait_until(lambda number=number: find(client, f"word{number:03}") == ["MEMORY.md"], "a save was not found")
             # As if the file were from the time that the clock says, and as large as before.
