@@ -248,9 +248,28 @@ def make_home() -> Iterator[Callable[[], Home]]:
         home.close()
 
 
+@pytest.fixture(scope="session")
+def common_home() -> Iterator[Home]:
+    home = Home(Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp")))
+    yield home
+    home.close()
+
+
+@pytest.fixture(scope="session")
+def common_daemon(common_home: Home) -> Iterator[Daemon]:
+    """One daemon for all modules that say `SHARES_DAEMON = True`: who changes more than workspaces puts it right again."""
+    daemon = common_home.start()
+    yield daemon
+    assert daemon.stop() == 0, common_home.read_log()
+
+
+def shares_daemon(request: pytest.FixtureRequest) -> bool:
+    return bool(getattr(request.module, "SHARES_DAEMON", False))
+
+
 @pytest.fixture(scope="module")
-def home(make_home: Callable[[], Home]) -> Home:
-    return make_home()
+def home(request: pytest.FixtureRequest, make_home: Callable[[], Home]) -> Home:
+    return request.getfixturevalue("common_home") if shares_daemon(request) else make_home()
 
 
 @pytest.fixture
@@ -262,8 +281,11 @@ def own(make_home: Callable[[], Home]) -> Home:
 
 
 @pytest.fixture(scope="module")
-def daemon(home: Home) -> Iterator[Daemon]:
+def daemon(request: pytest.FixtureRequest, home: Home) -> Iterator[Daemon]:
     """One daemon for all tests of a module, as a user has one for all workspaces."""
+    if shares_daemon(request):
+        yield request.getfixturevalue("common_daemon")
+        return
     daemon = home.start()
     yield daemon
     assert daemon.stop() == 0, home.read_log()

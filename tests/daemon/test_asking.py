@@ -18,6 +18,8 @@ from tests.daemon.conftest import Place
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
+SHARES_DAEMON = True
+
 DECISIONS = """---
 kind: decision
 tags: [storage, db]

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.daemon.conftest import Daemon, Home
 
+SHARES_DAEMON = True
+
 DECISIONS = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision} -->\n\nWe chose Postgres for its row locks.\n"
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     MakePlace = Callable[..., Place]
 
+SHARES_DAEMON = True
+
 LONG = "ü" * 300_000
 CONTROLS = "\x01" * 500_000
 DIGEST = "0" * 32

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from tests.daemon.conftest import Home, Place
 
+SHARES_DAEMON = True
+
 FORGED = "FORGED"
 STEERING = "\x1b[5m\x1b]0;x\x07\x1b]8;;x:y\x1b\\\x9b2J\x85\x7f\b\v\f\r\u202e\u2066\u200f\ufeff"
 """Blinking, the window's name, a link, C1's own escape, a line end of C1, marks that turn lines round."""

@@ -29,6 +29,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place, Presence
 
+SHARES_DAEMON = True
+
 GRACE_S = 1.5
 FOUND_S = 5.0
 """The promise is the debounce and a second; this is for machines that do other things, too."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     MakePlace = Callable[..., Place]
 
+SHARES_DAEMON = True
+
 MEMORY = "MEMORY.md"
 QUIET_S = 0.3
 """Longer than the debounce: what happens then is looked at once it is heard, not gathered with what was before."""

@@ -16,6 +16,8 @@ from memsyncd.core.digest import digest_bytes
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place, Presence
 
+SHARES_DAEMON = True
+
 CAP_S = 1.0
 """The longest that a change may wait for quiet."""
 SLACK_S = 1.0

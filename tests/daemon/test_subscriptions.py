@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     MakePlace = Callable[..., Place]
 
+SHARES_DAEMON = True
+
 
 @pytest.fixture
 def listener(place: Place) -> Iterator[Client]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     MakePlace = Callable[..., Place]
 
+SHARES_DAEMON = True
+
 
 def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -20,6 +20,8 @@ from memsyncd.client import Client
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import Conflict, MemsyncdError, NoDaemon
 
+SHARES_DAEMON = True
+
 N_AGENTS = 10
 N_EDITS = 6
 N_KILLS = 2
