@@ -172,20 +172,20 @@ def test_a_workspace_without_notes_has_an_empty_block_and_says_why(bench: Any) -
 # --- whatever is asked ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("query", ["", "postgres migration", "the row locks"])
-def test_the_same_question_gets_the_same_bytes_after_a_rebuild_too(filled: Any, query: str) -> None:
-    before = ask(filled, query)
-    assert ask(filled, query) == before
+def test_the_same_question_gets_the_same_bytes_after_a_rebuild_too(filled: Any) -> None:
+    queries = ("", "postgres migration", "the row locks")
+    before = [ask(filled, query) for query in queries]
+    assert [ask(filled, query) for query in queries] == before
     filled.rebuild()
-    assert ask(filled, query).block == before.block
+    assert [ask(filled, query).block for query in queries] == [built.block for built in before]
 
 
-@pytest.mark.parametrize("max_tokens", [100, 130, 200, 50_000])
 @pytest.mark.parametrize("query", ["", "postgres"])
-def test_a_block_stays_within_its_budget(filled: Any, query: str, max_tokens: int) -> None:
-    block = ask(filled, query, max_tokens=max_tokens, max_bytes=3 * max_tokens).block
-    assert 0 < block.n_tokens <= max_tokens
-    assert len(block.text.encode()) <= 3 * max_tokens
+def test_a_block_stays_within_its_budget(filled: Any, query: str) -> None:
+    for max_tokens in (100, 130, 200, 50_000):
+        block = ask(filled, query, max_tokens=max_tokens, max_bytes=3 * max_tokens).block
+        assert 0 < block.n_tokens <= max_tokens
+        assert len(block.text.encode()) <= 3 * max_tokens
 
 
 def test_a_heading_that_takes_all_the_room_leaves_an_empty_block_that_says_so(filled: Any) -> None:

@@ -80,11 +80,11 @@ def test_a_secret_is_found_by_whoever_knows_it_and_shown_to_nobody(filled: Any) 
 
 
 @pytest.mark.parametrize("query", ["", "token password key shell runner database", "path:hosts.md"])
-@pytest.mark.parametrize("max_tokens", [60, 120, 2000])
-def test_a_block_holds_no_secret_whatever_its_budget(filled: Any, query: str, max_tokens: int) -> None:
-    text = build(filled, query, max_tokens=max_tokens)
-    assert text
-    assert not any(secret in text for secret in (TOKEN, PASSWORD, *KEY_LINES))
+def test_a_block_holds_no_secret_whatever_its_budget(filled: Any, query: str) -> None:
+    for max_tokens in (60, 120, 2000):
+        text = build(filled, query, max_tokens=max_tokens)
+        assert text
+        assert not any(secret in text for secret in (TOKEN, PASSWORD, *KEY_LINES))
     assert KEY_LINES[0] in build(filled, query, UNMASKED) + build(filled, "path:hosts.md", UNMASKED)
 
 
@@ -221,13 +221,13 @@ def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: A
     assert search([bench.workspace], Asked(query=f"maple tag:{API_KEY}"), MASKED).hits
 
 
-@pytest.mark.parametrize("cut", [*range(0, 44, 5), *range(-20, 0, 3)])
 @pytest.mark.parametrize("between", [" ", "x,"])
-def test_a_secret_at_the_border_of_two_pieces_of_a_giant_line_is_shown_in_neither(bench: Any, cut: int, between: str) -> None:
-    before = (between * PIECE_CHARS)[: PIECE_CHARS - cut]
-    bench.write("MEMORY.md", f"larch {before} password: {PASSWORD} token={TOKEN},{between * 5000} maple\n")
-    bench.sync()
-    for query in ("larch", "maple", "larch maple password token"):
-        text = build(bench, query, max_tokens=50_000) + show(bench, query)
-        assert "[masked" in text
-        assert not [piece for piece in (PASSWORD, TOKEN[:20], TOKEN[-20:]) if piece in text]
+def test_a_secret_at_the_border_of_two_pieces_of_a_giant_line_is_shown_in_neither(bench: Any, between: str) -> None:
+    for cut in (*range(0, 44, 5), *range(-20, 0, 3)):
+        before = (between * PIECE_CHARS)[: PIECE_CHARS - cut]
+        bench.write("MEMORY.md", f"larch {before} password: {PASSWORD} token={TOKEN},{between * 5000} maple\n")
+        bench.sync()
+        for query in ("larch", "maple", "larch maple password token"):
+            text = build(bench, query, max_tokens=50_000) + show(bench, query)
+            assert "[masked" in text, cut
+            assert not [piece for piece in (PASSWORD, TOKEN[:20], TOKEN[-20:]) if piece in text], cut

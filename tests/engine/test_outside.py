@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.engine import outside, writers
 from memsyncd.engine import sync as sync_module
-from memsyncd.engine.outside import PRUNE_AFTER
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import StoreFailed
 from memsyncd.store.history import History
@@ -107,12 +107,14 @@ def test_records_that_cannot_be_written_are_a_fault_and_stop_no_sync(bench: Any,
     assert list(bench.workspace.records.history.tips()) == ["MEMORY.md"]
 
 
-def test_old_revisions_go(bench: Any) -> None:
+def test_old_revisions_go(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (outside, writers):
+        monkeypatch.setattr(module, "PRUNE_AFTER", 20)
     bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=5))
     bench.write("MEMORY.md", "begin\n")
     bench.sync()
     bench.see()
-    for number in range(PRUNE_AFTER + 1):
+    for number in range(20 + 1):
         bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text=str(number))
     bench.write("MEMORY.md", "end\n")
     bench.follow()

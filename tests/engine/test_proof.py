@@ -78,9 +78,7 @@ def test_an_index_that_was_just_made_equals_the_disk(filled: Bench) -> None:
     assert find_levels(compared) == {"ok"}
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
+OTHERWISE = [
         *(
             f"UPDATE files SET {each} WHERE path = 'MEMORY.md'"
             for each in ("lines = 1", "title = 'x'", "day = NULL", "kind = NULL", "tags = '[]'", "size = size + 1")
@@ -109,15 +107,19 @@ def test_an_index_that_was_just_made_equals_the_disk(filled: Bench) -> None:
         "DELETE FROM chunks_fts WHERE rowid = (SELECT max(id) FROM chunks)",
         "UPDATE chunks_fts SET text = 'other words' WHERE rowid = (SELECT max(id) FROM chunks)",
         "UPDATE chunks_fts SET parts = 'other parts' WHERE rowid = (SELECT max(id) FROM chunks)",
-    ],
-)  # fmt: skip
-def test_whatever_is_other_than_reading_anew_gives_is_wrong(filled: Bench, statement: str) -> None:
-    tamper(filled, statement)
-    compared = prove(filled)
-    assert compared.wrong
-    assert find_levels(compared) == {"error"}
-    filled.rebuild()
-    assert find_levels(prove(filled)) == {"ok"}
+    ]  # fmt: skip
+
+
+def test_whatever_is_other_than_reading_anew_gives_is_wrong(filled: Bench) -> None:
+    unseen = []
+    for statement in OTHERWISE:
+        tamper(filled, statement)
+        compared = prove(filled)
+        if not compared.wrong or find_levels(compared) != {"error"}:
+            unseen.append(statement)
+        filled.rebuild()
+        assert find_levels(prove(filled)) == {"ok"}, statement
+    assert not unseen, "\n".join(unseen)
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,9 @@ def test_the_same_reader_may_ask_again(filled: Index) -> None:
         assert find_words_alike(reader, "rebus") == find_words_alike(reader, "rebus")
 
 
-@pytest.mark.parametrize("typed", ["edis", "xredis", "erdis", "tedis", "rdis", "rxedis", "rdeis", "rtdis", "rredis", "reddis"])
-def test_a_word_is_found_whatever_one_slip_made_of_its_beginning(filled: Index, typed: str) -> None:
-    assert "redis" in find_alike(filled, typed)
+def test_a_word_is_found_whatever_one_slip_made_of_its_beginning(filled: Index) -> None:
+    typed = "edis xredis erdis tedis rdis rxedis rdeis rtdis rredis reddis".split()
+    assert not [word for word in typed if "redis" not in find_alike(filled, word)]
 
 
 def test_a_word_that_is_gone_is_known_no_more(filled: Index) -> None:
@@ -53,10 +53,10 @@ def test_a_word_that_is_gone_is_known_no_more(filled: Index) -> None:
     assert find_alike(filled, "eclipse") == {}
 
 
-@pytest.mark.parametrize("word", ["\U0010ffff" * 3, "\x00\x00\x00", '"""', "日本語", "%_*"])
-def test_any_text_may_be_asked_for(filled: Index, word: str) -> None:
-    assert "redis" not in find_alike(filled, word)
-    assert "redis" not in find_of_letter(filled, word)
+def test_any_text_may_be_asked_for(filled: Index) -> None:
+    for word in ("\U0010ffff" * 3, "\x00\x00\x00", '"""', "日本語", "%_*"):
+        assert "redis" not in find_alike(filled, word)
+        assert "redis" not in find_of_letter(filled, word)
 
 
 def test_no_more_than_some_words_are_read(filled: Index, monkeypatch: pytest.MonkeyPatch) -> None:

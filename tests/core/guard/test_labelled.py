@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from memsyncd.core.guard.instructions import find_instructions
 from memsyncd.core.guard.secrets import find_secrets, mask_secrets
 from tests.core.guard.labelled import MISSED, NO_ORDERS, NO_SECRETS, ORDERS, SECRETS
@@ -16,39 +14,39 @@ def mask(text: str) -> str:
     return mask_secrets(text, find_secrets(text))
 
 
-@pytest.mark.parametrize(("line", "value"), SECRETS, ids=[line[:40] for line, _ in SECRETS])
-def test_a_secret_of_a_note_is_masked_whole_and_alone(line: str, value: str) -> None:
+def test_secrets_of_notes_are_masked_whole_and_alone() -> None:
+    wrong = [(line, mask(put_in(line, value))) for line, value in SECRETS if not is_masked_alone(line, value)]
+    assert not wrong, "\n".join(map(repr, wrong))
+
+
+def put_in(line: str, value: str) -> str:
+    return f"# Notes\n\n{line.format(value)}\nnext line"
+
+
+def is_masked_alone(line: str, value: str) -> bool:
     before, _, after = line.partition("{}")
-    masked = mask(f"# Notes\n\n{line.format(value)}\nnext line")
-    assert masked.startswith("# Notes\n\n")
-    assert masked.endswith("\nnext line")
-    assert "[masked: " in masked
-    assert not [value[at:] for at in range(len(value) - LEAST_SHOWN) if value[at : at + LEAST_SHOWN] in masked]
-    assert before.format()[:12] in masked
-    assert after.format()[-6:] in masked
+    masked = mask(put_in(line, value))
+    shown = [at for at in range(len(value) - LEAST_SHOWN) if value[at : at + LEAST_SHOWN] in masked]
+    is_whole = masked.startswith("# Notes\n\n") and masked.endswith("\nnext line") and "[masked: " in masked
+    return is_whole and not shown and before.format()[:12] in masked and after.format()[-6:] in masked
 
 
-@pytest.mark.parametrize("line", NO_SECRETS, ids=[line[:40] for line in NO_SECRETS])
-def test_a_line_without_a_secret_is_shown_as_it_is(line: str) -> None:
-    assert mask(line) == line
-    assert not find_secrets(f"# Notes\n\n{line}\n")
+def test_lines_without_a_secret_are_shown_as_they_are() -> None:
+    assert [mask(line) for line in NO_SECRETS] == NO_SECRETS
+    assert not [line for line in NO_SECRETS if find_secrets(f"# Notes\n\n{line}\n")]
 
 
 def test_lines_that_are_let_be_alone_are_let_be_together() -> None:
     assert mask("\n".join(NO_SECRETS)) == "\n".join(NO_SECRETS)
 
 
-@pytest.mark.parametrize(("line", "value"), MISSED)
-def test_what_is_known_to_be_missed_is_listed_until_it_is_found(line: str, value: str) -> None:
-    assert mask(line.format(value)) == line.format(value)
+def test_what_is_known_to_be_missed_is_listed_until_it_is_found() -> None:
+    assert [mask(line.format(value)) for line, value in MISSED] == [line.format(value) for line, value in MISSED]
 
 
-@pytest.mark.parametrize("line", ORDERS)
-def test_an_order_to_the_reader_is_named(line: str) -> None:
-    assert len(find_instructions(f"# Notes\n\n{line}\n")) >= 1
+def test_orders_to_the_reader_are_named() -> None:
+    assert not [line for line in ORDERS if not find_instructions(f"# Notes\n\n{line}\n")]
 
 
-@pytest.mark.parametrize("line", NO_ORDERS)
-def test_what_developers_tell_each_other_is_let_be(line: str) -> None:
-    assert find_instructions(f"# Notes\n\n- {line}\n") == []
-    assert find_instructions(line) == []
+def test_what_developers_tell_each_other_is_let_be() -> None:
+    assert not [line for line in NO_ORDERS if find_instructions(f"# Notes\n\n- {line}\n") or find_instructions(line)]
