@@ -140,13 +140,13 @@ def test_a_client_that_asks_and_does_not_read_is_not_read_from(serve, wait_until
         async with serve(Limits(max_write_buffer_bytes=1_000_000)) as serving:
             serving.desk.reply_chars = 10_000
             sock = serving.connect_plainly()
-            sent = asyncio.create_task(asyncio.get_running_loop().sock_sendall(sock, PING * 30_000))
+            sent = asyncio.create_task(asyncio.get_running_loop().sock_sendall(sock, PING * 12_000))
             await wait_until(lambda: serving.server.counts.requests > 20)
             await asyncio.sleep(0.2)
             assert serving.server.counts.requests < 1000
             assert not sent.done()
             n_answers = 0
-            while n_answers < 30_000:
+            while n_answers < 12_000:
                 n_answers += (await read_plainly(sock, 1_000_000)).count(b"\n")
             await sent
             assert serving.dropped == []
@@ -343,7 +343,7 @@ def misbehave(sock: socket.socket, chance: random.Random) -> None:
         chance.choice(acts)()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(8))
 def test_clients_of_all_bad_manners_hurt_nobody(serve, wait_until, make_changed, seed: int) -> None:
     chance = random.Random(seed)
 

@@ -54,8 +54,8 @@ def test_many_requests_at_once_are_all_answered_in_order(serve) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
-            client.write(b"".join(PING % n for n in range(20_000)))
-            assert [(await client.read())["id"] for _ in range(20_000)] == list(range(20_000))
+            client.write(b"".join(PING % n for n in range(4000)))
+            assert [(await client.read())["id"] for _ in range(4000)] == list(range(4000))
 
     asyncio.run(story())
 

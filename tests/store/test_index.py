@@ -363,7 +363,7 @@ def test_an_index_that_another_program_wrote_into_is_called_damaged_once(index: 
 
 def test_whatever_an_index_does_by_itself_is_no_harm(index: Index, put: Put) -> None:
     text = "\n\n".join(f"word{part} " * 40 for part in range(400))
-    for number in range(60):
+    for number in range(30):
         index.apply([put(f"{number}.md", "\n\n".join(f"word{number} part{part}" for part in range(200)))])
         assert index.find_harm() is None
     with pytest.raises(AssertionError):

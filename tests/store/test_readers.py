@@ -128,7 +128,7 @@ def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
     with ThreadPoolExecutor(4) as threads:
         reading = [threads.submit(read) for _ in range(4)]
         try:
-            for turn in range(60):
+            for turn in range(30):
                 index.apply([put(f".memories/{number}.md", f"# note {turn}\nredis {turn}") for number in range(turn % 3, 10, 3)])
         finally:
             stop.set()

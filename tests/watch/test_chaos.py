@@ -204,7 +204,7 @@ def mirror(tmp_path: Path) -> Iterator[Mirror]:
     mirror.stop()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_looking_only_where_it_rang_ends_with_what_is_on_disk(mirror: Mirror, tmp_path: Path, seed: int) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()

@@ -360,12 +360,12 @@ sys.stdin.read()
 
 def test_a_folder_is_deleted_wholly_or_not_at_all_at_whatever_instant_the_process_is_killed(root: Path) -> None:
     scope = parse_scope(str(root))
-    for number in range(6):
+    for number in range(4):
         command = [sys.executable, "-c", DELETER, str(root)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as deleter:
             assert deleter.stdout is not None
             assert deleter.stdout.readline() == b"full\n"
-            time.sleep(0.0007 * number)
+            time.sleep(0.001 * number)
             deleter.kill()
             has_said = deleter.stdout.read() == b"gone\n"
         n_left = len(find_files(scope, FOLDER))

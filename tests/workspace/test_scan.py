@@ -302,7 +302,7 @@ def test_a_folder_swapped_for_a_link_while_it_is_scanned_shows_nothing_of_where_
     swapper = threading.Thread(target=swap)
     swapper.start()
     try:
-        seen = {path for _ in range(1500) for path in look(root).files}
+        seen = {path for _ in range(700) for path in look(root).files}
     finally:
         stop.set()
         swapper.join()

@@ -313,7 +313,7 @@ class TestLinks:
         (root / "link").symlink_to(outside)
         seen = set()
         with swapping(root / ".memories/in", root / "link", root / "kept"):
-            for number in range(200):
+            for number in range(100):
                 with contextlib.suppress(MemsyncdError):
                     file = read_text_file(parse_scope(str(root)), NotePath(".memories/in/a.md"))
                     if file is not None:
@@ -589,11 +589,11 @@ for number in range(1_000_000):
 
 
 def test_a_note_is_whole_at_whatever_instant_the_writer_is_killed_and_its_leftovers_are_swept(root: Path, note: Path) -> None:
-    for number in range(8):
+    for number in range(4):
         with subprocess.Popen([sys.executable, "-c", WRITER, str(root)], stdout=subprocess.PIPE) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline() == b"ready\n"
-            time.sleep(0.02 + 0.0037 * number)
+            time.sleep(0.02 + 0.0077 * number)
             writer.kill()
         data = note.read_bytes()
         assert data == b"old\n" or (len(data) == 50_000 and len(set(data)) == 1)
