@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,6 @@ from memsyncd.logs import Event, Key
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "memsyncd"
-FILES = sorted(PACKAGE.rglob("*.py"))
-TREES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 DOORS = {
     "apsw": "memsyncd/store/",
@@ -40,8 +39,20 @@ FUNCTION_LIMIT_LINES = 60
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 
 
+@functools.cache
+def parse_all() -> dict[str, ast.Module]:
+    """All files of the package, by their names."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
+
+
+@functools.cache
+def walk(tree: ast.AST) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(tree))
+
+
 def find_imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -50,7 +61,7 @@ def find_imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def find_named(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno
 
@@ -59,6 +70,7 @@ def is_type_checking(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
+@functools.cache
 def without_type_checking(tree: ast.Module) -> ast.Module:
     return ast.Module(body=[node for node in tree.body if not is_type_checking(node)], type_ignores=[])
 
@@ -66,7 +78,7 @@ def without_type_checking(tree: ast.Module) -> ast.Module:
 def test_a_library_has_one_door() -> None:
     wrong = [
         f"{name}:{line}: {module}, whose door is {DOORS[library]}"
-        for name, tree in TREES.items()
+        for name, tree in parse_all().items()
         for module, line in find_imports(without_type_checking(tree))
         if (library := module.partition(".")[0]) in DOORS and not name.startswith(DOORS[library])
     ]
@@ -74,15 +86,17 @@ def test_a_library_has_one_door() -> None:
 
 
 def test_core_and_wire_see_no_clock_disk_socket_database_log_or_chance() -> None:
-    pure = [name for name in TREES if name.startswith(("memsyncd/core/", "memsyncd/wire/"))]
-    wrong = [f"{name}:{line}: {what}" for name in pure for what, line in find_impurities(without_type_checking(TREES[name]))]
+    pure = [name for name in parse_all() if name.startswith(("memsyncd/core/", "memsyncd/wire/"))]
+    wrong = [
+        f"{name}:{line}: {what}" for name in pure for what, line in find_impurities(without_type_checking(parse_all()[name]))
+    ]
     assert not wrong, "\n".join(wrong)
 
 
 def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
     impure = set(IMPURE.split())
     yield from ((module, line) for module, line in find_imports(tree) if module.partition(".")[0] in impure)
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
             yield f"{node.func.id}()", node.lineno
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_METHODS:
@@ -92,23 +106,23 @@ def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def test_files_stay_short() -> None:
-    lengths = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in TREES}
+    lengths = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in parse_all()}
     assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FILE_LIMIT_LINES}
 
 
 def test_functions_stay_short() -> None:
     lengths = {
         f"{name}: {node.name}": (node.end_lineno or 0) - node.lineno + 1
-        for name, tree in TREES.items()
-        for node in ast.walk(tree)
+        for name, tree in parse_all().items()
+        for node in walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FUNCTION_LIMIT_LINES}
 
 
 def test_names_come_from_the_field() -> None:
-    names = [(name, part) for name in TREES for part in Path(name).with_suffix("").parts]
-    names += [(f"{name}:{line}", named) for name, tree in TREES.items() for named, line in find_named(tree)]
+    names = [(name, part) for name in parse_all() for part in Path(name).with_suffix("").parts]
+    names += [(f"{name}:{line}", named) for name, tree in parse_all().items() for named, line in find_named(tree)]
     assert not [(place, name) for place, name in names if FORBIDDEN_NAME_PARTS & split_name(name)]
 
 
@@ -120,18 +134,21 @@ def split_name(name: str) -> set[str]:
 
 def test_every_module_says_which_question_it_answers() -> None:
     # A marker of a package may be empty.
-    modules = [name for name in TREES if not name.endswith(("__init__.py", "__main__.py"))]
-    assert not [name for name in modules if not ast.get_docstring(TREES[name])]
+    modules = [name for name in parse_all() if not name.endswith(("__init__.py", "__main__.py"))]
+    assert not [name for name in modules if not ast.get_docstring(parse_all()[name])]
 
 
 def test_nothing_is_left_open() -> None:
-    assert not [(name, mark) for name in TREES for mark in OPEN_MARKS if mark in (ROOT / name).read_text(encoding="utf-8")]
+    assert not [(name, mark) for name in parse_all() for mark in OPEN_MARKS if mark in (ROOT / name).read_text(encoding="utf-8")]
 
 
 def test_events_are_logged_by_their_constants() -> None:
     """No event's name and no key is made up on the spot, so none can hold a note's text or a query."""
     wrong = [
-        f"{name}:{call.lineno}: {say_wrong(call)}" for name in TREES for call in find_log_calls(TREES[name]) if say_wrong(call)
+        f"{name}:{call.lineno}: {say_wrong(call)}"
+        for name in parse_all()
+        for call in find_log_calls(parse_all()[name])
+        if say_wrong(call)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -139,8 +156,8 @@ def test_events_are_logged_by_their_constants() -> None:
 def test_every_event_is_logged_somewhere() -> None:
     named = {
         node.attr
-        for tree in TREES.values()
-        for node in ast.walk(tree)
+        for tree in parse_all().values()
+        for node in walk(tree)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Event"
     }
     assert named == set(Event.__members__)
@@ -156,7 +173,7 @@ def say_wrong(call: ast.Call) -> str:
 
 
 def find_log_calls(tree: ast.AST) -> Iterator[ast.Call]:
-    for node in ast.walk(tree):
+    for node in walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOG_METHODS:
             owner = node.func.value
             owner_name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -24,17 +25,13 @@ from memsyncd.workspace.writing import read_text_file
 REPOSITORY = Path(__file__).resolve().parents[2]
 OLD, NEW = b"old\n", b"new\n"
 
-KILLED_WRITE = """
-import os, sys
+KILLED_WRITES = """
+import json, os, sys, time, traceback
 from pathlib import Path
 from memsyncd.engine import edit, memory
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.history import History
-from memsyncd.workspace import handover, writing
-import time
-
-root, index, records, point = sys.argv[1:]
 
 def die(*_, **__):
     os._exit(9)
@@ -46,65 +43,77 @@ def then_die(holder, name):
         os._exit(9)
     setattr(holder, name, act)
 
-if point == "before the record":
-    History.begin = die
-elif point == "after the record":
-    then_die(History, "begin")
-elif point == "after the file":
-    then_die(edit, "put_text_file")
-elif point == "before the temporary has its place":
-    os.fsync = die
-elif point == "after the record is settled":
-    then_die(History, "finish")
-elif point == "never":
-    pass
+def write(root, index, records, point):
+    if point == "before the record":
+        History.begin = die
+    elif point == "after the record":
+        then_die(History, "begin")
+    elif point == "after the file":
+        then_die(edit, "put_text_file")
+    elif point == "before the temporary has its place":
+        os.fsync = die
+    elif point == "after the record is settled":
+        then_die(History, "finish")
+    workspace = Workspace(Entry(id="project-1", name="project", root=root), SyncPolicy(),
+                          index_path=Path(index), records_path=Path(records))
+    clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
+    asked = memory.Asked(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
+    for _ in edit.edit_workspace(workspace, SyncPolicy(), clock, memory.find_decision(workspace, SyncPolicy(), asked)):
+        pass
 
-workspace = Workspace(Entry(id="project-1", name="project", root=root), SyncPolicy(),
-                      index_path=Path(index), records_path=Path(records))
-clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-asked = memory.Asked(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
-steps = edit.edit_workspace(workspace, SyncPolicy(), clock, memory.find_decision(workspace, SyncPolicy(), asked))
-for _ in steps:
-    pass
-os._exit(0)
+for places in json.loads(sys.argv[1]):
+    pid = os.fork()
+    if not pid:
+        try:
+            write(*places)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
+IS_WRITTEN = {
+    "before the record": False,
+    "after the record": False,
+    "before the temporary has its place": False,
+    "after the file": True,
+    "after the record is settled": True,
+    "never": True,
+}
 
 
-@pytest.mark.parametrize(
-    ("point", "is_written"),
-    [
-        ("before the record", False),
-        ("after the record", False),
-        ("before the temporary has its place", False),
-        ("after the file", True),
-        ("after the record is settled", True),
-        ("never", True),
-    ],
-)
-def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(
-    make_bench: Any, point: str, *, is_written: bool
-) -> None:
-    bench = make_bench()
-    note = bench.write(".memories/a.md", OLD)
-    bench.open()
-    bench.sync()
-    bench.see()
-    bench.workspace.close()
-    places = (str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path))
-    words = [sys.executable, "-c", KILLED_WRITE, *places, point]
-    ended = subprocess.run(words, cwd=REPOSITORY, check=False, capture_output=True, timeout=30)
-    assert ended.returncode == (0 if point == "never" else 9), ended.stderr.decode()
-    assert note.read_bytes() == (NEW if is_written else OLD)
+def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(make_bench: Any) -> None:
+    """Each in a process of its own, forked from one that has imported all."""
+    benches = {point: make_bench(f"killed-{number}") for number, point in enumerate(IS_WRITTEN)}
+    for bench in benches.values():
+        bench.write(".memories/a.md", OLD)
+        bench.open()
+        bench.sync()
+        bench.see()
+        bench.workspace.close()
+    places = [
+        (str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path), point)
+        for point, bench in benches.items()
+    ]
+    words = [sys.executable, "-c", KILLED_WRITES, json.dumps(places)]
+    ended = subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True, timeout=50)
+    assert ended.stdout.split() == [b"0" if point == "never" else b"9" for point in IS_WRITTEN], ended.stderr.decode()
+    for point, bench in benches.items():
+        check_killed(bench, point, is_written=IS_WRITTEN[point])
 
+
+def check_killed(bench: Any, point: str, *, is_written: bool) -> None:
+    note = bench.root / ".memories/a.md"
+    assert note.read_bytes() == (NEW if is_written else OLD), point
     bench.update()
     bench.see()
     revisions = [(one.command, one.old_digest, one.new_digest) for one in bench.past(".memories/a.md")]
-    assert revisions == ([("str_replace", digest_bytes(OLD), digest_bytes(NEW))] if is_written else [])
-    assert list(bench.files()) == [".memories/a.md"]
-    assert bench.texts() == {".memories/a.md": note.read_text().strip()}
+    assert revisions == ([("str_replace", digest_bytes(OLD), digest_bytes(NEW))] if is_written else []), point
+    assert list(bench.files()) == [".memories/a.md"], point
+    assert bench.texts() == {".memories/a.md": note.read_text().strip()}, point
     if is_written:
         bench.undo(".memories/a.md")
-        assert note.read_bytes() == OLD
+        assert note.read_bytes() == OLD, point
 
 
 def test_somebody_who_writes_in_between_is_read_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
