@@ -29,7 +29,7 @@ START_S = 20.0
 STOP_S = 15.0
 WAIT_S = 15.0
 """A guard for machines that are busy with other things; what is promised is measured beside it."""
-LOOK_S = 0.01
+LOOK_S, SELDOM_S = 0.01, 0.05
 LOG_LINES_SHOWN = 60
 
 
@@ -210,8 +210,10 @@ def wait_until(is_so: Callable[[], bool], complaint: str, *, limit_s: float = WA
     """Look until it is so and return how long that took; fail after `limit_s`."""
     began_s = time.monotonic()
     while not is_so():
-        assert time.monotonic() - began_s < limit_s, f"{complaint} within {limit_s} s"
-        time.sleep(LOOK_S)
+        waited_s = time.monotonic() - began_s
+        assert waited_s < limit_s, f"{complaint} within {limit_s} s"
+        # The longer it takes, the more seldom: who is asked is kept from what is waited for.
+        time.sleep(min(max(LOOK_S, waited_s / 10), SELDOM_S))
     return time.monotonic() - began_s
 
 
