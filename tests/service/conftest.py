@@ -213,19 +213,26 @@ def manager() -> Iterator[Manager]:
 def user(manager: Manager) -> Iterator[Manager]:
     """The manager, with no service and no memory of an earlier one."""
     yield manager
-    manager.memsyncd("service", "uninstall")
-    manager.memsyncd("stop")
-    for name in (".config", ".local", ".cache"):
+    manager.do("systemctl", "--user", "stop", "memsyncd.socket", "memsyncd.service")
+    if manager.socket_path.exists():
+        manager.memsyncd("stop")
+    for name in (".config", ".local", ".cache", "trees"):
         shutil.rmtree(manager.folder / name, ignore_errors=True)
-    manager.do("systemctl", "--user", "daemon-reload")
+    manager.do("sh", "-c", "systemctl --user reset-failed; systemctl --user daemon-reload")
+
+
+def make_trees(user: Manager) -> Path:
+    """A folder with one note, in which a larch is found."""
+    root = user.folder / "trees"
+    (root / ".memories").mkdir(parents=True, exist_ok=True)
+    (root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
+    return root
 
 
 @pytest.fixture
 def installed(user: Manager) -> Manager:
     """A service that was installed and runs, with one workspace."""
-    root = user.folder / "trees"
-    (root / ".memories").mkdir(parents=True, exist_ok=True)
-    (root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
+    root = make_trees(user)
     done = user.memsyncd("service", "install")
     assert done.returncode == 0, done.stderr + user.log.read_text()
     assert user.memsyncd("add", str(root)).returncode == 0

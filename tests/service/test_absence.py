@@ -82,18 +82,19 @@ def test_where_there_is_no_systemd_daemons_start_in_the_background(tmp_path: Pat
         assert memsyncd("stop").returncode == 0
 
 
-def test_a_log_that_cannot_be_shown_is_said_with_what_shows_how_it_is(installed: Manager) -> None:
-    path = make_path(installed.folder / "bin", "journalctl")
-    done = installed.do("env", f"PATH={path}", sys.executable, "-m", "memsyncd", "service", "logs")
+def test_a_log_that_cannot_be_shown_is_said_with_what_shows_how_it_is(user: Manager) -> None:
+    assert user.memsyncd("service", "install", "--no-start").returncode == 0
+    path = make_path(user.folder / "bin", "journalctl")
+    done = user.do("env", f"PATH={path}", sys.executable, "-m", "memsyncd", "service", "logs")
     shutil.rmtree(path)
     assert done.returncode == 2
     assert "journalctl is not installed" in done.stderr
     assert "systemctl --user status memsyncd.service" in done.stderr
 
 
-def test_who_reads_no_further_ends_the_log_as_any_closed_pipe_does(installed: Manager) -> None:
+def test_who_reads_no_further_ends_the_log_as_any_closed_pipe_does(user: Manager) -> None:
     script = f"{sys.executable} -m memsyncd service logs | true; echo ${{PIPESTATUS[0]}}"
-    done = installed.do("bash", "-c", script)
+    done = user.do("bash", "-c", script)
     assert done.stdout.splitlines()[-1] == "141", done.stdout + done.stderr
 
 

@@ -55,14 +55,14 @@ def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_with
     wait_until(lambda: examine(installed) == (0, []), lambda: str(examine(installed)))
 
 
-def test_a_daemon_that_has_as_many_clients_as_it_takes_is_not_to_be_killed_for_it(installed: Manager) -> None:
-    installed.memsyncd("service", "install", MEMSYNCD_SOCKET_MAX_CLIENTS="1")
+def test_a_daemon_that_has_as_many_clients_as_it_takes_is_not_to_be_killed_for_it(user: Manager) -> None:
+    user.memsyncd("service", "install", MEMSYNCD_SOCKET_MAX_CLIENTS="1")
     # One that has asked something is not sent away for somebody else.
     script = "import sys; from memsyncd.client import connect; c = connect(); print(c.call('ping'), flush=True); sys.stdin.read()"
-    with installed.begin(sys.executable, "-c", script):
-        status, found = examine(installed)
+    with user.begin(sys.executable, "-c", script):
+        status, found = examine(user)
         assert status == 3
         [full] = [finding for finding in found if finding["check"] == "daemon"]
         assert "raise max_clients" in full["remedy"]
         assert "kill" not in full["remedy"]
-    wait_until(lambda: examine(installed)[0] != 3, lambda: str(examine(installed)))
+    wait_until(lambda: examine(user)[0] != 3, lambda: str(examine(user)))

@@ -1,13 +1,14 @@
-"""What the doctor says of the service: each state made under a real manager, and ended by what is advised."""
+"""What becomes of the service and what the doctor says of it: each state made under a real manager, ended by what is advised."""
 
 from __future__ import annotations
 
 import json
 import re
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.service.conftest import wait_until
+from tests.service.conftest import make_trees, wait_until
 
 if TYPE_CHECKING:
     from tests.service.conftest import Manager
@@ -20,7 +21,10 @@ def examine(user: Manager, **env: str) -> list[dict[str, Any]]:
 
 
 def is_well(user: Manager) -> bool:
-    return [finding["level"] for finding in examine(user)] == ["ok"] and user.memsyncd("doctor").returncode == 0
+    """Nothing is amiss, with the service or otherwise."""
+    done = user.memsyncd("doctor", "--json")
+    levels = [finding["level"] for finding in json.loads(done.stdout)["findings"] if finding["check"] == "service"]
+    return (done.returncode, levels) == (0, ["ok"])
 
 
 def follow(user: Manager, finding: dict[str, Any]) -> None:
@@ -30,93 +34,128 @@ def follow(user: Manager, finding: dict[str, Any]) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_one_that_runs_is_well(installed: Manager) -> None:
-    assert is_well(installed)
+def write_config(user: Manager, text: str) -> Path:
+    config = user.folder / ".config" / "memsyncd" / "config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(text)
+    return config
+
+
+def find_left(user: Manager) -> list[str]:
+    """What stands in the folder of units, links that enable one included."""
+    return sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
+
+
+def test_one_kind_of_start_takes_the_place_of_the_other_and_each_is_well(installed: Manager) -> None:
     assert installed.memsyncd("service", "install", "--on-demand").returncode == 0
-    assert installed.do("systemctl", "--user", "stop", "memsyncd.service").returncode == 0
+    assert installed.show("ActiveState", "memsyncd.socket") == "active"
     # What it said last, that it stops, is not what it says.
     assert "it says" not in installed.memsyncd("service", "status").stdout
     assert is_well(installed)
+    assert installed.show("ActiveState") == "active"
+    assert installed.memsyncd("search", "larch", "-w", "trees", "--wait").returncode == 0
+    done = installed.memsyncd("service", "install")
+    assert done.returncode == 0, done.stderr
+    assert find_left(installed) == ["default.target.wants", "default.target.wants/memsyncd.service", "memsyncd.service"]
+    assert is_well(installed)
 
 
-def test_none_that_is_installed_is_worth_knowing(user: Manager) -> None:
+def test_a_daemon_that_runs_by_itself_is_found_and_the_service_takes_its_place(user: Manager) -> None:
     assert user.memsyncd("start").returncode == 0
     [finding] = examine(user)
-    assert finding["level"] == "info"
+    assert (finding["level"], "memsyncd service install" in finding["remedy"]) == ("info", True)
+    done = user.memsyncd("service", "install")
+    assert done.returncode == 0, done.stderr
+    assert "the daemon that ran by itself was stopped" in done.stderr
+    assert user.show("ActiveState") == "active"
+    assert is_well(user)
+
+
+def test_a_daemon_beside_one_that_was_installed_and_not_started_is_found_and_a_restart_takes_its_place(user: Manager) -> None:
+    assert user.memsyncd("start").returncode == 0
+    assert user.memsyncd("service", "install", "--no-start").returncode == 0
+    assert (user.show("ActiveState"), user.show("UnitFileState")) == ("inactive", "enabled")
+    status = user.memsyncd("service", "status")
+    assert status.returncode == 3
+    assert "a daemon that no service runs answers (pid " in status.stdout
+    [finding] = examine(user)
+    assert (finding["level"], "is not the service's" in finding["what"]) == ("warning", True)
+    assert "memsyncd service restart" in finding["remedy"]
+    follow(user, finding)
+    assert user.memsyncd("service", "status").returncode == 0
+    assert is_well(user)
+
+
+def test_one_that_was_stopped_or_does_not_start_by_itself_is_found(user: Manager) -> None:
+    assert user.memsyncd("service", "install").returncode == 0
+    assert user.do("systemctl", "--user", "disable", "memsyncd").returncode == 0
+    [finding] = examine(user)
+    assert (finding["level"], "does not start by itself" in finding["what"]) == ("warning", True)
+    follow(user, finding)
+    assert is_well(user)
+    assert user.memsyncd("stop").returncode == 0
+    assert user.memsyncd("service", "status").returncode == 3
+    [finding] = examine(user)
+    assert (finding["level"], "does not run" in finding["what"]) == ("error", True)
     follow(user, finding)
     assert is_well(user)
 
 
-def test_one_that_was_stopped_is_found(installed: Manager) -> None:
-    assert installed.memsyncd("stop").returncode == 0
-    [finding] = examine(installed)
-    assert (finding["level"], "does not run" in finding["what"]) == ("error", True)
-    follow(installed, finding)
-    assert is_well(installed)
-
-
-def test_one_that_failed_is_found_with_where_its_reason_stands(installed: Manager) -> None:
-    config = installed.folder / ".config" / "memsyncd" / "config.toml"
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text("[sync]\ndebouce_ms = 5\n")
-    assert installed.memsyncd("service", "restart").returncode == 70
-    done = installed.memsyncd("doctor", "--json")
+def test_one_with_a_wrong_configuration_is_tried_once_and_found_with_where_its_reason_stands(user: Manager) -> None:
+    assert user.memsyncd("service", "install").returncode == 0
+    config = write_config(user, "[sync]\ndebouce_ms = 5\n")
+    done = user.memsyncd("service", "restart")
+    assert done.returncode == 70
+    assert "memsyncd service logs" in done.stderr
+    assert (user.show("ActiveState"), user.show("ExecMainStatus"), user.show("NRestarts")) == ("failed", "78", "0")
+    # Nor is it installed with one.
+    assert user.memsyncd("service", "install", "--on-demand").returncode == 78
+    done = user.memsyncd("doctor", "--json")
     findings = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"] if finding["level"] == "error"}
     assert done.returncode == 3
     assert "failed" in findings["service"]["what"]
     assert "debouce_ms" in findings["config"]["what"]
-    assert "debouce_ms" in installed.memsyncd("service", "logs").stdout
+    assert "debouce_ms" in user.memsyncd("service", "logs").stdout
     config.unlink()
-    follow(installed, findings["service"])
-    assert is_well(installed)
-
-
-def test_one_that_does_not_start_by_itself_is_found(installed: Manager) -> None:
-    assert installed.do("systemctl", "--user", "disable", "memsyncd").returncode == 0
-    [finding] = examine(installed)
-    assert (finding["level"], "does not start by itself" in finding["what"]) == ("warning", True)
-    follow(installed, finding)
-    assert is_well(installed)
-
-
-def test_a_daemon_beside_it_is_found(user: Manager) -> None:
-    assert user.memsyncd("start").returncode == 0
-    assert user.memsyncd("service", "install", "--no-start").returncode == 0
-    [finding] = examine(user)
-    assert (finding["level"], "is not the service's" in finding["what"]) == ("warning", True)
-    follow(user, finding)
+    follow(user, findings["service"])
     assert is_well(user)
 
 
-def test_another_environment_is_found(installed: Manager) -> None:
+def test_another_environment_is_found_and_installing_with_it_restarts_it_with_that(installed: Manager) -> None:
+    pid = installed.show("MainPID")
     [finding] = examine(installed, MEMSYNCD_LOG_LEVEL="debug")
     assert (finding["level"], "not those of this program and environment" in finding["what"]) == ("warning", True)
     assert installed.memsyncd("service", "install", MEMSYNCD_LOG_LEVEL="debug").returncode == 0
+    assert installed.show("MainPID") != pid
+    assert "Environment=MEMSYNCD_LOG_LEVEL=debug" in (installed.units / "memsyncd.service").read_text()
     assert [each["level"] for each in examine(installed, MEMSYNCD_LOG_LEVEL="debug")] == ["ok"]
+    status = installed.memsyncd("service", "status")
+    assert (status.returncode, "its files are not those of this program" in status.stdout) == (0, True)
 
 
-def test_one_that_crashes_again_and_again_is_found_and_mended(installed: Manager) -> None:
-    installed.drop_in("[Unit]\nStartLimitIntervalSec=300\nStartLimitBurst=2\n[Service]\nRestartSec=100ms\n")
-    installed.do("systemctl", "--user", "daemon-reload")
-    for _ in range(4):
-        if installed.show("ActiveState") == "failed":
-            break
-        pid = installed.kill(signal.SIGKILL)
-        wait_until(
-            lambda pid=pid: installed.show("ActiveState") == "failed" or installed.show("MainPID") not in ("0", str(pid)),
-            installed.log.read_text,
-        )
-    finding = next(each for each in examine(installed) if each["level"] == "error")
+def test_one_that_crashes_is_started_again_and_one_that_does_so_again_and_again_is_found_and_mended(user: Manager) -> None:
+    root = make_trees(user)
+    user.drop_in("[Unit]\nStartLimitIntervalSec=600\nStartLimitBurst=2\n[Service]\nRestartSec=100ms\n")
+    assert user.memsyncd("service", "install").returncode == 0
+    assert user.memsyncd("add", str(root)).returncode == 0
+    pid = str(user.kill(signal.SIGKILL))
+    wait_until(lambda: user.show("ActiveState") == "active" and user.show("MainPID") not in ("0", pid), user.log.read_text)
+    assert user.show("NRestarts") == "1"
+    assert user.memsyncd("search", "larch", "-w", "trees", "--wait").returncode == 0
+    assert "restarted 1 time" in user.memsyncd("service", "status").stdout
+    user.kill(signal.SIGKILL)
+    wait_until(lambda: user.show("ActiveState") == "failed", user.log.read_text)
+    finding = next(each for each in examine(user) if each["level"] == "error")
     assert "failed" in finding["what"]
-    follow(installed, finding)
-    wait_until(lambda: installed.memsyncd("doctor").returncode == 0, installed.log.read_text)
+    follow(user, finding)
+    wait_until(lambda: user.memsyncd("doctor").returncode == 0, user.log.read_text)
 
 
 def test_one_that_fails_for_its_first_client_is_found_and_mended(user: Manager) -> None:
+    # A client that waits starts it again and again, as often as it may.
+    user.drop_in("[Unit]\nStartLimitBurst=2\n")
     assert user.memsyncd("service", "install", "--on-demand").returncode == 0
-    config = user.folder / ".config" / "memsyncd" / "config.toml"
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text("[sync]\ndebouce_ms = 5\n")
+    config = write_config(user, "[sync]\ndebouce_ms = 5\n")
     assert user.memsyncd("status").returncode == 3
     wait_until(lambda: user.show("ActiveState") == "failed", user.log.read_text)
     finding = next(each for each in examine(user) if each["level"] == "error")
@@ -130,15 +169,14 @@ def test_one_that_fails_for_its_first_client_is_found_and_mended(user: Manager) 
     wait_until(lambda: is_well(user), user.log.read_text)
 
 
-def test_a_reload_that_is_refused_leaves_it_running_and_is_found(installed: Manager) -> None:
+def test_a_reload_goes_by_hangup_and_one_that_is_refused_leaves_it_running_and_is_found(installed: Manager) -> None:
     pid = installed.show("MainPID")
-    config = installed.folder / ".config" / "memsyncd" / "config.toml"
-    config.parent.mkdir(parents=True, exist_ok=True)
-    config.write_text("[sync]\ndebouce_ms = 5\n")
-    assert installed.do("systemctl", "--user", "reload", "memsyncd").returncode == 0
-    wait_until(lambda: "config_refused" in installed.memsyncd("service", "logs").stdout, installed.log.read_text)
-    wait_until(lambda: installed.show("ActiveState") == "active", installed.log.read_text)
-    assert installed.show("MainPID") == pid
+    for text, event in (("[search]\nmax_results = 3\n", "config_reloaded"), ("[sync]\ndebouce_ms = 5\n", "config_refused")):
+        config = write_config(installed, text)
+        assert installed.do("systemctl", "--user", "reload", "memsyncd").returncode == 0
+        wait_until(lambda event=event: event in installed.log_of_service(), installed.log.read_text)
+        wait_until(lambda: installed.show("ActiveState") == "active", installed.log.read_text)
+        assert installed.show("MainPID") == pid
     report = installed.memsyncd("doctor", "--json")
     assert report.returncode == 1
     assert {finding["check"] for finding in json.loads(report.stdout)["findings"] if finding["level"] == "error"} == {"config"}
