@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -280,16 +281,31 @@ def test_includes_and_excludes_say_which_notes_there_are(make_place: MakePlace, 
     assert place.find("maple", wait="disk") == {"docs/new/z.md"}
 
 
-def test_links_lead_out_only_to_folders_that_the_users_own_configuration_allows(own: Home) -> None:
-    root, shared, other = own.make_folder(), own.make_folder(), own.make_folder()
+@pytest.fixture
+def configure(home: Home, daemon: Daemon) -> Iterator[Callable[[str], None]]:
+    """Have the daemon read this configuration, until the test is over."""
+
+    def write_config(text: str) -> None:
+        n_reloads = home.log.read_text().count("config_reloaded")
+        home.config.write_text(text)
+        daemon.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: home.log.read_text().count("config_reloaded") > n_reloads)
+
+    yield write_config
+    write_config("")
+
+
+def test_links_lead_out_only_to_folders_that_the_users_own_configuration_allows(
+    home: Home, daemon: Daemon, configure: Callable[[str], None]
+) -> None:
+    root, shared, other = home.make_folder(), home.make_folder(), home.make_folder()
     write(shared / "shared.md", "larch")
     write(other / "secret.md", "maple")
     (root / ".memories").mkdir()
     (root / ".memories" / "shared.md").symlink_to(shared / "shared.md")
     (root / ".memories" / "secret.md").symlink_to(other / "secret.md")
     (root / "config.toml").write_text(f'[[workspace]]\npath = "{root}"\nallow_links_to = ["/"]\n')
-    own.config.write_text(f'[[workspace]]\npath = "{root}"\nallow_links_to = ["{shared}"]\n')
-    daemon = own.start()
+    configure(f'[[workspace]]\npath = "{root}"\nallow_links_to = ["{shared}"]\n')
     with daemon.client() as client:
         assert client.call("search", query="larch", wait="disk")["hits"][0]["path"] == ".memories/shared.md"
         assert not client.call("search", query="maple")["hits"]
@@ -299,7 +315,6 @@ def test_links_lead_out_only_to_folders_that_the_users_own_configuration_allows(
         wait_found(client, "hazel")
         with pytest.raises(MemsyncdError):
             client.call("get", path=".memories/secret.md")
-    assert daemon.stop() == 0
 
 
 def wait_found(client: Client, word: str) -> None:

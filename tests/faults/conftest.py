@@ -14,12 +14,35 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, NoDaemon
-from tests.daemon.conftest import daemon, home, make_home, make_place, own, place, pytest_runtest_makereport, root, wait_until
+from tests.daemon.conftest import (
+    common_daemon,
+    common_home,
+    daemon,
+    home,
+    make_home,
+    make_place,
+    own,
+    place,
+    pytest_runtest_makereport,
+    root,
+    wait_until,
+)
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
-__all__ = ["daemon", "home", "make_home", "make_place", "own", "place", "pytest_runtest_makereport", "root"]
+__all__ = [
+    "common_daemon",
+    "common_home",
+    "daemon",
+    "home",
+    "make_home",
+    "make_place",
+    "own",
+    "place",
+    "pytest_runtest_makereport",
+    "root",
+]
 
 WAIT_S = 15.0
 Launch = Callable[..., subprocess.Popen[bytes]]

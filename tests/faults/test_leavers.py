@@ -15,6 +15,8 @@ from tests.daemon.conftest import Place
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
+SHARES_DAEMON = True
+
 N_WORDS = 50_000
 N_EACH = 40
 """Questions of one client: more than may wait for an answer, so that it is not read from any more."""

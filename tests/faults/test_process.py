@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
     from tests.faults.conftest import Launch
 
+SHARES_DAEMON = True
+
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 FEW_FILES = 45
 DAY_S = 86400
