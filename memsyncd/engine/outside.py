@@ -72,7 +72,7 @@ def _see_some(
             yield from prune(workspace, policy, clock)
     except StoreFailed as failure:
         workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}")
-        workspace.close_records()
+        workspace.give_up_records()
 
 
 def _see(workspace: Workspace, clock: Clock, only: Collection[str] | None, texts: Mapping[str, bytes]) -> Steps[None]:

@@ -255,7 +255,7 @@ def _record_moves(workspace: Workspace, changes: ChangeSet, batch: list[ReadFile
     except StoreFailed as failure:
         # What is saved must be found whatever has become of the records; they are opened anew, or set aside, by the next sync.
         workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}")
-        workspace.close_records()
+        workspace.give_up_records()
 
 
 def _without(missing: Missing, paths: set[str]) -> Missing:

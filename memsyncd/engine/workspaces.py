@@ -202,6 +202,11 @@ class Workspace:
         self.close_index()
         self.close_records()
 
+    def give_up_records(self) -> None:
+        """They failed: have them opened anew, unless somebody harmed the file; that is left with more care, and said."""
+        if self.records is not None and self.records.find_harm() is None:
+            self.close_records()
+
     def close_records(self) -> None:
         if self.records is not None:
             self.records.close()

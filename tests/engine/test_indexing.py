@@ -240,6 +240,19 @@ def test_records_that_are_damaged_while_they_are_open_stop_no_indexing_and_are_s
     assert bench.workspace.records.set_aside.exists()
 
 
+def test_records_that_are_emptied_while_they_are_read_are_set_aside_and_not_begun_anew_in_silence(bench: Any) -> None:
+    bench.memory("create", "/memories/a.md", file_text="one")
+    records = bench.workspace.records
+    records._footing.empty_log()
+    bench.workspace.records_path.write_bytes(b"")
+    records.release_memory()
+    bench.see()
+    assert "records.db" in bench.workspace.condition.faults["records"]
+    bench.update()
+    assert bench.workspace.condition.faults == {}
+    assert "damaged records were set aside" in bench.workspace.condition.notices["records_set_aside"]
+
+
 def test_records_that_cannot_be_opened_are_a_fault_and_stop_no_indexing(make_bench: Callable[..., Any]) -> None:
     bench = make_bench()
     bench.workspace.records_path.parent.parent.mkdir(parents=True, exist_ok=True)
