@@ -6,6 +6,8 @@ In a transcript a line that begins with `$ ` is done by a shell; what follows is
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import os
 import pty
 import re
@@ -25,6 +27,8 @@ import memsyncd
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 MAX_SCREEN_BYTES = 1 << 20
+SHELL_S = 50
+"""A guard for machines that are busy with other things."""
 
 
 class Seat:
@@ -32,6 +36,7 @@ class Seat:
 
     def __init__(self, home: Path, run_dir: str) -> None:
         self.home = self.cwd = home
+        """Where notes lie, and the user's home unless a test is a guest in another's."""
         programs = home / "bin"
         programs.mkdir()
         program = programs / "memsyncd"
@@ -48,7 +53,7 @@ class Seat:
 
     def do(self, line: str) -> subprocess.CompletedProcess[str]:
         command = ["/bin/sh", "-c", line]
-        return subprocess.run(command, cwd=self.cwd, env=self.env, capture_output=True, text=True, check=False, timeout=50)
+        return subprocess.run(command, cwd=self.cwd, env=self.env, capture_output=True, text=True, check=False, timeout=SHELL_S)
 
     def tell(self, line: str) -> list[str]:
         """What a transcript says of this line."""
@@ -87,20 +92,43 @@ class Seat:
                 if interrupt_after and interrupt_after.encode() in screen:
                     process.send_signal(2)
                     interrupt_after = ""
-        process.wait(30)
+        process.wait(SHELL_S)
         return screen.decode().replace("\r\n", "\n")
 
 
-@pytest.fixture
-def seat(tmp_path: Path) -> Iterator[Seat]:
+@contextlib.contextmanager
+def sit_down(home: Path) -> Iterator[Seat]:
     # A socket's path may be no longer than 107 bytes, so its folder has a short name.
     run_dir = tempfile.mkdtemp(prefix="m")
-    home = tmp_path.resolve()
     seat = Seat(home, run_dir)
     yield seat
     seat.cwd = home
     seat.do("memsyncd stop")
     shutil.rmtree(run_dir)
+
+
+@pytest.fixture
+def seat(tmp_path: Path) -> Iterator[Seat]:
+    with sit_down(tmp_path.resolve()) as seat:
+        yield seat
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seat]:
+    with sit_down(tmp_path_factory.mktemp("h").resolve()) as seat:
+        assert seat.do("memsyncd start").returncode == 0
+        yield seat
+
+
+@pytest.fixture
+def guest(host: Seat, tmp_path: Path) -> Iterator[Seat]:
+    """A seat whose daemon runs already, and looks after nothing yet."""
+    guest = copy.copy(host)
+    guest.home = guest.cwd = tmp_path.resolve()
+    guest.env = dict(host.env)
+    yield guest
+    for name in host.do("memsyncd list --names").stdout.split():
+        assert host.do(f"memsyncd remove {name}").returncode == 0
 
 
 def read_steps(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -133,29 +161,29 @@ def write_note(seat: Seat, path: str, text: str) -> None:
     file.write_text(text)
 
 
-def test_a_terminal_is_shown_matched_words_lit_and_places_as_links(seat: Seat) -> None:
-    write_note(seat, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
-    assert seat.do("memsyncd start notes").returncode == 0
-    seat.cwd = seat.home / "notes"
-    seat.do("memsyncd sync")
-    screen = seat.show("memsyncd search pool")
-    assert f"\x1b]8;;file://{os.uname().nodename}{seat.home}/notes/MEMORY.md#" in screen
+def test_a_terminal_is_shown_matched_words_lit_and_places_as_links(guest: Seat) -> None:
+    write_note(guest, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
+    assert guest.do("memsyncd start notes").returncode == 0
+    guest.cwd = guest.home / "notes"
+    guest.do("memsyncd sync")
+    screen = guest.show("memsyncd search pool")
+    assert f"\x1b]8;;file://{os.uname().nodename}{guest.home}/notes/MEMORY.md#" in screen
     assert "\x1b[1;34mMEMORY.md:" in screen
     assert "The \x1b[1;33mpool\x1b[0m waits." in screen
 
 
-def test_a_terminal_without_colours_is_shown_none(seat: Seat) -> None:
-    seat.env["TERM"] = "dumb"
-    write_note(seat, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
-    screen = seat.show("memsyncd start notes") + seat.show("memsyncd search pool --wait") + seat.show("memsyncd status")
+def test_a_terminal_without_colours_is_shown_none(guest: Seat) -> None:
+    guest.env["TERM"] = "dumb"
+    write_note(guest, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
+    screen = guest.show("memsyncd start notes") + guest.show("memsyncd search pool --wait") + guest.show("memsyncd status")
     assert "**pool**" in screen
     assert "\x1b" not in screen
 
 
-def test_what_a_note_says_cannot_steer_the_terminal(seat: Seat) -> None:
+def test_what_a_note_says_cannot_steer_the_terminal(guest: Seat) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eredis"
-    write_note(seat, "notes/MEMORY.md", f"# Redis {evil}\n\nThe {evil} pool.\n")
-    assert seat.do("memsyncd start notes").returncode == 0
+    write_note(guest, "notes/MEMORY.md", f"# Redis {evil}\n\nThe {evil} pool.\n")
+    assert guest.do("memsyncd start notes").returncode == 0
     words = [
         "search pool --wait",
         "search pool --json",
@@ -165,15 +193,15 @@ def test_what_a_note_says_cannot_steer_the_terminal(seat: Seat) -> None:
         "list --notes --json",
     ]
     for line in words:
-        done = seat.do(f"memsyncd {line}")
+        done = guest.do(f"memsyncd {line}")
         assert done.returncode == 0, done.stderr
         assert not set(done.stdout) & set("\x1b\x07\x9b\u202e"), line
 
 
-def test_what_was_written_before_cannot_steer_the_terminal_either(seat: Seat) -> None:
-    write_note(seat, "notes/MEMORY.md", "# M\n")
-    assert seat.do("memsyncd start notes").returncode == 0
-    seat.cwd = seat.home / "notes"
+def test_what_was_written_before_cannot_steer_the_terminal_either(guest: Seat) -> None:
+    write_note(guest, "notes/MEMORY.md", "# M\n")
+    assert guest.do("memsyncd start notes").returncode == 0
+    guest.cwd = guest.home / "notes"
     evil = r"printf '\033]0;owned\007\033[2J\342\200\256redis\n'"
     lines = [
         f'{evil} | memsyncd memory create /memories/a.md --client "$({evil})"',
@@ -185,63 +213,65 @@ def test_what_was_written_before_cannot_steer_the_terminal_either(seat: Seat) ->
         "memsyncd undo 2",
     ]
     for line in lines:
-        done = seat.do(line)
+        done = guest.do(line)
         assert done.returncode == 0, done.stderr
         assert not set(done.stdout + done.stderr) & set("\x1b\x07\u202e"), line
-    assert b"\x1b]0;owned\x07" in (seat.cwd / ".memories" / "a.md").read_bytes()
+    assert b"\x1b]0;owned\x07" in (guest.cwd / ".memories" / "a.md").read_bytes()
 
 
-def test_a_terminal_is_shown_a_diff_in_colours_and_places_as_links(seat: Seat) -> None:
-    write_note(seat, "notes/MEMORY.md", "# M\n\nold\n")
-    assert seat.do("memsyncd start notes").returncode == 0
-    seat.cwd = seat.home / "notes"
-    assert seat.do("memsyncd memory str_replace /memories/MEMORY.md old new").returncode == 0
-    screen = seat.show("memsyncd diff MEMORY.md")
+def test_a_terminal_is_shown_a_diff_in_colours_and_places_as_links(guest: Seat) -> None:
+    write_note(guest, "notes/MEMORY.md", "# M\n\nold\n")
+    assert guest.do("memsyncd start notes").returncode == 0
+    guest.cwd = guest.home / "notes"
+    assert guest.do("memsyncd memory str_replace /memories/MEMORY.md old new").returncode == 0
+    screen = guest.show("memsyncd diff MEMORY.md")
     assert "\x1b[31m-old\x1b[0m\n\x1b[32m+new\x1b[0m\n" in screen
-    assert f"\x1b]8;;file://{os.uname().nodename}{seat.home}/notes/.memories/x.md#3" in seat.show("memsyncd remember y --note x")
+    assert f"\x1b]8;;file://{os.uname().nodename}{guest.home}/notes/.memories/x.md#3" in guest.show(
+        "memsyncd remember y --note x"
+    )
 
 
-def test_a_text_may_be_typed_on_the_terminal(seat: Seat) -> None:
-    write_note(seat, "notes/MEMORY.md", "# M\n")
-    assert seat.do("memsyncd start notes").returncode == 0
-    screen = seat.show("memsyncd remember - -w notes", types="typed by hand\n\x04")
+def test_a_text_may_be_typed_on_the_terminal(guest: Seat) -> None:
+    write_note(guest, "notes/MEMORY.md", "# M\n")
+    assert guest.do("memsyncd start notes").returncode == 0
+    screen = guest.show("memsyncd remember - -w notes", types="typed by hand\n\x04")
     assert "Ctrl-D" in screen
-    assert "typed by hand" in (seat.home / "notes/.memories/notes.md").read_text()
+    assert "typed by hand" in (guest.home / "notes/.memories/notes.md").read_text()
 
 
-def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(seat: Seat) -> None:
+def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(guest: Seat) -> None:
     for n in range(1500):
-        write_note(seat, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 40)
-    screen = seat.show("memsyncd start notes")
+        write_note(guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 10)
+    screen = guest.show("memsyncd start notes")
     assert re.search(r"indexing .*notes.* [\d,]+/[\d,]+ notes", screen)
     assert screen.endswith("\r\x1b[K")
-    assert "1,500 notes" in seat.do("memsyncd status").stdout
-    assert "indexing" in seat.show("memsyncd reindex")
+    assert "1,500 notes" in guest.do("memsyncd status").stdout
+    assert "indexing" in guest.show("memsyncd reindex")
 
 
-def test_an_interrupt_ends_the_drawing_of_progress_and_not_the_work(seat: Seat) -> None:
+def test_an_interrupt_ends_the_drawing_of_progress_and_not_the_work(guest: Seat) -> None:
     for n in range(1500):
-        write_note(seat, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 40)
-    screen = seat.show("memsyncd start notes", interrupt_after="indexing")
+        write_note(guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 10)
+    screen = guest.show("memsyncd start notes", interrupt_after="indexing")
     assert screen.endswith("indexing goes on in the background; see `memsyncd status`\n")
-    seat.do("memsyncd sync -w notes")
-    assert "1,500 notes" in seat.do("memsyncd status").stdout
+    guest.do("memsyncd sync -w notes")
+    assert "1,500 notes" in guest.do("memsyncd status").stdout
 
 
-def test_watching_prints_a_line_for_each_change_until_interrupted(seat: Seat) -> None:
-    write_note(seat, "notes/MEMORY.md", "# M\n\nBegin.\n")
-    assert seat.do("memsyncd start notes").returncode == 0
-    seat.do("memsyncd sync")
+def test_watching_prints_a_line_for_each_change_until_interrupted(guest: Seat) -> None:
+    write_note(guest, "notes/MEMORY.md", "# M\n\nBegin.\n")
+    assert guest.do("memsyncd start notes").returncode == 0
+    guest.do("memsyncd sync")
     saved: list[float] = []
 
     def save() -> None:
         time.sleep(1)
         saved.append(time.monotonic())
-        write_note(seat, "notes/.memories/new.md", "# New\n\nKafka.\n")
+        write_note(guest, "notes/.memories/new.md", "# New\n\nKafka.\n")
 
     saver = threading.Thread(target=save)
     saver.start()
-    screen = seat.show("memsyncd watch", interrupt_after="new.md")
+    screen = guest.show("memsyncd watch", interrupt_after="new.md")
     saver.join()
     assert screen.startswith("\x1b[2mwatching notes (generation ")
     assert re.search(r"\d\d:\d\d:\d\d.*notes.*generation \d+  \d+ chunks?  \.memories/new\.md\n", screen)
@@ -287,18 +317,13 @@ def test_a_client_with_a_runtime_folder_finds_a_daemon_that_was_started_without_
         shutil.rmtree(state)
 
 
-def test_the_foreground_ends_with_an_interrupt_in_good_order(seat: Seat) -> None:
-    write_note(seat, "notes/MEMORY.md", "# M\n\nBegin.\n")
-    screen = seat.show("memsyncd run notes", interrupt_after="ready")
+def test_the_foreground_makes_first_notes_if_told_to_and_ends_with_an_interrupt_in_good_order(seat: Seat) -> None:
+    (seat.home / "notes").mkdir()
+    screen = seat.show("memsyncd run --init notes", interrupt_after="ready")
     assert "Traceback" not in screen
     assert "notes" in screen
-    assert seat.do("memsyncd status").returncode == 3
-
-
-def test_running_with_init_makes_the_first_notes(seat: Seat) -> None:
-    (seat.home / "notes").mkdir()
-    seat.show("memsyncd run --init notes", interrupt_after="ready")
     assert (seat.home / "notes" / ".memories" / "context.md").exists()
+    assert seat.do("memsyncd status").returncode == 3
 
 
 def test_an_old_log_that_has_grown_long_is_put_aside(seat: Seat) -> None:
