@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import subprocess
@@ -18,8 +19,10 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {"HOME": str(tmp_path), "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
 
 
-def write_script(env: dict[str, str], shell: str) -> str:
+@functools.cache
+def write_script(shell: str) -> str:
     """What `memsyncd completion` prints for the shell."""
+    env = {"HOME": os.devnull, "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
     command = [sys.executable, "-m", "memsyncd", "completion", shell]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
@@ -45,7 +48,7 @@ BASH = shutil.which("bash")
     ],
 )
 def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
-    (tmp_path / "script").write_text(write_script(env, "bash"))
+    (tmp_path / "script").write_text(write_script("bash"))
     story = f"""
         source {tmp_path}/script
         memsyncd() {{ printf 'my notes\\nother\\n$(touch ran)\\n'; }}
@@ -66,7 +69,7 @@ def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, s
     program = shutil.which(shell)
     if program is None:
         pytest.skip(f"needs {shell}")
-    (tmp_path / "script").write_text(write_script(env, shell))
+    (tmp_path / "script").write_text(write_script(shell))
     assert subprocess.run([program, "-n", str(tmp_path / "script")], env=env, check=False).returncode == 0
 
 
@@ -76,7 +79,7 @@ def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, s
     [("memsyncd sta", ["start", "status"]), ("memsyncd search --ex", ["--explain"]), ("memsyncd completion z", ["zsh"])],
 )
 def test_fish_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
-    (tmp_path / "script").write_text(write_script(env, "fish"))
+    (tmp_path / "script").write_text(write_script("fish"))
     story = f"source {tmp_path}/script; complete -C '{line}'"
     answer = subprocess.run(["fish", "--no-config", "-c", story], env=env, capture_output=True, text=True, check=True)
     assert [each.partition("\t")[0] for each in answer.stdout.splitlines()] == found
@@ -84,6 +87,6 @@ def test_fish_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_script_knows_every_command_and_option(env: dict[str, str], shell: str) -> None:
-    script = write_script(env, shell)
+    script = write_script(shell)
     for word in ("search", "reindex", "completion", "explain", "timeout-ms", "sections"):
         assert word in script
