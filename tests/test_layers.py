@@ -40,10 +40,14 @@ LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "crit
 
 
 @functools.cache
+def read_all() -> dict[str, str]:
+    """The texts of all files of the package, by their names."""
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@functools.cache
 def parse_all() -> dict[str, ast.Module]:
-    """All files of the package, by their names."""
-    files = sorted(PACKAGE.rglob("*.py"))
-    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    return {name: ast.parse(text) for name, text in read_all().items()}
 
 
 @functools.cache
@@ -106,7 +110,7 @@ def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def test_files_stay_short() -> None:
-    lengths = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in parse_all()}
+    lengths = {name: len(text.splitlines()) for name, text in read_all().items()}
     assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FILE_LIMIT_LINES}
 
 
@@ -139,7 +143,7 @@ def test_every_module_says_which_question_it_answers() -> None:
 
 
 def test_nothing_is_left_open() -> None:
-    assert not [(name, mark) for name in parse_all() for mark in OPEN_MARKS if mark in (ROOT / name).read_text(encoding="utf-8")]
+    assert not [(name, mark) for name, text in read_all().items() for mark in OPEN_MARKS if mark in text]
 
 
 def test_events_are_logged_by_their_constants() -> None:

@@ -159,10 +159,10 @@ def test_several_may_examine_and_verify_at_once(tmp_path: Path) -> None:
 def test_verifying_while_the_index_is_built_anew_finds_no_difference(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
         workspace = await surgery.add(tmp_path / "w")
-        for number in range(100):
+        for number in range(50):
             write_note(tmp_path / "w" / ".memories" / f"{number}.md", f"# N\n\nlarch {number}\n" * 9)
         await asyncio.wrap_future(surgery.house.rounds.sync(workspace))
-        rebuilds = [surgery.house.rounds.rebuild(workspace) for _ in range(5)]
+        rebuilds = [surgery.house.rounds.rebuild(workspace) for _ in range(3)]
         while not all(rebuild.done() for rebuild in rebuilds):
             found = await surgery.examine(verify=True)
             assert "error" not in {finding.level for finding in found.values()}, found
