@@ -22,7 +22,7 @@ def remember(home: Home) -> Iterator[Callable[..., Memsyncd]]:
     opened: list[Memsyncd] = []
 
     def make(*words: Any, **options: Any) -> Memsyncd:
-        opened.append(Memsyncd(*words, env=home.env, timeout_s=15, **options))
+        opened.append(Memsyncd(*words, env=home.env, timeout_s=45, **options))
         return opened[-1]
 
     yield make

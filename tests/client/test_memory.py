@@ -289,7 +289,7 @@ def test_a_sync_says_what_it_changed(memory: Memsyncd, place: Place) -> None:
 
 
 def test_changes_are_told_as_they_happen(memory: Memsyncd) -> None:
-    with memory.subscribe(".memories/decisions.md", timeout_s=15) as changes:
+    with memory.subscribe(".memories/decisions.md", timeout_s=45) as changes:
         memory.add("elsewhere", note="other")
         added = memory.add("here", kind="decision")
         change = next(changes)
@@ -302,7 +302,7 @@ def test_changes_are_told_as_they_happen(memory: Memsyncd) -> None:
 def test_changes_since_a_generation_are_told_first(memory: Memsyncd) -> None:
     generation = memory.sync()["generation"]
     memory.add("before the subscription", note="early")
-    with memory.subscribe(since=generation, timeout_s=15) as changes:
+    with memory.subscribe(since=generation, timeout_s=45) as changes:
         assert next(iter(changes))["paths"] == [".memories/early.md"]
 
 
@@ -357,14 +357,13 @@ def test_a_daemon_that_was_restarted_is_found_again(make_home: Callable[[], Home
     daemon = home.start()
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
-    with Memsyncd(root, env=home.env, timeout_s=15) as memory:
+    with Memsyncd(root, env=home.env, timeout_s=45) as memory:
         memory.add("before")
-        assert daemon.stop() == 0
+        daemon.kill()
         with pytest.raises(NoDaemon):
             memory.search("before")
-        again = home.start()
+        home.start()
         assert [hit["path"] for hit in memory.search("before", wait=True)] == [".memories/notes.md"]
-        assert again.stop() == 0
 
 
 def test_closing_lets_go_and_a_later_question_connects_again(memory: Memsyncd) -> None:
