@@ -20,7 +20,7 @@ SHARES_DAEMON = True
 
 CAP_S = 1.0
 """The longest that a change may wait for quiet."""
-SLACK_S = 1.0
+SLACK_S = 1.5
 STORM_S = CAP_S + SLACK_S + 0.5
 """Long enough to see a version that stays for too long."""
 PAUSE_S = 0.01
