@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, reject
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.frontmatter import find_distinct_tags, find_section_meta
@@ -12,8 +12,19 @@ from memsyncd.errors import BadRequest
 
 AT = "2026-11-22T01:43:24Z"
 AWKWARD = """--> -- > <!-- " ' \\ : , # [ ] { } &a *a ! | % null ~ é 日 a 1 - ? @ ` = <<""".split()
-BLANKS = [": ", ", ", " #", " ", "\u00a0", "\ufeff", "\u0085", "\U0001f600"]
-words = st.lists(st.sampled_from([*AWKWARD, *BLANKS]) | st.text(max_size=2), min_size=1, max_size=6).map("".join)
+BLANKS = [": ", ", ", " #", " ", "\u00a0", "\ufeff", "\U0001f600"]
+TEXTS = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=2)
+
+
+def may_be_said(word: str) -> bool:
+    try:
+        check_addition(Addition(content="x", tags=(word,)))
+    except BadRequest:
+        return False
+    return True
+
+
+words = st.lists(st.sampled_from([*AWKWARD, *BLANKS]) | TEXTS, min_size=1, max_size=6).map("".join).filter(may_be_said)
 
 
 def read(addition: Addition) -> Meta:
@@ -49,10 +60,7 @@ def test_what_is_known_is_one_comment(addition: Addition, comment: str) -> None:
 def test_what_is_written_is_read_back(task: str, session: str, source: str, tags: list[str], importance: float) -> None:
     words = {"task": task, "session": session, "source": source}
     addition = Addition(content="x", tags=tuple(tags), importance=importance, priority="P2", kind="Error", **words)
-    try:
-        check_addition(addition)
-    except BadRequest:
-        reject()
+    check_addition(addition)
     assert read(addition) == Meta(
         kind="error",
         tags=find_distinct_tags(tags),
