@@ -32,14 +32,17 @@ class Healing:
         self._clock = clock
         self._rebuild = rebuild
         self._damage: dict[str, MemsyncdError] = {}
+        self._failed_at_s: dict[str, float] = {}
         self._rebuilds: dict[str, Future[SyncDone]] = {}
 
     def forget(self, workspace: Workspace) -> None:
         self._damage.pop(workspace.id, None)
+        self._failed_at_s.pop(workspace.id, None)
         self._rebuilds.pop(workspace.id, None)
 
-    def take(self, workspace: Workspace, failure: BaseException) -> None:
-        """A job has failed. What is not begun here, the next full look tries again."""
+    def take(self, workspace: Workspace, failure: BaseException, at_s: float) -> None:
+        """A job failed at `at_s`. What is not begun here, the next full look tries again."""
+        self._failed_at_s[workspace.id] = at_s
         if isinstance(failure, StoreFull):
             workspace.set_fault(FULL_FAULT, f"{failure.message}: {failure.hint}")
             log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
@@ -51,8 +54,10 @@ class Healing:
             workspace.set_fault(SYNC_FAULT, f"the last sync failed: {name}")
             log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=name, exc_info=trace)
 
-    def has_succeeded(self, workspace: Workspace) -> None:
-        """A full look has."""
+    def has_succeeded(self, workspace: Workspace, began_s: float) -> None:
+        """A full look has, that began at `began_s`. What failed since is not over, though it was told of before this look."""
+        if began_s < self._failed_at_s.get(workspace.id, began_s):
+            return
         for fault in (SYNC_FAULT, FULL_FAULT):
             workspace.set_fault(fault, "")
 

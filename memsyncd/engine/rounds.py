@@ -139,7 +139,7 @@ class Rounds:
         """A query failed in the store: heal damage as if a sync had met it, else look whether the file is still there."""
         workspace = self._workspaces.get(str(failure.data.get("workspace")))
         if workspace is not None:
-            self._failed(workspace, failure) if isinstance(failure, StoreCorrupt) else self.look(workspace)
+            self._failed(workspace, failure, self._clock.now_s()) if isinstance(failure, StoreCorrupt) else self.look(workspace)
 
     def glance(self, workspace: Workspace) -> None:
         """Somebody asks about this workspace: look at once if the index's file is not where it was. Costs microseconds."""
@@ -153,7 +153,7 @@ class Rounds:
         if isinstance(outcome, SyncDone):
             self._synced(SyncRequest(only=frozenset()), workspace, outcome)
         else:
-            self._failed(workspace, outcome)
+            self._failed(workspace, outcome, self._clock.now_s())
 
     def reconcile(self, then: Callable[[], None]) -> None:
         """Look at every workspace in full, and call `then`; what an event should have told and did not is counted."""
@@ -201,19 +201,19 @@ class Rounds:
         future = self._lane.submit(workspace.id, steps, is_urgent=is_urgent)
         tell = partial(self._ended, workspace, on_done, future)
         hand_over = partial(call_soon, self._loop) if gathering is None else partial(gathering.take, future)
-        future.add_done_callback(lambda _: hand_over(tell))
+        future.add_done_callback(lambda _: hand_over(partial(tell, self._clock.now_s())))
         return future
 
     # --- what follows ---
 
-    def _ended(self, workspace: Workspace, on_done: Callable[[Workspace, Any], None], future: Future[Any]) -> None:
+    def _ended(self, workspace: Workspace, on_done: Callable[[Workspace, Any], None], future: Future[Any], at_s: float) -> None:
         if future.cancelled() or self._workspaces.get(workspace.id) is not workspace:
             return
         failure = future.exception()
         if failure is None:
             on_done(workspace, future.result())
         elif not isinstance(failure, ShuttingDown):
-            self._failed(workspace, failure)
+            self._failed(workspace, failure, at_s)
 
     def _opened(self, workspace: Workspace, opened: Opened) -> None:
         if opened.rebuild_reason and workspace.index is None:
@@ -228,7 +228,7 @@ class Rounds:
 
     def _synced(self, request: SyncRequest, workspace: Workspace, done: SyncDone, *, is_timed: bool = False) -> None:
         if request.only is None:
-            self._healing.has_succeeded(workspace)
+            self._healing.has_succeeded(workspace, done.began_s)
         workspace.change(is_indexing=False)
         self._say_root(workspace)
         if done.index_trouble:
@@ -283,6 +283,6 @@ class Rounds:
         again = self._remind_to_tidy
         self._submit(workspace, partial(tidy_workspace, workspace), lambda w, is_tidy: None if is_tidy else again(w))
 
-    def _failed(self, workspace: Workspace, failure: BaseException) -> None:
+    def _failed(self, workspace: Workspace, failure: BaseException, at_s: float) -> None:
         workspace.change(is_indexing=False, n_failed_syncs=workspace.condition.n_failed_syncs + 1)
-        self._healing.take(workspace, failure)
+        self._healing.take(workspace, failure, at_s)

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from memsyncd.engine.healing import Healing
 from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, INDEX_FAULT
 from memsyncd.engine.policies import Clock
-from memsyncd.errors import StoreCorrupt
+from memsyncd.errors import StoreCorrupt, StoreFull
 
 DAMAGE = StoreCorrupt("the database is damaged")
 
@@ -96,3 +96,12 @@ def test_damage_that_has_to_wait_is_logged_once(healed: Healed) -> None:
             healed.healing.go_on(healed.workspace)
     assert [line["reason"].startswith(DAMAGE.message) for line in logged] == [True, True]
     assert "again within ten minutes" in logged[1]["reason"]
+
+
+@pytest.mark.parametrize("failure", [StoreFull("no room"), OSError(5, "Input/output error")])
+def test_a_look_that_is_told_of_late_heals_nothing_that_failed_after_it(healed: Healed, failure: Exception) -> None:
+    healed.healing.take(healed.workspace, failure, at_s=1000.0)
+    healed.healing.has_succeeded(healed.workspace, began_s=999.9)
+    assert healed.workspace.condition.faults
+    healed.healing.has_succeeded(healed.workspace, began_s=1000.0)
+    assert not healed.workspace.condition.faults
