@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks import answers, cold, commands, edits, idle, saves, searches, writes
+from tests.benchmarks import answers, cold, commands, edits, idle, lives, saves, searches, writes
 from tests.benchmarks.figure import Figure
 
 MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
@@ -23,6 +23,7 @@ MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "writes": writes.measure,
     "edits": edits.measure,
     "idle": idle.measure,
+    "lives": lives.measure,
     "commands": commands.measure,
 }
 

@@ -42,7 +42,11 @@ class Home:
         self._wait_until_it_answers()
 
     def client(self) -> Client:
-        return Client(str(self.folder / "run" / "memsyncd" / "memsyncd.sock"), TIMEOUT_S)
+        return Client(self.socket_path, TIMEOUT_S)
+
+    @property
+    def socket_path(self) -> str:
+        return str(self.folder / "run" / "memsyncd" / "memsyncd.sock")
 
     def add(self, root: Path) -> None:
         """Register a workspace and wait until it is indexed."""
@@ -67,6 +71,7 @@ class Home:
         return notes.parent
 
     def stop(self) -> None:
+        """Ask it to end, and wait until it has; once more does no harm."""
         self._daemon.terminate()
         try:
             self._daemon.wait(START_S)

@@ -1,0 +1,67 @@
+"""How soon does a daemon answer after it was started, and how soon has it ended after it was told to?
+
+It is told to when it has nothing to do, by turns with one that is amid a first index while as many clients as may connect wait
+for an answer each. A start is compared to that of a Python that does nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.benchmarks.commands import NOTHING
+from tests.benchmarks.figure import Figure, find_median
+from tests.benchmarks.home import Home, running
+
+N_ROUNDS = 7
+N_CLIENTS = 64
+AMID_S = 1.0
+"""When the first index of a corpus is under way."""
+STOP_TARGET_S = 5.0
+ASKED = {"query": "note", "wait": "disk"}
+WAITING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": ASKED}).encode() + b"\n"
+
+
+def measure(corpus: Path) -> Iterator[Figure]:
+    nothings_s, starts_s, idle_s, busy_s = [], [], [], []
+    for _ in range(N_ROUNDS):
+        began_s = time.perf_counter()
+        subprocess.run(NOTHING, check=True)
+        nothings_s.append(time.perf_counter() - began_s)
+        began_s = time.perf_counter()
+        with running() as home:
+            starts_s.append(time.perf_counter() - began_s)
+            idle_s.append(time_stop(home))
+        with running() as home, indexing_for_many(home, corpus):
+            busy_s.append(time_stop(home))
+    start_s = find_median(starts_s)
+    note = f"{start_s * 1000:.0f} ms"
+    yield Figure(name="start to first answer / python -c pass", value=start_s / find_median(nothings_s), unit="x", note=note)
+    yield Figure(name="stop, idle, worst", value=max(idle_s), unit="s", target=STOP_TARGET_S, note=f"of {N_ROUNDS}")
+    note = f"of {N_ROUNDS}, with {N_CLIENTS} clients; p50 {find_median(busy_s):.2f}"
+    yield Figure(name="stop amid a first index, worst", value=max(busy_s), unit="s", target=STOP_TARGET_S, note=note)
+
+
+@contextlib.contextmanager
+def indexing_for_many(home: Home, corpus: Path) -> Iterator[None]:
+    """A first index is under way, and all clients that may connect wait for what it will have found."""
+    with contextlib.ExitStack() as stack:
+        with home.client() as client:
+            client.call("workspace.add", path=str(corpus))
+        for _ in range(N_CLIENTS):
+            waiting = stack.enter_context(socket.socket(socket.AF_UNIX))
+            waiting.connect(home.socket_path)
+            waiting.sendall(WAITING)
+        time.sleep(AMID_S)
+        yield
+
+
+def time_stop(home: Home) -> float:
+    began_s = time.perf_counter()
+    home.stop()
+    return time.perf_counter() - began_s
