@@ -74,7 +74,7 @@ class Daemon:
 class Home:
     """A user's folders. `env` is the whole environment of what runs in them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: str = "") -> None:
         self.folder = folder
         self.log = folder / "daemon.log"
         self.config = folder / "config.toml"
@@ -93,7 +93,7 @@ class Home:
             "MEMSYNCD_CONFIG": str(self.config),
             "GIT_CONFIG_NOSYSTEM": "1",
         }
-        self.config.write_text("")
+        self.config.write_text(config)
 
     def start(self) -> Daemon:
         daemon = Daemon(self.env, self.socket_path, self.log)
@@ -217,6 +217,12 @@ def wait_until(is_so: Callable[[], bool], complaint: str, *, limit_s: float = WA
     return time.monotonic() - began_s
 
 
+def write_first_notes(root: Path) -> None:
+    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
+    (root / ".memories").mkdir()
+    (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
+
+
 def read_notes(root: Path) -> dict[str, str]:
     """What the disk says, read in the plainest way: path and digest of every note.
 
@@ -238,11 +244,11 @@ def _is_memory(root: Path, place: Path) -> bool:
 
 
 @pytest.fixture(scope="module")
-def make_home() -> Iterator[Callable[[], Home]]:
+def make_home() -> Iterator[Callable[..., Home]]:
     homes: list[Home] = []
 
-    def make() -> Home:
-        homes.append(Home(Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp"))))
+    def make(config: str = "") -> Home:
+        homes.append(Home(Path(tempfile.mkdtemp(prefix="memsyncd-", dir="/var/tmp")), config))
         return homes[-1]
 
     yield make
@@ -275,11 +281,9 @@ def home(request: pytest.FixtureRequest, make_home: Callable[[], Home]) -> Home:
 
 
 @pytest.fixture
-def own(make_home: Callable[[], Home]) -> Home:
+def own(make_home: Callable[..., Home]) -> Home:
     """A home for one test, whose daemon looks at everything once a second."""
-    home = make_home()
-    home.config.write_text("[sync]\nreconcile_s = 1\n")
-    return home
+    return make_home("[sync]\nreconcile_s = 1\n")
 
 
 @pytest.fixture(scope="module")
@@ -315,9 +319,7 @@ def make_place(home: Home, daemon: Daemon) -> Iterator[Callable[..., Place]]:
 @pytest.fixture
 def place(root: Path, make_place: Callable[..., Place]) -> Place:
     """A workspace with a MEMORY.md and one more note, indexed."""
-    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
-    (root / ".memories").mkdir()
-    (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
+    write_first_notes(root)
     return make_place(root)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound, NotFresh, PathRefused, TooLarge
-from tests.daemon.conftest import Place
+from tests.daemon.conftest import Place, write_first_notes
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
@@ -45,9 +45,7 @@ A twin of the section above, with a row of locks.
 def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
     """One for all who only ask; who changes it puts it right again."""
     root = home.make_folder()
-    (root / ".memories").mkdir()
-    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
-    (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
+    write_first_notes(root)
     (root / ".memories" / "decisions.md").write_text(DECISIONS)
     (root / ".memories" / "plain.txt").write_text("# no heading here\n\nplain words\n")
     place = Place(home, daemon, root)

@@ -8,7 +8,7 @@ import pytest
 
 from memsyncd.core.tokens import count_tokens
 from memsyncd.errors import BadRequest, NotFresh, WorkspaceNotFound
-from tests.daemon.conftest import Place
+from tests.daemon.conftest import Place, write_first_notes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,9 +24,7 @@ DECISIONS = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision} -->\n\nWe
 def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
     """One for all; who adds a note takes it away again."""
     root = home.make_folder()
-    (root / ".memories").mkdir()
-    (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
-    (root / ".memories" / "context.md").write_text("# Context\n\nbystander\n")
+    write_first_notes(root)
     (root / ".memories" / "decisions.md").write_text(DECISIONS)
     place = Place(home, daemon, root)
     yield place

@@ -162,12 +162,11 @@ def test_all_workspaces_are_examined_unless_one_is_named(home: Home, place: Plac
 
 
 @pytest.fixture(scope="module")
-def make_quiet(make_home: Callable[[], Home]) -> Callable[[], Home]:
+def make_quiet(make_home: Callable[..., Home]) -> Callable[[], Home]:
     """Start a daemon that looks at nothing by itself, so that nothing is mended before it is found."""
 
     def make() -> Home:
-        home = make_home()
-        home.config.write_text("[sync]\nenabled = false\n")
+        home = make_home("[sync]\nenabled = false\n")
         home.start()
         return home
 
@@ -281,9 +280,8 @@ def test_a_program_that_locks_the_index_is_named(home: Home, place: Place) -> No
 # --- index and disk ---------------------------------------------------------------------------------------------------
 
 
-def test_notes_that_nobody_looked_at_are_indexed_by_verifying(make_home: Callable[[], Home]) -> None:
-    home = make_home()
-    home.config.write_text("[sync]\nsync_on_change = false\nreconcile_s = 3600\n")
+def test_notes_that_nobody_looked_at_are_indexed_by_verifying(make_home: Callable[..., Home]) -> None:
+    home = make_home("[sync]\nsync_on_change = false\nreconcile_s = 3600\n")
     daemon = home.start()
     root = home.make_folder()
     (root / "MEMORY.md").write_text("# Memory\n")

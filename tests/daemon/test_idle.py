@@ -34,11 +34,9 @@ class Held(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def home(make_home: Callable[[], Any]) -> Any:
+def home(make_home: Callable[..., Any]) -> Any:
     """Its daemon looks at nothing by the clock."""
-    home = make_home()
-    home.config.write_text("[sync]\nreconcile_s = 3600\n")
-    return home
+    return make_home("[sync]\nreconcile_s = 3600\n")
 
 
 @pytest.fixture
@@ -103,10 +101,9 @@ def test_between_timed_looks_no_thread_wakes_up(home: Any, daemon: Any, roots: l
 
 
 def test_timed_looks_wake_up_for_all_workspaces_together_and_if_they_find_nothing_new_say_and_write_nothing(
-    make_home: Callable[[], Any],
+    make_home: Callable[..., Any],
 ) -> None:
-    home = make_home()
-    home.config.write_text(f"[sync]\nreconcile_s = {LOOK_S}\n")
+    home = make_home(f"[sync]\nreconcile_s = {LOOK_S}\n")
     daemon = home.start()
     for _ in range(N_MANY):
         add(daemon, fill(home.make_folder()))

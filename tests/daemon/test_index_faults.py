@@ -31,17 +31,13 @@ LOOKS = "[sync]\nreconcile_s = 0.3\n"
 
 
 @pytest.fixture(scope="module")
-def home(make_home: Callable[[], Home]) -> Home:
-    home = make_home()
-    home.config.write_text(LOOKS)
-    return home
+def home(make_home: Callable[..., Home]) -> Home:
+    return make_home(LOOKS)
 
 
 @pytest.fixture
-def own(make_home: Callable[[], Home]) -> Home:
-    home = make_home()
-    home.config.write_text(LOOKS)
-    return home
+def own(make_home: Callable[..., Home]) -> Home:
+    return make_home(LOOKS)
 
 
 @pytest.fixture
@@ -235,10 +231,9 @@ def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_some
 
 
 @pytest.fixture(scope="module")
-def second_life(make_home: Callable[[], Home]) -> Iterator[dict[str, Kept]]:
+def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
     """Workspaces of a daemon that was stopped and started again, by what was done to each of them in between."""
-    home = make_home()
-    home.config.write_text(LOOKS)
+    home = make_home(LOOKS)
     harms = {harm.__name__: harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
     first = home.start()
     all_kept = {name: Kept(home, first) for name in (*harms, "other", "as other", "no root", "no root, no index")}

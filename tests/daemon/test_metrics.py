@@ -22,10 +22,8 @@ SECRET = "quokkasecret"
 
 
 @pytest.fixture(scope="module")
-def home(make_home: Callable[[], Any]) -> Any:
-    home = make_home()
-    home.config.write_text('[log]\nlevel = "debug"\n')
-    return home
+def home(make_home: Callable[..., Any]) -> Any:
+    return make_home('[log]\nlevel = "debug"\n')
 
 
 @pytest.fixture

@@ -25,10 +25,8 @@ LOOKS = "[sync]\nreconcile_s = 0.3\n"
 
 
 @pytest.fixture(scope="module")
-def home(make_home: Callable[[], Home]) -> Home:
-    home = make_home()
-    home.config.write_text(LOOKS)
-    return home
+def home(make_home: Callable[..., Home]) -> Home:
+    return make_home(LOOKS)
 
 
 @pytest.fixture
@@ -41,10 +39,9 @@ def kept(home: Home, daemon: Daemon) -> Iterator[Kept]:
 
 
 @pytest.fixture
-def pair(make_home: Callable[[], Home]) -> Iterator[tuple[Kept, Kept]]:
+def pair(make_home: Callable[..., Home]) -> Iterator[tuple[Kept, Kept]]:
     """Two of a daemon that ends before the test does."""
-    home = make_home()
-    home.config.write_text(LOOKS)
+    home = make_home(LOOKS)
     daemon = home.start()
     pair = Kept(home, daemon), Kept(home, daemon)
     for kept in pair:

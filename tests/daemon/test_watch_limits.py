@@ -42,9 +42,8 @@ def wait_for(is_so: Callable[[], bool], complaint: str) -> None:
 
 
 @pytest.fixture
-def limited(make_home: Callable[[], Home]) -> Iterator[tuple[Home, subprocess.Popen[bytes]]]:
-    home = make_home()
-    home.config.write_text("[sync]\nreconcile_s = 0.3\n")
+def limited(make_home: Callable[..., Home]) -> Iterator[tuple[Home, subprocess.Popen[bytes]]]:
+    home = make_home("[sync]\nreconcile_s = 0.3\n")
     script = f'echo 8 > {LIMIT}; exec "{sys.executable}" -m memsyncd run'
     with home.log.open("ab") as log:
         process = subprocess.Popen(
