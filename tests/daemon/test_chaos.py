@@ -286,7 +286,7 @@ class Story(RuleBasedStateMachine):
     @rule()
     def write_to_what_was_moved_out(self) -> None:
         for place in self._aside:
-            if place.is_dir():
+            if place.is_dir() and not (place / "a.md").is_dir():
                 self._tell(f"write in {place.name}, which was moved out")
                 self._put(place / "a.md")
 
