@@ -87,9 +87,11 @@ class Reader(InotifyFD):
             self._on_doubt("the inotify queue overflowed")
 
     def die(self) -> None:
-        """A fault for tests: the thread ends as if on an error of its own."""
+        """A fault for tests: the thread ends as if on an error of its own, unless it has ended."""
         self._is_doomed = True
-        os.write(self._kill_w, b"!")
+        with self._lock:
+            if not self._closed:
+                os.write(self._kill_w, b"!")
 
     @classmethod
     def _create_inotify_fd(cls) -> int:

@@ -191,6 +191,14 @@ def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(ears: Ears,
     assert modes == ["timed"]
 
 
+def test_a_reader_that_has_ended_is_not_killed_once_more(watched: Watched) -> None:
+    observer: Any = watched.watcher._schedule.observer
+    watched.watcher.stop()
+    observer.join()
+    assert not observer.reader.is_alive()
+    observer.kill_reader()
+
+
 def find_emitter(watched: Watched, folder: str) -> Any:
     observer = watched.watcher._schedule.observer
     assert observer is not None
