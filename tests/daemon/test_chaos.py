@@ -424,7 +424,7 @@ class Story(RuleBasedStateMachine):
         return place
 
     def _has_room(self, place: Path) -> bool:
-        """True if this can be made a file or folder of its own kind: nothing else stands there or above, and no link into nothing."""
+        """True if this can be made a file or folder: nothing of another kind stands there or above, and no link into nothing."""
         is_file = bool(place.suffix)
         is_free = not os.path.lexists(place) or (place.is_file() if is_file else place.is_dir())
         above = [folder for folder in place.parents if folder != self.root and folder.is_relative_to(self.root)]
