@@ -1,18 +1,23 @@
-"""What all tests share: how hard properties are tried, how many tests run at once, and that processes can be interrupted."""
+"""What all tests share: how hard properties are tried, how many tests run at once, which of them run, and interrupts."""
 
 from __future__ import annotations
 
 import gc
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.programs import find_missing
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+END_TO_END = tuple(Path(__file__).parent / name for name in ("daemon", "faults", "service"))
+"""The folders whose tests run the real process end to end: all of them bear the mark `life`, or `soak`."""
 
 # No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
 settings.register_profile("memsyncd", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
@@ -39,6 +44,28 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+# First, for pytest itself chooses by marks (-m) in this hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        mark_end_to_end(item)
+        skip_without_programs(item)
+
+
+def mark_end_to_end(item: pytest.Item) -> None:
+    """Mark a test of these folders with `life`, unless it takes so long that it is run by itself."""
+    is_end_to_end = any(item.path.is_relative_to(folder) for folder in END_TO_END)
+    if is_end_to_end and item.get_closest_marker("soak") is None:
+        item.add_marker("life")
+
+
+def skip_without_programs(item: pytest.Item) -> None:
+    needed = {program for mark in item.iter_markers("needs") for program in mark.args}
+    missing = find_missing(*sorted(needed))
+    if missing:
+        item.add_marker(pytest.mark.skip(reason=f"not installed: {', '.join(missing)}"))
 
 
 @pytest.fixture

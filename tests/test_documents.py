@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import plistlib
 import re
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -81,6 +80,12 @@ def test_every_promise_is_shown_by_tests_that_there_are() -> None:
     assert not [f"{file}::{name}" for tests in promises for file, name in tests if f"def {name}(" not in texts[file]]
 
 
+def test_ci_runs_both_commands_of_the_first_screen_and_the_tests_that_the_second_leaves_out() -> None:
+    ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert all(words in ci for words in ("find_command 1", "find_command 2", "pytest -m life"))
+    assert "`pytest -m life`" in README
+
+
 def test_every_event_of_the_log_is_documented_and_no_other() -> None:
     table = ARCHITECTURE.partition("## What the log may say")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
@@ -152,7 +157,7 @@ def test_the_launchd_agent_runs_the_daemon_and_restarts_it_only_after_a_failure(
     assert agent["KeepAlive"] == {"SuccessfulExit": False}
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+@pytest.mark.needs("systemd-analyze")
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     unit = tmp_path / "memsyncd.service"
     unit.write_text(SERVICE.read_text().replace("%h/.local/bin/memsyncd", sys.executable))

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import functools
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -27,10 +26,7 @@ def write_script(shell: str) -> str:
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
 
-BASH = shutil.which("bash")
-
-
-@pytest.mark.skipif(BASH is None, reason="needs bash")
+@pytest.mark.needs("bash")
 @pytest.mark.parametrize(
     ("line", "found"),
     [
@@ -59,21 +55,18 @@ def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
         _memsyncd
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    answer = subprocess.run([str(BASH), "-c", story], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    answer = subprocess.run(["bash", "-c", story], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert [word for word in answer.stdout.splitlines() if word] == found
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("shell", ["zsh", "fish"])
+@pytest.mark.parametrize("shell", [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("zsh", "fish")])
 def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, shell: str) -> None:
-    program = shutil.which(shell)
-    if program is None:
-        pytest.skip(f"needs {shell}")
     (tmp_path / "script").write_text(write_script(shell))
-    assert subprocess.run([program, "-n", str(tmp_path / "script")], env=env, check=False).returncode == 0
+    assert subprocess.run([shell, "-n", str(tmp_path / "script")], env=env, check=False).returncode == 0
 
 
-@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+@pytest.mark.needs("fish")
 @pytest.mark.parametrize(
     ("line", "found"),
     [("memsyncd sta", ["start", "status"]), ("memsyncd search --ex", ["--explain"]), ("memsyncd completion z", ["zsh"])],

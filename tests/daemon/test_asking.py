@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import threading
 import time
@@ -327,7 +326,7 @@ def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked:
 # --- with what everybody has ---
 
 
-@pytest.mark.skipif(shutil.which("nc") is None, reason="no nc")
+@pytest.mark.needs("nc")
 def test_nc_is_all_that_a_client_needs(place: Place) -> None:
     request = {"jsonrpc": "2.0", "id": "a", "method": "search", "params": {"query": "keepsake", "workspace": place.id}}
     done = subprocess.run(

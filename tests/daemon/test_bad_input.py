@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import NoDaemon
+from tests.programs import find_missing
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -213,7 +213,7 @@ def test_a_note_that_grows_while_it_is_read_is_found_to_its_end(place: Place) ->
 def plain(make_home: Callable[[], Home]) -> Iterator[Home]:
     """A home whose daemon may read only what modes allow; as root it gives its powers up first."""
     prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
-    if prefix and shutil.which("setpriv") is None:
+    if prefix and find_missing("setpriv"):
         pytest.skip("setpriv is not installed, and root may read everything")
     home = make_home()
     with home.log.open("ab") as log:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.programs import succeeds
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
@@ -20,14 +21,8 @@ PROGRAM = f"'{sys.executable}' -m memsyncd"
 
 
 def has_namespaces() -> bool:
-    if not shutil.which("unshare"):
-        return False
-    tried = subprocess.run(
-        [*OWN_USERS, "sh", "-c", "echo 8 > /proc/sys/user/max_inotify_watches && mount -t tmpfs none /mnt"],
-        capture_output=True,
-        check=False,
-    )
-    return tried.returncode == 0
+    script = "echo 8 > /proc/sys/user/max_inotify_watches && mount -t tmpfs none /mnt"
+    return succeeds(*OWN_USERS, "sh", "-c", script)
 
 
 pytestmark = pytest.mark.skipif(not has_namespaces(), reason="needs Linux with user namespaces, to limit nobody else")

@@ -19,6 +19,7 @@ import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed
 from tests.daemon.kept import Kept, wait_for
+from tests.programs import succeeds
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
@@ -365,7 +366,7 @@ def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
     folder = own.folder / "cache"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+    if os.geteuid() != 0 or not succeeds(*mount):
         pytest.skip("only root may mount a small disk, and not everywhere")
 
     def resize(size: str) -> None:

@@ -165,7 +165,13 @@ def test_only_the_owner_may_enter_whatever_the_umask(own: Home, memory: Path, um
     assert stat.S_IMODE(os.lstat(own.socket_path).st_mode) == 0o600
 
 
-@pytest.mark.parametrize("words", [["start"], ["service", "install", "--no-start"]], ids=lambda words: words[0])
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(["start"], id="start"),
+        pytest.param(["service", "install", "--no-start"], id="service", marks=pytest.mark.needs("systemctl")),
+    ],
+)
 def test_nobody_else_may_write_to_what_a_command_makes_for_its_user_whatever_the_umask(own: Home, words: list[str]) -> None:
     env = {name: value for name, value in own.env.items() if not name.startswith(("XDG_", "MEMSYNCD_"))}
     there = {*own.folder.rglob("*")}

@@ -11,7 +11,6 @@ import fcntl
 import mmap
 import os
 import pty
-import shutil
 import struct
 import subprocess
 import sys
@@ -337,12 +336,16 @@ if sys.platform == "linux":
     WAYS.append(Way(save=exchange))
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.save.__name__)
+def offer(way: Way) -> object:
+    """One case of a test: a way to save, which needs its program."""
+    marks = [pytest.mark.needs(way.program)] if way.program else []
+    return pytest.param(way, marks=marks, id=way.save.__name__)
+
+
+@pytest.mark.parametrize("way", [offer(way) for way in WAYS])
 def test_what_is_saved_is_found(
     way: Way, place: Place, watch_word: Callable[[str], Presence], record_property: Callable[[str, object], None]
 ) -> None:
-    if way.program and not shutil.which(way.program):
-        pytest.skip(f"{way.program} is not installed")
     note = place.root / "MEMORY.md"
     note.write_text(compose(FIRST))
     place.wait_found(FIRST, "MEMORY.md")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import NoDaemon
+from tests.programs import succeeds
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
@@ -25,13 +25,13 @@ WAIT_S = 30.0
 
 def is_limit_ours() -> bool:
     """True if a process can be given few watches without taking any from others: a user namespace has a limit of its own."""
-    if not (shutil.which("unshare") and shutil.which("nsenter")):
-        return False
-    tried = subprocess.run([*OWN_USERS, "sh", "-c", f"echo 8 > {LIMIT}"], capture_output=True, check=False)
-    return tried.returncode == 0
+    return succeeds(*OWN_USERS, "sh", "-c", f"echo 8 > {LIMIT}")
 
 
-pytestmark = pytest.mark.skipif(not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches")
+pytestmark = [
+    pytest.mark.needs("nsenter"),
+    pytest.mark.skipif(not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches"),
+]
 
 
 def wait_for(is_so: Callable[[], bool], complaint: str) -> None:

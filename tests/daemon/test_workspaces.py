@@ -126,6 +126,7 @@ def test_a_root_that_a_link_names_is_the_folder_that_it_leads_to(make_place: Mak
     place.wait_found("maple", "MEMORY.md")
 
 
+@pytest.mark.needs("git")
 def test_a_linked_worktree_shares_the_memory_of_the_main_one_until_it_has_its_own(make_place: MakePlace, home: Home) -> None:
     main = home.make_folder()
     git(main, "init")
@@ -145,6 +146,7 @@ def test_a_linked_worktree_shares_the_memory_of_the_main_one_until_it_has_its_ow
     assert find_by(place, main / "src") == place.id
 
 
+@pytest.mark.needs("git")
 def test_a_folder_that_claims_to_be_anothers_worktree_is_not_believed(make_place: MakePlace, home: Home) -> None:
     main = home.make_folder()
     git(main, "init")

@@ -27,6 +27,7 @@ from tests.daemon.conftest import (
     root,
     wait_until,
 )
+from tests.programs import succeeds
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
@@ -109,7 +110,7 @@ def mount() -> Iterator[Callable[[Path, str], None]]:
     def mount(folder: Path, size: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         command = ["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "none", str(folder)]
-        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        if os.geteuid() != 0 or not succeeds(*command):
             pytest.skip("only root may mount a small disk, and not everywhere")
         mounted.append(folder)
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.daemon.conftest import wait_until
 from tests.faults.conftest import connect
+from tests.programs import succeeds
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
@@ -25,10 +24,7 @@ def limit_to_none(limit: str) -> list[str]:
 
 
 def is_limit_ours() -> bool:
-    if not shutil.which("unshare"):
-        return False
-    tried = subprocess.run([*limit_to_none(next(iter(LIMITS))), "true"], capture_output=True, check=False)
-    return tried.returncode == 0
+    return succeeds(*limit_to_none(next(iter(LIMITS))), "true")
 
 
 @pytest.mark.skipif(not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches")

@@ -41,7 +41,7 @@ def test_all_words_or_any_word(asked: QuestionSet) -> None:
     assert found == [Lines(path="a.md", start=1, end=3), Lines(path="b.md", start=1, end=2)]
 
 
-@pytest.mark.skipif(find_ripgrep() is None, reason="rg is not installed")
+@pytest.mark.needs("rg")
 def test_ripgrep_gives_notes_by_number_of_words(asked: QuestionSet) -> None:
     found = Ripgrep(asked, find_ripgrep() or "").ask("memories/one", "is the GREEN apple good?")
     assert [lines.path for lines in found] == ["b.md", "a.md"]

@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import find_missing, succeeds
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 SYSTEMD = Path("/usr/lib/systemd/systemd")
 WAIT_S = 60.0
@@ -138,7 +140,8 @@ class Manager:
         """Send the daemon a signal. Returns the process number that it had."""
         pid = int(self.show("MainPID"))
         assert pid > 0
-        assert self.do("kill", f"-{number.value}", str(pid)).returncode == 0
+        # The shell's own: the program `kill` is not on every machine that has systemd.
+        assert self.do("sh", "-c", f"kill -{number.value} {pid}").returncode == 0
         return pid
 
     @contextlib.contextmanager
@@ -180,16 +183,16 @@ def wait_until(is_so: Callable[[], bool], complaint: Callable[[], str]) -> None:
 
 def find_obstacle() -> str:
     """Why no manager can be started here; empty if one can."""
-    missing = [name for name in ("unshare", "nsenter", "systemctl") if shutil.which(name) is None]
+    missing = find_missing("unshare", "nsenter", "systemctl", "bash")
     if not SYSTEMD.exists() or missing:
-        return "systemd is not installed"
+        return f"not installed: {', '.join(missing) or SYSTEMD}"
     if os.geteuid() != 0:
         return "only root may make the namespaces that a manager of its own needs"
     probe = (
         "mount --make-rprivate / && mount -t tmpfs none /mnt && umount -l /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup"
     )
-    done = subprocess.run(["unshare", *NAMESPACES, "sh", "-c", probe], capture_output=True, check=False)
-    return "" if done.returncode == 0 else "namespaces or cgroups cannot be had here"
+    is_allowed = succeeds("unshare", *NAMESPACES, "sh", "-c", probe)
+    return "" if is_allowed else "namespaces or cgroups cannot be had here"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

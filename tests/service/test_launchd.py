@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import plistlib
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -69,10 +68,8 @@ def test_environment_and_odd_paths_come_through_as_they_are() -> None:
     assert told.stdout == f"{ODD}|run|"
 
 
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", [pytest.param(name, marks=pytest.mark.needs(name)) for name in READERS])
 def test_other_readers_of_property_lists_read_the_same(tmp_path: Path, reader: str) -> None:
-    if shutil.which(reader) is None:
-        pytest.skip(f"{reader} is not installed")
     program = Program((ODD, "run"), {"MEMSYNCD_CONFIG": ODD})
     places = {"IN": str(tmp_path / f"{LABEL}.plist"), "OUT": str(tmp_path / "out")}
     Path(places["IN"]).write_text(render_agent(program))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import stat
-import subprocess
 from typing import TYPE_CHECKING
 
+from memsyncd.client import Client
 from tests.service.conftest import WAIT_S, make_trees, wait_until
 
 if TYPE_CHECKING:
@@ -119,11 +119,8 @@ def test_it_starts_when_a_client_connects_and_goes_without_a_trace(user: Manager
     status = user.memsyncd("service", "status")
     assert "it starts when a client connects" in status.stdout
     assert status.returncode == 0
-    ping = '{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
-    asked = subprocess.run(
-        ["nc", "-NU", str(user.socket_path)], input=ping, capture_output=True, text=True, timeout=WAIT_S, check=True
-    )
-    assert json.loads(asked.stdout)["result"]["pid"] == int(user.show("MainPID"))
+    with Client(str(user.socket_path), WAIT_S) as client:
+        assert client.call("ping")["pid"] == int(user.show("MainPID"))
     wait_until(lambda: user.show("ActiveState") == "active", user.log.read_text)
     assert user.do("systemctl", "--user", "stop", "memsyncd.service").returncode == 0
     assert user.socket_path.is_socket()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +19,6 @@ from memsyncd.errors import AlreadyExists, AlreadyRunning, BadConfig
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROGRAM = Program((sys.executable, "-P", "-m", "memsyncd", "run"), {})
-NEEDS_ANALYZE = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 
 
 def read_settings(unit: str) -> dict[str, str]:
@@ -43,13 +41,13 @@ def measure_exposure(tmp_path: Path, unit: str) -> float:
     return float(level[1])
 
 
-@NEEDS_ANALYZE
+@pytest.mark.needs("systemd-analyze")
 def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
     done = analyze(tmp_path, "verify", "./memsyncd.service", "./memsyncd.socket")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@NEEDS_ANALYZE
+@pytest.mark.needs("systemd-analyze")
 def test_the_exposure_that_the_readme_tells_is_not_exceeded(tmp_path: Path) -> None:
     told = re.search(r"scores (\d\.\d) .*; (\d\.\d) with none of its settings.*told so, it is (\d\.\d)", README, re.DOTALL)
     assert told is not None

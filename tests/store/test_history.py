@@ -16,6 +16,7 @@ from memsyncd.errors import StoreFull
 from memsyncd.store import history as history_module
 from memsyncd.store.history import History, Intended, Revision, Seen
 from memsyncd.store.records import Records
+from tests.programs import succeeds
 
 NOTE = b"".join(b"%d: a line of the note as it stood\n" % number for number in range(100))
 
@@ -182,7 +183,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "state"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+    if os.geteuid() != 0 or not succeeds(*mount):
         pytest.skip("only root may mount a small disk, and not everywhere")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)

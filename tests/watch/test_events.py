@@ -187,6 +187,7 @@ def test_a_dropped_workspace_is_heard_no_more_and_leaves_no_watch(watched: Watch
     assert watcher.check(0) == ()
 
 
+@pytest.mark.needs("git")
 def test_git_and_a_hundred_files_are_heard(watched: Watched, ears: Ears) -> None:
     for number in range(100):
         (watched.root / ".memories" / f"{number}.md").write_text(f"{number}")

@@ -18,6 +18,7 @@ import pytest
 
 from memsyncd.core.changes.watchplan import Watch
 from memsyncd.watch.supervisor import Plan, Watcher
+from tests.programs import succeeds
 
 if TYPE_CHECKING:
     from tests.watch.conftest import Ears, Watched
@@ -153,7 +154,7 @@ def test_a_renamed_folder_on_the_way_to_an_include_is_found_by_planning_anew(wat
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 def test_an_unmounted_folder_is_a_doubt(watched: Watched, ears: Ears) -> None:
     folder = str(watched.root / ".memories")
-    if subprocess.run(["mount", "-t", "tmpfs", "none", folder], check=False, capture_output=True).returncode:
+    if not succeeds("mount", "-t", "tmpfs", "none", folder):
         pytest.skip("mounting is not allowed here")
     watched.plan()
     watched.expect_ring(".memories/x.md")
@@ -416,7 +417,7 @@ def test_the_kernels_own_watch_limit_is_named(tmp_path: Path) -> None:
     for number in range(6):
         (tmp_path / ".memories" / f"{number}").mkdir(parents=True)
     command = ["unshare", "-Ur", sys.executable, "-c", LIMITED, str(tmp_path.resolve())]
-    if shutil.which("unshare") is None or subprocess.run(["unshare", "-Ur", "true"], check=False, capture_output=True).returncode:
+    if not succeeds("unshare", "-Ur", "true"):
         pytest.skip("user namespaces are not allowed here")
     done = subprocess.run(
         command, check=False, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.workspace import confine, renames
+from tests.programs import succeeds
 
 NOBODY = 65534
 
@@ -58,7 +59,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = Path(os.path.realpath(tmp_path)) / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k,nr_inodes=20,mode=700", "none", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+    if os.geteuid() != 0 or not succeeds(*mount):
         pytest.skip("only root may mount a small disk, and not everywhere")
     (folder / ".memories").mkdir()
     yield folder

@@ -10,7 +10,7 @@ import pytest
 from memsyncd.workspace.roots import find_owner
 from memsyncd.workspace.worktrees import Worktree, find_worktree
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = pytest.mark.needs("git")
 
 ENV = {
     "PATH": os.environ.get("PATH", ""),

@@ -42,6 +42,7 @@ def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
     assert "+\ufffd" in render_diff(b"a\n", b"\xff\n", old_name="n", new_name="n")
 
 
+@pytest.mark.needs("git")
 @pytest.mark.parametrize("limit", [0, diffs.COMPARED_LIMIT])
 def test_patch_makes_the_new_text_of_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     monkeypatch.setattr(diffs, "COMPARED_LIMIT", limit)

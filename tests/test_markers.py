@@ -1,0 +1,62 @@
+"""Choosing tests: those that run the real process are left to `-m life`, and those whose program is missing are skipped."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.programs import find_missing, succeeds
+
+REPOSITORY = Path(__file__).parents[1]
+MISSING = "no-program-of-this-name"
+STORY = f"""
+import pytest
+
+@pytest.mark.needs("sh", "{MISSING}")
+def test_with_a_program_that_is_missing():
+    raise AssertionError("it ran")
+
+@pytest.mark.needs("sh")
+def test_with_a_program_that_is_there():
+    pass
+"""
+
+
+def run_pytest(*words: str) -> str:
+    """What pytest prints, configured as this project has it but for one process."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-c", str(REPOSITORY / "pyproject.toml"), *words]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout + done.stderr
+    return done.stdout
+
+
+def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Path) -> None:
+    (tmp_path / "test_story.py").write_text(STORY)
+    printed = run_pytest("-rs", "-p", "tests.conftest", f"--rootdir={tmp_path}", str(tmp_path / "test_story.py"))
+    assert f"not installed: {MISSING}\n" in printed
+    assert "1 passed, 1 skipped" in printed
+
+
+def find_tests(*words: str) -> set[str]:
+    """The end-to-end tests that pytest would run."""
+    printed = run_pytest("--collect-only", *words, *(f"tests/{name}" for name in ("daemon", "faults", "service")))
+    return {line for line in printed.splitlines() if "::" in line}
+
+
+def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_even_then() -> None:
+    assert find_tests() == set()
+    life, soak = find_tests("-m", "life"), find_tests("-m", "soak")
+    assert {test.split("/")[1] for test in life} == {"daemon", "faults", "service"}
+    assert soak
+    assert find_tests("-m", "") == life | soak
+    assert not life & soak
+
+
+def test_a_command_succeeds_only_if_it_is_there_and_ends_with_0() -> None:
+    assert succeeds("true")
+    assert not succeeds("false")
+    assert not succeeds(MISSING)
+    assert find_missing("sh", MISSING) == [MISSING]
