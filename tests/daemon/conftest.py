@@ -265,18 +265,19 @@ def common_home() -> Iterator[Home]:
 
 @pytest.fixture(scope="session")
 def common_daemon(common_home: Home) -> Iterator[Daemon]:
-    """One daemon for all modules that say `SHARES_DAEMON = True`: who changes more than workspaces puts it right again."""
+    """One daemon for all modules with the mark `shared_daemon`: a test that changes more than workspaces restores it."""
     daemon = common_home.start()
     yield daemon
     assert daemon.stop() == 0, common_home.read_log()
 
 
 def shares_daemon(request: pytest.FixtureRequest) -> bool:
-    return bool(getattr(request.module, "SHARES_DAEMON", False))
+    return request.node.get_closest_marker("shared_daemon") is not None
 
 
 @pytest.fixture(scope="module")
 def home(request: pytest.FixtureRequest, make_home: Callable[[], Home]) -> Home:
+    """The home of the module's daemon, or of the shared one if the module has the mark `shared_daemon`."""
     return request.getfixturevalue("common_home") if shares_daemon(request) else make_home()
 
 
@@ -288,7 +289,7 @@ def own(make_home: Callable[..., Home]) -> Home:
 
 @pytest.fixture(scope="module")
 def daemon(request: pytest.FixtureRequest, home: Home) -> Iterator[Daemon]:
-    """One daemon for all tests of a module, as a user has one for all workspaces."""
+    """The module's own daemon, or the shared one if the module has the mark `shared_daemon`."""
     if shares_daemon(request):
         yield request.getfixturevalue("common_daemon")
         return

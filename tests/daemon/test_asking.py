@@ -17,7 +17,7 @@ from tests.daemon.conftest import Place, write_first_notes
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 DECISIONS = """---
 kind: decision

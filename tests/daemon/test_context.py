@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.daemon.conftest import Daemon, Home
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 DECISIONS = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision} -->\n\nWe chose Postgres for its row locks.\n"
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     MakePlace = Callable[..., Place]
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 LONG = "ü" * 300_000
 CONTROLS = "\x01" * 500_000

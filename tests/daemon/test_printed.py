@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tests.daemon.conftest import Home, Place
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 FORGED = "FORGED"
 STEERING = "\x1b[5m\x1b]0;x\x07\x1b]8;;x:y\x1b\\\x9b2J\x85\x7f\b\v\f\r\u202e\u2066\u200f\ufeff"

@@ -28,7 +28,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place, Presence
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 GRACE_S = 1.5
 FOUND_S = 5.0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     MakePlace = Callable[..., Place]
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 MEMORY = "MEMORY.md"
 QUIET_S = 0.3

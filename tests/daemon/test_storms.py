@@ -16,7 +16,7 @@ from memsyncd.core.digest import digest_bytes
 if TYPE_CHECKING:
     from tests.daemon.conftest import Place, Presence
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 CAP_S = 1.0
 """The longest that a change may wait for quiet."""

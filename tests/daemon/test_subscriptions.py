@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     MakePlace = Callable[..., Place]
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     MakePlace = Callable[..., Place]
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 
 def write(path: Path, text: str) -> Path:

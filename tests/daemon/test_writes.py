@@ -20,7 +20,7 @@ from memsyncd.client import Client
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import Conflict, MemsyncdError, NoDaemon
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 N_AGENTS = 10
 N_EDITS = 6

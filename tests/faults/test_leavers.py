@@ -15,7 +15,7 @@ from tests.daemon.conftest import Place
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 N_WORDS = 50_000
 N_EACH = 40

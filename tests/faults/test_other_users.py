@@ -19,8 +19,6 @@ from memsyncd.server.sockets import open_socket
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
 
-SHARES_DAEMON = True
-
 NOBODY = 65534
 ASK = """
 import os, socket, sys
@@ -42,7 +40,10 @@ os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(memsyncd.cli.main.main())
 """
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+pytestmark = [
+    pytest.mark.shared_daemon,
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
+]
 
 
 def ask_as_nobody(socket_path: str) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
     from tests.faults.conftest import Launch
 
-SHARES_DAEMON = True
+pytestmark = pytest.mark.shared_daemon
 
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 FEW_FILES = 45
