@@ -23,6 +23,7 @@ from memsyncd.workspace.scope import parse_scope
 from memsyncd.workspace.writing import TextFile, put_text_file, read_text_file, rename_path, sweep_temporaries
 
 NOTE = NotePath(".memories/a.md")
+IS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may read a note that its mode lets nobody read")
 
 
 def read(root: Path, path: NotePath = NOTE) -> TextFile:
@@ -124,12 +125,22 @@ class TestPutting:
             os.umask(previous)
         assert [(root / path).stat().st_mode & 0o777 for path in (".memories/a", ".memories/a/b.md")] == [0o700, 0o600]
 
-    @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o200, 0o755])
+    @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, pytest.param(0o200, marks=IS_ROOT), 0o755])
     def test_a_note_keeps_its_mode(self, root: Path, note: Path, mode: int) -> None:
         was = read(root)
         note.chmod(mode)
         put(root, b"new", was=was)
         assert note.stat().st_mode & 0o7777 == mode
+
+    def test_a_note_that_its_owner_may_not_read_is_not_replaced(self, plain_root: Path) -> None:
+        note = plain_root / ".memories/a.md"
+        note.write_text("old\n")
+        was = read(plain_root)
+        note.chmod(0o200)
+        with pytest.raises(Unwritable):
+            put(plain_root, b"new", was=was)
+        note.chmod(0o600)
+        assert note.read_bytes() == b"old\n"
 
     def test_a_note_keeps_its_extended_attributes(self, root: Path, note: Path) -> None:
         try:
