@@ -12,6 +12,7 @@ from tests.programs import find_missing, succeeds
 
 REPOSITORY = Path(__file__).parents[1]
 MISSING = "no-program-of-this-name"
+LONG = "tests/faults/test_fuzz.py::test_nothing_that_looks_into_the_program_finds_bytes_that_break_it"
 STORY = f"""
 import pytest
 
@@ -40,19 +41,20 @@ def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Pat
     assert "1 passed, 1 skipped" in printed
 
 
-def find_tests(*words: str) -> set[str]:
-    """The end-to-end tests that pytest would run."""
-    printed = run_pytest("--collect-only", *words, *(f"tests/{name}" for name in ("daemon", "faults", "service")))
-    return {line for line in printed.splitlines() if "::" in line}
-
-
-def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_even_then() -> None:
-    assert find_tests() == set()
-    life, soak = find_tests("-m", "life"), find_tests("-m", "soak")
-    assert {test.split("/")[1] for test in life} == {"daemon", "faults", "service"}
-    assert soak
-    assert find_tests("-m", "") == life | soak
-    assert not life & soak
+@pytest.mark.parametrize(
+    ("words", "chosen"),
+    [
+        ((), set()),
+        (("-m", "life"), {"tests/daemon/test_settings.py", "tests/faults/test_fuzz.py", "tests/service/test_ground.py"}),
+        (("-m", "soak"), {LONG}),
+    ],
+)
+def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_even_then(
+    words: tuple[str, ...], chosen: set[str]
+) -> None:
+    files = ("tests/daemon/test_settings.py", "tests/faults/test_fuzz.py", "tests/service/test_ground.py")
+    tests = [line for line in run_pytest("--collect-only", *words, *files).splitlines() if "::" in line]
+    assert {LONG if test.startswith(LONG) else test.partition("::")[0] for test in tests} == chosen
 
 
 def test_a_command_succeeds_only_if_it_is_there_and_ends_with_0() -> None:
