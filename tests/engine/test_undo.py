@@ -65,6 +65,22 @@ def test_a_folder_that_was_renamed_goes_back(bench: Any) -> None:
     assert not (bench.root / ".memories/e").exists()
 
 
+def test_a_renamed_folder_goes_back_without_the_notes_that_came_into_it_since(bench: Any) -> None:
+    for name in ("a", "deep/b"):
+        bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")
+    bench.memory("rename", old_path="/memories/d", new_path="/memories/e")
+    act = bench.past()[0].act
+    bench.memory("create", "/memories/e/new.md", file_text="new\n")
+    bench.write(".memories/e/deep/by-hand.md", "by hand\n")
+    bench.undo(act=act)
+    assert bench.files() == {
+        ".memories/d/a.md": b"a\n",
+        ".memories/d/deep/b.md": b"deep/b\n",
+        ".memories/e/deep/by-hand.md": b"by hand\n",
+        ".memories/e/new.md": b"new\n",
+    }
+
+
 def test_one_note_of_a_deleted_folder_can_come_back_alone(bench: Any) -> None:
     for name in ("a", "b"):
         bench.memory("create", f"/memories/d/{name}.md", file_text=f"{name}\n")

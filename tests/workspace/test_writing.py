@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -20,7 +22,7 @@ from memsyncd.workspace import handover, writing
 from memsyncd.workspace.renames import NotPossibleError
 from memsyncd.workspace.scan import scan
 from memsyncd.workspace.scope import parse_scope
-from memsyncd.workspace.writing import TextFile, put_text_file, read_text_file, rename_path, sweep_temporaries
+from memsyncd.workspace.writing import TextFile, delete_path, put_text_file, read_text_file, rename_path, sweep_temporaries
 
 NOTE = NotePath(".memories/a.md")
 IS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may read a note that its mode lets nobody read")
@@ -50,6 +52,35 @@ def note(root: Path) -> Path:
     place = root / NOTE.text
     place.write_bytes(b"old\n")
     return place
+
+
+Contents = dict[str, bytes | None]
+
+
+def read_folder(fd: int) -> Contents:
+    """What an open folder holds by name: the bytes of files, None for a folder."""
+    contents: Contents = dict.fromkeys(os.listdir(fd))
+    for name in contents:
+        if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
+            with open(name, "rb", opener=functools.partial(os.open, dir_fd=fd)) as file:
+                contents[name] = file.read()
+    return contents
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> dict[int, Contents]:
+    """What each folder held when it was last put on the disk, by the folder's inode."""
+    synced: dict[int, Contents] = {}
+    fsync = os.fsync
+
+    def sync_and_record(fd: int) -> None:
+        fsync(fd)
+        found = os.fstat(fd)
+        if stat.S_ISDIR(found.st_mode):
+            synced[found.st_ino] = read_folder(fd)
+
+    monkeypatch.setattr(os, "fsync", sync_and_record)
+    return synced
 
 
 @pytest.fixture
@@ -94,6 +125,39 @@ def before(monkeypatch: pytest.MonkeyPatch, function: str, act: Callable[[], obj
 
 
 @pytest.mark.usefixtures("way")
+class TestPuttingOnTheDisk:
+    """After each act the folder is put on the disk as the act left it, so that a power cut takes nothing back."""
+
+    def check(self, synced: dict[int, Contents], *folders: Path) -> None:
+        for folder in folders:
+            fd = os.open(folder, os.O_RDONLY)
+            try:
+                assert synced[folder.stat().st_ino] == read_folder(fd)
+            finally:
+                os.close(fd)
+
+    def test_a_new_note(self, root: Path, synced: dict[int, Contents]) -> None:
+        put(root, b"new", was=None)
+        self.check(synced, root / ".memories")
+
+    def test_a_replaced_note(self, root: Path, note: Path, synced: dict[int, Contents]) -> None:
+        put_over(root, b"new")
+        self.check(synced, note.parent)
+        assert synced[note.parent.stat().st_ino] == {"a.md": b"new"}
+
+    def test_a_deleted_note_and_a_deleted_folder(self, root: Path, note: Path, synced: dict[int, Contents]) -> None:
+        delete_path(parse_scope(str(root)), NOTE, was={NOTE: read(root)})
+        self.check(synced, note.parent)
+        inner = NotePath(".memories/in/b.md")
+        put(root, b"new", was=None, path=inner)
+        delete_path(parse_scope(str(root)), NotePath(".memories/in"), was={inner: read(root, inner)})
+        self.check(synced, note.parent)
+
+    def test_both_folders_of_a_renamed_note(self, root: Path, note: Path, synced: dict[int, Contents]) -> None:
+        rename_path(parse_scope(str(root)), NOTE, NotePath(".memories/in/b.md"))
+        self.check(synced, note.parent, note.parent / "in")
+
+
 class TestPutting:
     @pytest.mark.parametrize("data", [b"", b"new\n", b"\xff\x00\r\n", b"x" * 2_000_000])
     def test_a_note_has_the_new_bytes_and_nothing_else_is_left(self, root: Path, note: Path, data: bytes) -> None:

@@ -75,6 +75,13 @@ def test_a_note_read_within_the_grain_of_its_times_is_read_again() -> None:
     assert find_suspects({"a.md": late}, seen({"a.md": stat})).to_read == ()
 
 
+@pytest.mark.parametrize("mtime_ns", [0, 10**18], ids=["kept", "set into the future"])
+def test_a_note_read_within_the_grain_of_its_ctime_is_read_again_whatever_its_mtime(mtime_ns: int) -> None:
+    stat = stat_of(at_ns=LATE_NS)._replace(mtime_ns=mtime_ns)
+    assert is_racy(record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS))
+    assert not is_racy(record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1))
+
+
 def test_a_time_set_far_into_the_future_does_not_make_a_note_suspect_for_ever() -> None:
     assert not is_racy(record_of(stat=FileStat(1, 10**18, 0, 1, 1), read_at_ns=LATE_NS))
 

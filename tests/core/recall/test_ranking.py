@@ -165,6 +165,13 @@ def test_a_passage_takes_in_no_more_than_it_may_hold() -> None:
     assert [passage.span for passage in passages] == [Span(1, 8), Span(9, 12)]
 
 
+@pytest.mark.parametrize("strongest", [1, 2, 3])
+def test_lines_above_the_strongest_count_as_those_below(strongest: int) -> None:
+    chunks = [make(n, 4 * n, 4 * n + 3, n_tokens=100, stemmed=9.0 - abs(n - strongest)) for n in (1, 2, 3)]
+    for passage_tokens, n_chunks in [(300, 3), (299, 2), (199, 1)]:
+        assert len(rank(*chunks, passage_tokens=passage_tokens)[0].chunks) == n_chunks
+
+
 def test_lines_that_chunks_share_count_once() -> None:
     overlapping = make(1, 1, 10, n_tokens=100), make(2, 6, 15, n_tokens=100)
     assert len(rank(*overlapping, passage_tokens=150)) == 1
