@@ -36,7 +36,7 @@ def run_pytest(*words: str) -> str:
 
 def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Path) -> None:
     (tmp_path / "test_story.py").write_text(STORY)
-    printed = run_pytest("-rs", "-p", "tests.conftest", f"--rootdir={tmp_path}", str(tmp_path / "test_story.py"))
+    printed = run_pytest("-p", "tests.conftest", f"--rootdir={tmp_path}", str(tmp_path / "test_story.py"))
     assert f"not installed: {MISSING}\n" in printed
     assert "1 passed, 1 skipped" in printed
 
