@@ -10,6 +10,9 @@ import pytest
 
 from tests.programs import find_missing, succeeds
 
+# Each begins a pytest of its own, which takes a busy machine long.
+pytestmark = pytest.mark.timeout(180)
+
 REPOSITORY = Path(__file__).parents[1]
 MISSING = "no-program-of-this-name"
 LONG = "tests/faults/test_fuzz.py::test_nothing_that_looks_into_the_program_finds_bytes_that_break_it"
@@ -29,7 +32,7 @@ def test_with_a_program_that_is_there():
 def run_pytest(*words: str) -> str:
     """What pytest prints, configured as this project has it but for one process."""
     command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-c", str(REPOSITORY / "pyproject.toml"), *words]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=50, check=False)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=150, check=False)
     assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout + done.stderr
     return done.stdout
 
