@@ -24,7 +24,7 @@ from memsyncd.store.revisions import Revision, Wanted, select_intended, select_r
 from memsyncd.store.texts import Texts
 from memsyncd.store.tips import Change, Seen, Tips
 
-__all__ = ["History", "Intended", "Purged", "Revision", "Seen"]
+__all__ = ["Change", "History", "Intended", "Purged", "Revision", "Seen"]
 
 OUTSIDE = "outside"
 """The command of an act that was only seen."""
@@ -32,6 +32,8 @@ PRUNE_STEP = 200
 """Revisions that one call of `prune` drops at most, so that writers need not wait long."""
 _COMPLETE, _UNWIPED = "is_complete", "is_unwiped"
 """Keys in `meta`: every note has been seen; what was purged may still lie about in the file."""
+_HALF_DONE = "half_done/"
+"""The beginning of a key in `meta` for each change set of which only a part has happened; its number follows."""
 
 _ADD_ACT = "INSERT INTO acts(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
 _ADD_REVISION = "INSERT INTO revisions(act, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"
@@ -41,6 +43,14 @@ SELECT revisions.id FROM acts JOIN revisions ON act = acts.id WHERE at < ? AND s
 _CROWDED = "SELECT path FROM revisions GROUP BY path HAVING count(*) > ? LIMIT ?"
 _TOO_MANY = """
 SELECT id FROM (SELECT id FROM revisions WHERE path = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET ?) ORDER BY id LIMIT ?
+"""
+_IS_LEFT = """
+SELECT EXISTS(
+  SELECT 1 FROM revisions AS part WHERE part.act = ?1 AND NOT EXISTS(
+    SELECT 1 FROM revisions AS later JOIN acts ON acts.id = later.act
+    WHERE part.path IN (later.path, later.old_path) AND later.id > part.id AND command <> ?2
+  )
+)
 """
 _DROP_REVISION = "DELETE FROM revisions WHERE id = ? RETURNING act, old_digest, new_digest"
 _DROP_EMPTY_ACT = "DELETE FROM acts WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE act = ?1)"
@@ -99,9 +109,14 @@ class History:
         with naming_failures():
             self._is_clean = self._footing.empty_log() and self._is_clean
 
-    def settle(self, act: int, happened: Collection[int]) -> None:
-        """These revisions of an intended act have happened, and none of its others. One that is settled stays as it is."""
+    def settle(self, act: int, happened: Collection[int], *, is_half_done: bool = False) -> None:
+        """These revisions of an intended act have happened, and none of its others. One that is settled stays as it is.
+
+        With `is_half_done` that is not as it should be, and `find_half_done` says so.
+        """
         with transaction(self._writer):
+            if is_half_done and happened:
+                self._mark(f"{_HALF_DONE}{act}")
             intended = self._find_intended_of(act)
             self._forget([revision.id for revision in intended if revision.id not in happened])
             self._writer.execute("UPDATE revisions SET state = 'done' WHERE act = ?", (act,))
@@ -114,6 +129,23 @@ class History:
         with naming_failures():
             revisions = select_intended(self._writer, self._texts.damaged)
         return [(act, list(of_act)) for act, of_act in groupby(revisions, key=lambda revision: revision.act)]
+
+    def find_half_done(self) -> list[tuple[int, str]]:
+        """Number and command of the change sets of which only a part has happened.
+
+        Without those whose notes were all changed since by somebody who asked for it, as an undo does.
+        """
+        with naming_failures():
+            keys: list[Any] = self._writer.execute("SELECT key FROM meta WHERE key GLOB ?", (f"{_HALF_DONE}*",)).fetchall()
+            acts = [int(key.removeprefix(_HALF_DONE)) for (key,) in keys]
+            left = [act for act in acts if self._writer.execute(_IS_LEFT, (act, OUTSIDE)).get]
+        if len(left) < len(acts):
+            with transaction(self._writer):
+                over = ((f"{_HALF_DONE}{act}",) for act in acts if act not in left)
+                self._writer.executemany("DELETE FROM meta WHERE key = ?", over)
+        with naming_failures():
+            found = "SELECT command FROM acts WHERE id = ?"
+            return [(act, str(self._writer.execute(found, (act,)).get)) for act in sorted(left)]
 
     def see(self, seen: Sequence[Seen], *, at_s: float, is_first: bool) -> list[str]:
         """Record what differs from the tips as one act of nobody; the paths that did.
