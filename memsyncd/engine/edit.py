@@ -18,7 +18,7 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.engine.indexing import check_wanted, open_records, update_index
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.recovery import UNKEPT, find_keep, make_change_set, recover, unwind
+from memsyncd.engine.recovery import HALF_DONE, UNKEPT, find_keep, make_change_set, recover, report_half_done, unwind
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
@@ -29,7 +29,7 @@ from memsyncd.workspace.writing import KeepText, TextFile, delete_path, put_text
 
 N_ATTEMPTS = 5
 """How often a change is decided anew because somebody else wrote meanwhile."""
-HALF_DONE = "half_done"
+LEFT_OVER = "half_done"
 """In the data of a Conflict: the number of a change set of which a part stays."""
 
 T = TypeVar("T")
@@ -151,7 +151,7 @@ def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock
         try:
             number = _carry_out(workspace, history, act, at_s=clock.wall_s()) if act.operations else None
         except Conflict as failure:
-            if n_tried == N_ATTEMPTS or HALF_DONE in failure.data:
+            if n_tried == N_ATTEMPTS or LEFT_OVER in failure.data:
                 raise
         else:
             return act, answer, number
@@ -176,6 +176,8 @@ def _carry_out(workspace: Workspace, history: History | None, act: Act, *, at_s:
     with contextlib.suppress(StoreFailed):
         if history is not None and number is not None:
             history.finish(number)
+            if HALF_DONE in workspace.condition.notices:
+                report_half_done(workspace)
         elif number is not None and workspace.records is not None:
             workspace.records.history.forget_intended(number)
     return number if history is not None else None
@@ -209,7 +211,7 @@ def _say_half_done(failure: Conflict, number: int | None) -> Conflict:
     return Conflict(
         f"{failure.message}; others have already built on a part of this change, which stays",
         hint=f"see memsyncd history, then take it back or write the rest again: memsyncd undo --act {number}",
-        **{HALF_DONE: number},
+        **{LEFT_OVER: number},
     )
 
 
