@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.changesets import make_change_set
 from memsyncd.engine.indexing import check_wanted, open_records, update_index
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.recovery import HALF_DONE, UNKEPT, find_keep, make_change_set, recover, report_half_done, unwind
+from memsyncd.engine.recovery import HALF_DONE, UNKEPT, find_keep, recover, report_half_done, unwind
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable

@@ -11,65 +11,24 @@ that came out damaged is taken from the disk, too, if a note still says it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from functools import partial
 
-from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.recovery import (
-    HAPPENED,
-    Direction,
-    RecoveryPlan,
-    TargetState,
-    can_complete,
-    can_roll_back,
-    find_to_change,
-    plan_recovery,
-)
+from memsyncd.core.writing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, can_roll_back, plan_recovery
+from memsyncd.engine.changesets import ChangeSet, StateReader, find_state, finish
 from memsyncd.engine.disks import is_root_away
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import Conflict, MemsyncdError, PathRefused, StoreFailed, StoreFull, TooLarge, Unwritable
-from memsyncd.store.history import Change, History, Intended, Revision, Seen
-from memsyncd.workspace.failures import say_changed
+from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
+from memsyncd.store.history import Change, History, Revision, Seen
 from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import (
-    KeepText,
-    delete_path,
-    find_files,
-    is_folder,
-    put_text_file,
-    read_text_file,
-    rename_path,
-    sweep_temporaries,
-)
+from memsyncd.workspace.writing import KeepText, read_text_file, sweep_temporaries
 
 UNKEPT = "unkept"
 """The command of an act of which no history is kept."""
-N_ATTEMPTS = 5
-"""How often the direction is chosen anew because another program wrote meanwhile, or the system refused one."""
 HALF_DONE, DOUBTFUL, UNFINISHED = "change_set_half_done", "change_set_doubtful", "change_set_unfinished"
 N_PATHS = 3
-
-FindStates = Callable[[], list[TargetState]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSet:
-    """What becomes of each note, in the order in which they change, and the texts from before and after, by digest."""
-
-    targets: tuple[Change, ...]
-    texts: Mapping[str, bytes]
-
-    @property
-    def paths(self) -> frozenset[str]:
-        return frozenset(path for one in self.targets for path in (one.path, one.old_path) if path is not None)
-
-
-def make_change_set(changes: Iterable[Intended]) -> ChangeSet:
-    texts: dict[str, bytes] = {}
-    return ChangeSet(targets=tuple(_make_target(change, texts) for change in changes), texts=texts)
 
 
 def find_keep(workspace: Workspace, history: History | None, *, at_s: float) -> KeepText:
@@ -121,17 +80,14 @@ def unwind(workspace: Workspace, act: int | None, change_set: ChangeSet, *, n_do
 
     What cannot be taken back for the system's sake stays intended, and `recover` tries again.
     """
-    scope = workspace.scope
+    read_states = StateReader(workspace.scope, change_set, {at: at < n_done for at in range(len(change_set.targets))})
 
-    def find_states() -> list[TargetState]:
-        return [_tell(_find_state(scope, target), has_happened=at < n_done) for at, target in enumerate(change_set.targets)]
-
-    def choose(states: Sequence[TargetState]) -> RecoveryPlan:
+    def choose(states: Sequence[TargetState], _refused: Collection[Direction]) -> RecoveryPlan:
         direction = Direction.ROLL_BACK if can_roll_back(states) else Direction.REPORT
         return RecoveryPlan(direction=direction, states=tuple(states))
 
     try:
-        plan = _finish(scope, change_set, find_states, choose, keep)
+        plan = finish(workspace.scope, change_set, read_states, choose, keep)
     except MemsyncdError as failure:
         what = f"{failure.message}; memsyncd tries again to take back what was done of it"
         workspace.set_notice(UNFINISHED, f"a change failed half way: {what}" if n_done else "")
@@ -171,64 +127,15 @@ def mend_texts(workspace: Workspace) -> None:
 
 
 def _recover(workspace: Workspace, history: History, act: int, revisions: Sequence[Revision], *, at_s: float) -> frozenset[str]:
-    scope, change_set = workspace.scope, _read_change_set(history, revisions)
+    change_set = _read_change_set(history, revisions)
     is_kept = revisions[0].command != UNKEPT
-    record = find_keep(workspace, history if is_kept else None, at_s=at_s)
-    displaced: set[str] = set()
-
-    def keep(path: NotePath, data: bytes) -> bool:
-        displaced.add(path.text)
-        return record(path, data)
-
-    _sweep(scope, change_set, keep)
-
-    def find_states() -> list[TargetState]:
-        changed = displaced | (_find_changed_before(history, change_set) if is_kept else set())
-        return [
-            _tell(state, has_happened=False if target.path in changed else None)
-            for target in change_set.targets
-            for state in (_find_state(scope, target),)
-        ]
-
-    plan = _finish(scope, change_set, find_states, plan_recovery, keep)
+    keep = find_keep(workspace, history if is_kept else None, at_s=at_s)
+    changed = _sweep(workspace.scope, change_set, keep) | (_find_changed(history, change_set) if is_kept else set())
+    known = {at: False for at, one in enumerate(change_set.targets) if one.path in changed}
+    plan = finish(workspace.scope, change_set, StateReader(workspace.scope, change_set, known), plan_recovery, keep)
     _settle(workspace, history, act, plan)
     _report(workspace, act, revisions[0].command, change_set, plan)
     return change_set.paths
-
-
-def _finish(
-    scope: Scope,
-    change_set: ChangeSet,
-    find_states: FindStates,
-    choose: Callable[[Sequence[TargetState]], RecoveryPlan],
-    keep: KeepText,
-) -> RecoveryPlan:
-    """Go one way to its end, chosen anew while others write. Raises what the system refused, if it refuses both ways."""
-    refused: dict[Direction, MemsyncdError] = {}
-    for _ in range(N_ATTEMPTS):
-        plan = choose(find_states())
-        direction = _avoid(plan, refused)
-        try:
-            for at in find_to_change(direction, plan.states):
-                _change(scope, change_set.targets[at], change_set.texts, direction, keep)
-        except Conflict:
-            continue
-        except MemsyncdError as failure:
-            refused[direction] = failure
-            continue
-        return RecoveryPlan(direction=direction, states=plan.states, doubtful=plan.doubtful)
-    raise next(iter(refused.values()), Conflict("other programs keep changing these notes", hint="close them for a moment"))
-
-
-def _avoid(plan: RecoveryPlan, refused: Mapping[Direction, MemsyncdError]) -> Direction:
-    """The planned direction, or the other if that was refused and the other is possible."""
-    if plan.direction not in refused:
-        return plan.direction
-    other = Direction.COMPLETE if plan.direction is Direction.ROLL_BACK else Direction.ROLL_BACK
-    is_possible = can_complete(plan.states) if other is Direction.COMPLETE else can_roll_back(plan.states)
-    if other in refused or not is_possible:
-        raise refused[plan.direction]
-    return other
 
 
 def _settle(workspace: Workspace, history: History, act: int, plan: RecoveryPlan) -> None:
@@ -262,15 +169,6 @@ def _name(act: int, command: str) -> str:
     return f"change set {act}" + (f" ({command})" if command != UNKEPT else "")
 
 
-def _make_target(change: Intended, texts: dict[str, bytes]) -> Change:
-    digests = []
-    for text in (change.old, change.new):
-        digests.append(None if text is None else digest_bytes(text))
-        if text is not None and digests[-1] is not None:
-            texts[digests[-1]] = text
-    return Change(path=change.path, old_path=change.old_path, old_digest=digests[0], new_digest=digests[1])
-
-
 def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeSet:
     digests = {digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest is not None}
     found = {digest: history.read_text(digest) for digest in sorted(digests)}
@@ -280,100 +178,35 @@ def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeS
     return ChangeSet(targets=tuple(targets), texts={digest: text for digest, text in found.items() if text is not None})
 
 
-# --- what the disk says ---------------------------------------------------------------------------------------------
-
-
-def read_digest(scope: Scope, path: str) -> str | None:
-    """The digest of the file that is there now, None for none; of what is no readable note an empty one, equal to no other.
-
-    Raises Unwritable if the system does not let it be read.
-    """
-    note = NotePath(path)
-    try:
-        file = None if is_folder(scope, note) else read_text_file(scope, note)
-    except (PathRefused, TooLarge, Conflict):
-        return ""
-    return file.digest if file else None
-
-
-def _find_state(scope: Scope, target: Change) -> TargetState:
-    now = read_digest(scope, target.path)
-    if target.old_path is not None:
-        return _find_state_of_move(read_digest(scope, target.old_path), now, target)
-    if now == target.new_digest:
-        return TargetState.NEW
-    return TargetState.OLD if now == target.old_digest else TargetState.CHANGED
-
-
-def _find_state_of_move(at_old: str | None, at_new: str | None, target: Change) -> TargetState:
-    match (at_old, at_new):
-        case (None, None):
-            return TargetState.CHANGED
-        case (None, _):
-            return TargetState.NEW if at_new == target.new_digest else TargetState.CHANGED_NEW
-        case (_, None):
-            return TargetState.OLD if at_old == target.old_digest else TargetState.CHANGED_OLD
-    if (at_old == target.old_digest) == (at_new == target.new_digest):
-        return TargetState.CHANGED
-    return TargetState.CHANGED_OLD if at_old == target.old_digest else TargetState.CHANGED_NEW
-
-
-def _tell(state: TargetState, *, has_happened: bool | None) -> TargetState:
-    """Which text another program replaced, if it is known whether the change had happened."""
-    if state is not TargetState.CHANGED or has_happened is None:
-        return state
-    return TargetState.CHANGED_NEW if has_happened else TargetState.CHANGED_OLD
-
-
-def _find_changed_before(history: History, change_set: ChangeSet) -> set[str]:
+def _find_changed(history: History, change_set: ChangeSet) -> set[str]:
     """Notes of which the history learned, once the change set had begun, that another program changed them."""
     tips = history.tips()
     return {one.path for one in change_set.targets if one.old_path is None and tips.get(one.path) != one.old_digest}
 
 
-# --- changing it ----------------------------------------------------------------------------------------------------
+def _sweep(scope: Scope, change_set: ChangeSet, keep: KeepText) -> set[str]:
+    """Sweep up, first for the target that was changed last: only its change can have displaced another program's file.
 
+    Returns the paths to which such a file belonged.
+    """
+    displaced: set[str] = set()
 
-def _sweep(scope: Scope, change_set: ChangeSet, keep: KeepText) -> None:
-    """Sweep up, first for the target that was changed last: only its change can have displaced another program's file."""
+    def restore(path: NotePath, data: bytes) -> bool:
+        displaced.add(path.text)
+        return keep(path, data)
+
     known = list(change_set.texts.values())
-    states = [_find_state(scope, target) for target in change_set.targets]
+    states = [find_state(scope, target) for target in change_set.targets]
     last = max((at for at, state in enumerate(states) if state is TargetState.NEW), default=None)
     if last is not None:
         target = change_set.targets[last]
         path, put = NotePath(target.path), change_set.texts.get(target.new_digest or "")
-        sweep_temporaries(scope, path, known, put=put, keep=partial(keep, path))
+        sweep_temporaries(scope, path, known, put=put, keep=partial(restore, path))
     for place in sorted(_find_places(change_set.targets)):
         sweep_temporaries(scope, NotePath(place), known)
+    return displaced
 
 
 def _find_places(targets: Sequence[Change]) -> set[str]:
     """One path of each folder that has a target."""
     return set({NotePath(one.path).folder: one.path for one in reversed(targets)}.values())
-
-
-def _change(scope: Scope, target: Change, texts: Mapping[str, bytes], direction: Direction, keep: KeepText) -> None:
-    """Give one target its new text, or its old. Raises Conflict if another program changed it since its state was read."""
-    is_forward = direction is Direction.COMPLETE
-    if target.old_path is not None:
-        old, new = NotePath(target.old_path), NotePath(target.path)
-        rename_path(scope, *((old, new) if is_forward else (new, old)))
-        return
-    before, after = target.old_digest, target.new_digest
-    _write(scope, NotePath(target.path), texts, *((before, after) if is_forward else (after, before)), keep=keep)
-
-
-def _write(
-    scope: Scope, path: NotePath, texts: Mapping[str, bytes], before: str | None, after: str | None, *, keep: KeepText
-) -> None:
-    if after is not None and after not in texts:
-        raise Unwritable(f"the text of {path.text} is damaged in records.db", hint="see: memsyncd doctor")
-    if after is not None and is_folder(scope, path) and not find_files(scope, path):
-        delete_path(scope, path, was={})
-    was = read_text_file(scope, path)
-    if (was.digest if was else None) != before:
-        raise say_changed(path)
-    if after is not None:
-        put_text_file(scope, path, texts[after], was=was, keep=keep)
-    elif was is not None:
-        delete_path(scope, path, was={path: was}, keep=keep)

@@ -20,7 +20,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
 from memsyncd.store.connections import naming_failures, transaction
 from memsyncd.store.footing import Footing
-from memsyncd.store.revisions import Revision, Wanted, select_intended, select_revisions
+from memsyncd.store.revisions import Revision, Wanted, select_intended, select_revisions, select_standing
 from memsyncd.store.texts import Texts
 from memsyncd.store.tips import Change, Seen, Tips
 
@@ -43,14 +43,6 @@ SELECT revisions.id FROM acts JOIN revisions ON act = acts.id WHERE at < ? AND s
 _CROWDED = "SELECT path FROM revisions GROUP BY path HAVING count(*) > ? LIMIT ?"
 _TOO_MANY = """
 SELECT id FROM (SELECT id FROM revisions WHERE path = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET ?) ORDER BY id LIMIT ?
-"""
-_IS_LEFT = """
-SELECT EXISTS(
-  SELECT 1 FROM revisions AS part WHERE part.act = ?1 AND NOT EXISTS(
-    SELECT 1 FROM revisions AS later JOIN acts ON acts.id = later.act
-    WHERE part.path IN (later.path, later.old_path) AND later.id > part.id AND command <> ?2
-  )
-)
 """
 _DROP_REVISION = "DELETE FROM revisions WHERE id = ? RETURNING act, old_digest, new_digest"
 _DROP_EMPTY_ACT = "DELETE FROM acts WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE act = ?1)"
@@ -137,15 +129,12 @@ class History:
         """
         with naming_failures():
             keys: list[Any] = self._writer.execute("SELECT key FROM meta WHERE key GLOB ?", (f"{_HALF_DONE}*",)).fetchall()
-            acts = [int(key.removeprefix(_HALF_DONE)) for (key,) in keys]
-            left = [act for act in acts if self._writer.execute(_IS_LEFT, (act, OUTSIDE)).get]
-        if len(left) < len(acts):
+            acts = {int(key.removeprefix(_HALF_DONE)) for (key,) in keys}
+            left = select_standing(self._writer, acts, apart_from=OUTSIDE)
+        if over := acts - {act for act, _ in left}:
             with transaction(self._writer):
-                over = ((f"{_HALF_DONE}{act}",) for act in acts if act not in left)
-                self._writer.executemany("DELETE FROM meta WHERE key = ?", over)
-        with naming_failures():
-            found = "SELECT command FROM acts WHERE id = ?"
-            return [(act, str(self._writer.execute(found, (act,)).get)) for act in sorted(left)]
+                self._writer.executemany("DELETE FROM meta WHERE key = ?", [(f"{_HALF_DONE}{act}",) for act in over])
+        return left
 
     def see(self, seen: Sequence[Seen], *, at_s: float, is_first: bool) -> list[str]:
         """Record what differs from the tips as one act of nobody; the paths that did.

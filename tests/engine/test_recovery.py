@@ -15,7 +15,7 @@ import pytest
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine import browse, edit, recovery
+from memsyncd.engine import browse, changesets, edit, recovery
 from memsyncd.engine.edit import Act, Put
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
@@ -410,7 +410,7 @@ def test_what_cannot_be_taken_back_at_once_is_taken_back_later(bench: Any, monke
 
     with monkeypatch.context() as refusing:
         refusing.setattr(edit, "put_text_file", be_refused)
-        refusing.setattr(recovery, "put_text_file", be_refused)
+        refusing.setattr(changesets, "put_text_file", be_refused)
         with pytest.raises(Unwritable):
             bench.edit(put_all(bench))
     assert read_all(bench) == (NEW, NEW, OLD, OLD)

@@ -7,7 +7,7 @@ never replaced, which may leave only one direction, or none.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -46,17 +46,18 @@ class RecoveryPlan:
     doubtful: tuple[int, ...] = ()
 
 
-def plan_recovery(states: Sequence[TargetState]) -> RecoveryPlan:
+def plan_recovery(states: Sequence[TargetState], refused: Collection[Direction] = ()) -> RecoveryPlan:
     """Choose the direction for targets in the order in which they change.
 
     Nobody was told that an unfinished change set has happened, so it is rolled back, unless nothing
     of it is missing. It is completed where another program has built on a part of it, and reported
     where others have changed both a target that has happened and one that has not. A single target
-    is never half done, and so never doubtful.
+    is never half done, and so never doubtful. A direction that the system has refused is planned
+    only where the other is not possible.
     """
     told = resolve_states(states)
     doubtful = tuple(at for at, state in enumerate(told) if state is TargetState.CHANGED)
-    return RecoveryPlan(direction=_choose(told), states=told, doubtful=doubtful if len(told) > 1 else ())
+    return RecoveryPlan(direction=_choose(told, refused), states=told, doubtful=doubtful if len(told) > 1 else ())
 
 
 def resolve_states(states: Sequence[TargetState]) -> tuple[TargetState, ...]:
@@ -86,7 +87,11 @@ def find_to_change(direction: Direction, states: Sequence[TargetState]) -> list[
     return []
 
 
-def _choose(states: Sequence[TargetState]) -> Direction:
+def _choose(states: Sequence[TargetState], refused: Collection[Direction]) -> Direction:
+    if Direction.ROLL_BACK in refused and can_complete(states):
+        return Direction.COMPLETE
+    if Direction.COMPLETE in refused and can_roll_back(states):
+        return Direction.ROLL_BACK
     if not NOT_HAPPENED.intersection(states):
         return Direction.COMPLETE
     if not HAPPENED.intersection(states) or can_roll_back(states):

@@ -51,6 +51,12 @@ def test_what_becomes_of_a_change_set(states: list[TargetState], direction: Dire
     assert plan_recovery(states).direction is direction
 
 
+def test_a_direction_that_was_refused_gives_way_to_the_other_where_that_is_possible() -> None:
+    assert plan_recovery([NEW, OLD], [ROLL_BACK]).direction is COMPLETE
+    assert plan_recovery([CHANGED_NEW, OLD], [COMPLETE]).direction is COMPLETE
+    assert plan_recovery([NEW, CHANGED_OLD], [ROLL_BACK]).direction is ROLL_BACK
+
+
 def test_only_a_text_that_neighbours_do_not_explain_is_doubtful() -> None:
     assert plan_recovery([NEW, CHANGED, OLD]).doubtful == (1,)
     assert plan_recovery([CHANGED, NEW, OLD, CHANGED]).doubtful == ()
