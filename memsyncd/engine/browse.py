@@ -13,6 +13,7 @@ from memsyncd.core.markdown.lines import decode_note
 from memsyncd.core.note import Problem
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.core.span import Span
+from memsyncd.engine.findings import NOTICE_REMEDIES
 from memsyncd.engine.masking import mask_notes
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
@@ -90,7 +91,7 @@ def find_problems(workspace: Workspace) -> list[Problem]:
     """What scans and reading found odd, and what is wrong with the workspace itself (an empty path)."""
     condition = workspace.condition
     faults = [
-        Problem(path="", line=0, code=word, problem=text, hint="see: memsyncd status")
+        Problem(path="", line=0, code=word, problem=text, hint=NOTICE_REMEDIES.get(word, "see: memsyncd status"))
         for word, text in (*sorted(condition.faults.items()), *sorted(condition.notices.items()))
     ]
     noted: list[Problem] = []

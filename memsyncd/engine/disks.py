@@ -12,7 +12,7 @@ from memsyncd.core.changes.diff import Recorded, is_disk_away
 from memsyncd.core.changes.snapshot import Snapshot
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreFailed
-from memsyncd.workspace.roots import has_memory
+from memsyncd.workspace.roots import find_identity, has_memory
 
 
 def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:
@@ -21,6 +21,15 @@ def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Sn
     if not devices and snapshot.only is None and workspace.records is not None and workspace.records.disk is not None:
         devices = {workspace.records.disk}
     return is_disk_away(devices, snapshot) and not has_memory(workspace.scope.root)
+
+
+def is_root_away(workspace: Workspace) -> bool:
+    """True if the folder is not there, or an empty one of another disk stands where the notes are. Reads no index."""
+    identity = find_identity(workspace.scope.root)
+    if identity is None or workspace.condition.root_state == "missing":
+        return True
+    disk = workspace.records.disk if workspace.records is not None else None
+    return disk not in (None, identity[0]) and not has_memory(workspace.scope.root)
 
 
 def remember_disk(workspace: Workspace, snapshot: Snapshot) -> None:

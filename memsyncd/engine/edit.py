@@ -3,7 +3,7 @@
 A job for the lane, so that writers of a workspace come one after another. First what stands is read and the change decided; then
 records.db learns what was there and what will be, then the disk is changed, then the record is settled, then just these paths are
 synced. A third party that changes a note in between is noticed, and everything decided anew. Whatever ends the job half way,
-`settle` finds out from the disk what has happened. What is to be changed is left to those who decide: `memory`, `remember` and
+`recovery` completes it or takes it back. What is to be changed is left to those who decide: `memory`, `remember` and
 `undo`.
 """
 
@@ -14,22 +14,24 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
-from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.changesets import make_change_set
 from memsyncd.engine.indexing import check_wanted, open_records, update_index
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.recovery import UNKEPT, has_happened, recover, settle
+from memsyncd.engine.recovery import HALF_DONE, UNKEPT, find_keep, recover, report_half_done, unwind
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.store.history import History, Intended, Seen
 from memsyncd.workspace.roots import find_identity
 from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import TextFile, delete_path, put_text_file, read_text_file, rename_path
+from memsyncd.workspace.writing import KeepText, TextFile, delete_path, put_text_file, rename_path
 
 N_ATTEMPTS = 5
 """How often a change is decided anew because somebody else wrote meanwhile."""
+LEFT_OVER = "half_done"
+"""In the data of a Conflict: the number of a change set of which a part stays."""
 
 T = TypeVar("T")
 
@@ -101,12 +103,12 @@ def edit_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, decid
     open_records(workspace, clock)
     history = find_history(workspace, policy)
     yield from _check_root(workspace, policy, clock)
-    recover(workspace)
+    recovered = recover(workspace, clock)
     act, answer, number = _try(workspace, history, decide, clock)
-    if not act.operations:
+    if not act.operations and not recovered:
         return Edited(answer=answer)
     try:
-        request = SyncRequest(only=frozenset(_find_paths(act)), grace_s=0.0)
+        request = SyncRequest(only=recovered.union(_find_paths(act)), grace_s=0.0)
         synced = yield from update_index(workspace, policy, clock, request)
     except MemsyncdError as failure:
         return Edited(answer=answer, act=number, failure=failure)
@@ -149,8 +151,8 @@ def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock
         n_tried += 1
         try:
             number = _carry_out(workspace, history, act, at_s=clock.wall_s()) if act.operations else None
-        except Conflict:
-            if n_tried == N_ATTEMPTS:
+        except Conflict as failure:
+            if n_tried == N_ATTEMPTS or LEFT_OVER in failure.data:
                 raise
         else:
             return act, answer, number
@@ -159,10 +161,41 @@ def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock
 def _carry_out(workspace: Workspace, history: History | None, act: Act, *, at_s: float) -> int | None:
     """Write it down, do it, settle it. If it fails, what was done of it is undone and nothing of it stays in the history."""
     changes = [change for operation in act.operations for change in _find_changes(operation)]
+    number = _write_down(workspace, history, act, changes, at_s=at_s)
+    keep = find_keep(workspace, history, at_s=at_s)
+    n_done = 0
+    try:
+        for operation in act.operations:
+            _apply(workspace.scope, operation, keep)
+            n_done += len(list(_find_changes(operation)))
+    except BaseException as failure:
+        is_undone = unwind(workspace, number, make_change_set(changes), n_done=n_done, keep=keep)
+        if n_done and not is_undone and isinstance(failure, Conflict):
+            raise _say_half_done(failure, number) from failure
+        raise
+    # It is done, and what was there is on the disk: if this cannot be noted now, it is found out later.
+    with contextlib.suppress(StoreFailed):
+        if history is not None and number is not None:
+            history.finish(number)
+            if HALF_DONE in workspace.condition.notices:
+                report_half_done(workspace)
+        elif number is not None and workspace.records is not None:
+            workspace.records.history.forget_intended(number)
+    return number if history is not None else None
+
+
+def _write_down(workspace: Workspace, history: History | None, act: Act, changes: list[Intended], *, at_s: float) -> int | None:
+    """Have the records know what is about to be done, before it is.
+
+    Where no history is kept they need it until it is done: after a crash it must be known what may be swept up, and what a half
+    done change set was about. There, records that cannot be written stop nothing.
+    """
     if history is None:
         workspace.is_seen = False
-        with _written_down(workspace, changes, at_s=at_s):
-            _do(workspace.scope, act)
+        if workspace.records is None:
+            return None
+        with contextlib.suppress(StoreFailed):
+            return workspace.records.history.begin(at_s=at_s, client="", command=UNKEPT, path="", changes=changes)
         return None
     # What others did to these files since they were last looked at comes first.
     stood = [Seen(path=change.old_path or change.path, data=change.old) for change in changes]
@@ -171,85 +204,26 @@ def _carry_out(workspace: Workspace, history: History | None, act: Act, *, at_s:
         at_s=at_s, client=act.client, command=act.command, path=act.path, new_path=act.new_path, changes=changes
     )
     workspace.count_revisions(len(changes))
-    try:
-        _do(workspace.scope, act)
-    except BaseException:
-        for intended, revisions in history.find_intended():
-            settle(workspace.scope, history, intended, revisions, has_happened)
-        raise
-    # It is done, and what was there is on the disk: if this cannot be noted now, it is found out later.
-    with contextlib.suppress(StoreFailed):
-        history.finish(number)
     return number
 
 
-@contextlib.contextmanager
-def _written_down(workspace: Workspace, changes: list[Intended], *, at_s: float) -> Iterator[None]:
-    """Until it is done, though no history is kept: after a crash it must be known what may be swept up.
-
-    Records that cannot be written stop nothing here.
-    """
-    number = None
-    if workspace.records is not None:
-        with contextlib.suppress(StoreFailed):
-            number = workspace.records.history.begin(at_s=at_s, client="", command=UNKEPT, path="", changes=changes)
-    try:
-        yield
-    finally:
-        if workspace.records is not None and number is not None:
-            with contextlib.suppress(StoreFailed):
-                workspace.records.history.forget_intended(number)
+def _say_half_done(failure: Conflict, number: int | None) -> Conflict:
+    """Deciding it anew would do a second time what stays of the first."""
+    return Conflict(
+        f"{failure.message}; others have already built on a part of this change, which stays",
+        hint=f"see memsyncd history, then take it back or write the rest again: memsyncd undo --act {number}",
+        **{LEFT_OVER: number},
+    )
 
 
-def _do(scope: Scope, act: Act) -> None:
-    """All of its operations; if one fails, those before are undone."""
-    done: list[Operation] = []
-    try:
-        for operation in act.operations:
-            _apply(scope, operation)
-            done.append(operation)
-    except BaseException:
-        _go_back(scope, done)
-        raise
-
-
-def _apply(scope: Scope, operation: Operation) -> None:
+def _apply(scope: Scope, operation: Operation, keep: KeepText) -> None:
     match operation:
         case Put():
-            put_text_file(scope, operation.path, operation.data, was=operation.was)
+            put_text_file(scope, operation.path, operation.data, was=operation.was, keep=keep)
         case Delete():
-            delete_path(scope, operation.path, was=operation.was)
+            delete_path(scope, operation.path, was=operation.was, keep=keep)
         case Rename():
             rename_path(scope, operation.old, operation.new)
-        case _:
-            assert_never(operation)
-
-
-def _go_back(scope: Scope, done: list[Operation]) -> None:
-    """Undo operations, the last first. One that somebody has built upon meanwhile stays; the history then says so."""
-    for operation in reversed(done):
-        try:
-            for inverse in _find_inverse(scope, operation):
-                _apply(scope, inverse)
-        except MemsyncdError:
-            continue
-
-
-def _find_inverse(scope: Scope, operation: Operation) -> Iterator[Operation]:
-    match operation:
-        case Put():
-            stands = read_text_file(scope, operation.path)
-            if stands is None or stands.digest != digest_bytes(operation.data):
-                return
-            if operation.was is None:
-                yield Delete(path=operation.path, was={operation.path: stands})
-            else:
-                yield Put(path=operation.path, data=operation.was.data, was=stands)
-        case Delete():
-            for path, file in operation.was.items():
-                yield Put(path=path, data=file.data, was=None)
-        case Rename():
-            yield Rename(old=operation.new, new=operation.old, was={})
         case _:
             assert_never(operation)
 

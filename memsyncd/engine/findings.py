@@ -13,6 +13,7 @@ from typing import Literal
 from memsyncd.core.note import Problem
 from memsyncd.engine.indexing import RECORDS_GONE, SET_ASIDE, TEXTS_LOST
 from memsyncd.engine.policies import SyncPolicy
+from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
 from memsyncd.engine.workspaces import Condition
 from memsyncd.watch.health import WatchHealth
 
@@ -46,6 +47,9 @@ NOTICE_REMEDIES = {
     TEXTS_LOST: "`memsyncd import` mends them from an export; else forget the revisions whose `memsyncd diff` says that they"
     " are not kept: memsyncd history purge --revision N",
     RECORDS_GONE: "`memsyncd import` brings back what was exported; memsyncd restart begins with what is left",
+    HALF_DONE: "see what happened: memsyncd history; take it back (memsyncd undo --act N), or write the rest again",
+    DOUBTFUL: "see what happened: memsyncd history; take a revision back with memsyncd undo, or write what is missing again",
+    UNFINISHED: "see that its notes and their folders may be written and the disk has room; then: memsyncd sync",
 }
 
 

@@ -159,7 +159,7 @@ def open_history(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Hist
     history = find_history(workspace, policy)
     if history is None:
         raise BadRequest("no history is kept", hint="set history.enabled = true in the configuration")
-    recover(workspace)
+    recover(workspace, clock)
     return history
 
 

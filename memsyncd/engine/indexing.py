@@ -13,10 +13,10 @@ from pathlib import Path
 
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.recovery import mend_texts
+from memsyncd.engine.recovery import mend_texts, recover, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, WorkspaceNotFound
+from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, StoreFailed, WorkspaceNotFound
 from memsyncd.logs import Event, get_log
 from memsyncd.store.footing import Harm
 from memsyncd.store.index import Index, remove_index, replace_index
@@ -50,21 +50,44 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
     """Open both databases, unless they are. Records that cannot be are a fault, an index that cannot be a reason to rebuild."""
     check_wanted(workspace)
     open_records(workspace, clock)
+    recovered = _recover(workspace, clock)
     yield
     if workspace.index is not None:
         return Opened()
     remove_index(find_aside(workspace))
     try:
-        workspace.index = Index(workspace.index_path, fingerprint_of(policy))
+        index = Index(workspace.index_path, fingerprint_of(policy))
     except (IndexUnfit, StoreCorrupt) as failure:
         # Whatever the old file can still answer, it answers until the new one is swapped in.
-        workspace.close_index()
         workspace.old_readers = Readers(str(workspace.index_path))
         return Opened(rebuild_reason=failure.message)
-    index = workspace.index
+    if recovered and not index.is_new:
+        yield from _sync_recovered(workspace, policy, clock, index, recovered)
+    workspace.index = index
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(generation=index.generation, counts=index.counts, index_bytes=index.size_bytes())
     return Opened(is_new=index.is_new)
+
+
+def _recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
+    """Finish what was interrupted, before anybody is answered from its half."""
+    try:
+        return recover(workspace, clock)
+    except StoreFailed as failure:
+        workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}")
+        return frozenset()
+
+
+def _sync_recovered(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, index: Index, recovered: frozenset[str]
+) -> Steps[None]:
+    """Sync these notes before anybody can read the index. What fails is left to the first full sync."""
+    try:
+        with contextlib.suppress(MemsyncdError):
+            yield from sync_workspace(workspace, policy, clock, SyncRequest(only=recovered, index=index))
+    except BaseException:
+        index.close()
+        raise
 
 
 def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[SyncDone]:
@@ -195,6 +218,7 @@ def open_records(workspace: Workspace, clock: Clock) -> None:
     mend_texts(workspace)
     if workspace.records is not None and (is_to_open or workspace.condition.notices or workspace.records.history.damaged):
         _say_losses(workspace, workspace.records)
+        report_half_done(workspace)
 
 
 def _has_left(workspace: Workspace, records: Records, clock: Clock) -> bool:

@@ -33,6 +33,7 @@ PRUNE_AFTER = 200
 
 def follow_disk(workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest) -> Steps[SyncDone]:
     """As `update_index`; once all notes have been seen, the records learn what it saw."""
+    request = _join_recovered(workspace, clock, request)
     done = yield from update_index(workspace, policy, clock, request)
     texts, done.texts = done.texts, {}
     # What is not recorded has to be looked for once it shall be.
@@ -40,7 +41,7 @@ def follow_disk(workspace: Workspace, policy: SyncPolicy, clock: Clock, request:
     if not policy.history.is_enabled and request.only is None and done.root_state == "present":
         # Nobody else looks for what a crash has left while no history is kept.
         with contextlib.suppress(StoreFailed):
-            recover(workspace)
+            recover(workspace, clock)
     if workspace.is_seen and done.paths:
         yield from _see_some(workspace, policy, clock, {*done.paths, *done.discovered, *done.removed}, texts)
     return done
@@ -79,7 +80,7 @@ def _see(workspace: Workspace, clock: Clock, only: Collection[str] | None, texts
     if workspace.records is None or workspace.index is None:
         return
     # What memsyncd itself was about to write when it ended is not what others did.
-    recover(workspace)
+    recover(workspace, clock)
     history = workspace.records.history
     recorded = {path: record.digest for path, record in workspace.index.recorded(only).items()}
     tips = history.tips()
@@ -95,6 +96,14 @@ def _see(workspace: Workspace, clock: Clock, only: Collection[str] | None, texts
         workspace.is_seen = True
         if not history.is_complete:
             history.set_complete()
+
+
+def _join_recovered(workspace: Workspace, clock: Clock, request: SyncRequest) -> SyncRequest:
+    """Finish what was interrupted, if it could not be finished before, and look at what that changed."""
+    recovered: frozenset[str] = frozenset()
+    with contextlib.suppress(StoreFailed):
+        recovered = recover(workspace, clock)
+    return request if request.only is None else replace(request, only=request.only | recovered)
 
 
 def _choose(recorded: Mapping[str, str], tips: Mapping[str, str], only: Collection[str] | None) -> list[str]:

@@ -76,7 +76,7 @@ def _open(workspace: Workspace, clock: Clock) -> Records:
     open_records(workspace, clock)
     if workspace.records is None:
         raise StoreFailed("records.db cannot be opened", hint="see what is wrong with: memsyncd status")
-    recover(workspace)
+    recover(workspace, clock)
     return workspace.records
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from memsyncd.engine.house import House
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import NotFresh
+from memsyncd.errors import Busy, NotFresh
 
 WAIT_S = 10.0
 """How long a request that waits for the disk does so unless it says."""
@@ -24,6 +24,13 @@ async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> 
     opening = [workspace.opening for workspace in workspaces if workspace.readers is None and workspace.opening is not None]
     if opening:
         await asyncio.wait([asyncio.wrap_future(future) for future in opening], timeout=timeout_s)
+
+
+async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
+    """Return once no note is half changed by a change set that a kill interrupted. Raises Busy after `timeout_s`."""
+    await wait_until_open([workspace], timeout_s)
+    if workspace.readers is None and workspace.opening is not None and not workspace.opening.done():
+        raise Busy("the workspace is being opened", hint="ask again in a moment, or look at: memsyncd status")
 
 
 async def wait_for_disk(house: House, workspaces: Sequence[Workspace], timeout_s: float) -> frozenset[tuple[str, str]]:

@@ -22,6 +22,7 @@ from memsyncd.engine.policies import Clock
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.engine.writers import Job
 from memsyncd.errors import BadRequest, Busy
+from memsyncd.server.freshness import wait_until_recovered
 from memsyncd.server.session import Outcome, Session
 from memsyncd.store.history import Revision
 from memsyncd.wire import writing as wire
@@ -70,6 +71,7 @@ class Writing:
             client=_name_client(session, params.client),
         )
         if params.command == "view":
+            await wait_until_recovered(workspace, LOOK_S)
             edited = Edited(answer=await self._in_thread(partial(memory.view, workspace, asked)))
         else:
             decide = memory.find_decision(workspace, self._house.policy, asked)

@@ -20,11 +20,11 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
 from memsyncd.store.connections import naming_failures, transaction
 from memsyncd.store.footing import Footing
-from memsyncd.store.revisions import Revision, Wanted, select_intended, select_revisions
+from memsyncd.store.revisions import Revision, Wanted, select_intended, select_revisions, select_standing
 from memsyncd.store.texts import Texts
 from memsyncd.store.tips import Change, Seen, Tips
 
-__all__ = ["History", "Intended", "Purged", "Revision", "Seen"]
+__all__ = ["Change", "History", "Intended", "Purged", "Revision", "Seen"]
 
 OUTSIDE = "outside"
 """The command of an act that was only seen."""
@@ -32,6 +32,8 @@ PRUNE_STEP = 200
 """Revisions that one call of `prune` drops at most, so that writers need not wait long."""
 _COMPLETE, _UNWIPED = "is_complete", "is_unwiped"
 """Keys in `meta`: every note has been seen; what was purged may still lie about in the file."""
+_HALF_DONE = "half_done/"
+"""The beginning of a key in `meta` for each change set of which only a part has happened; its number follows."""
 
 _ADD_ACT = "INSERT INTO acts(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
 _ADD_REVISION = "INSERT INTO revisions(act, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"
@@ -99,9 +101,14 @@ class History:
         with naming_failures():
             self._is_clean = self._footing.empty_log() and self._is_clean
 
-    def settle(self, act: int, happened: Collection[int]) -> None:
-        """These revisions of an intended act have happened, and none of its others. One that is settled stays as it is."""
+    def settle(self, act: int, happened: Collection[int], *, is_half_done: bool = False) -> None:
+        """These revisions of an intended act have happened, and none of its others. One that is settled stays as it is.
+
+        With `is_half_done` that is not as it should be, and `find_half_done` says so.
+        """
         with transaction(self._writer):
+            if is_half_done and happened:
+                self._mark(f"{_HALF_DONE}{act}")
             intended = self._find_intended_of(act)
             self._forget([revision.id for revision in intended if revision.id not in happened])
             self._writer.execute("UPDATE revisions SET state = 'done' WHERE act = ?", (act,))
@@ -114,6 +121,20 @@ class History:
         with naming_failures():
             revisions = select_intended(self._writer, self._texts.damaged)
         return [(act, list(of_act)) for act, of_act in groupby(revisions, key=lambda revision: revision.act)]
+
+    def find_half_done(self) -> list[tuple[int, str]]:
+        """Number and command of the change sets of which only a part has happened.
+
+        Without those whose notes were all changed since by somebody who asked for it, as an undo does.
+        """
+        with naming_failures():
+            keys: list[Any] = self._writer.execute("SELECT key FROM meta WHERE key GLOB ?", (f"{_HALF_DONE}*",)).fetchall()
+            acts = {int(key.removeprefix(_HALF_DONE)) for (key,) in keys}
+            left = select_standing(self._writer, acts, apart_from=OUTSIDE)
+        if over := acts - {act for act, _ in left}:
+            with transaction(self._writer):
+                self._writer.executemany("DELETE FROM meta WHERE key = ?", [(f"{_HALF_DONE}{act}",) for act in over])
+        return left
 
     def see(self, seen: Sequence[Seen], *, at_s: float, is_first: bool) -> list[str]:
         """Record what differs from the tips as one act of nobody; the paths that did.

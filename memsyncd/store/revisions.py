@@ -6,6 +6,7 @@ only intended is no history yet.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +37,14 @@ _OF_TRAIL = """revisions.id IN (
   UNION SELECT id FROM trail CROSS JOIN revisions WHERE old_path = trail.path AND id < before
 )"""
 _IS_INTENDED = "revisions.id IN (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
+_STANDING = """
+SELECT command FROM acts WHERE id = ?1 AND EXISTS(
+  SELECT 1 FROM revisions AS part WHERE part.act = ?1 AND NOT EXISTS(
+    SELECT 1 FROM revisions AS later JOIN acts AS other ON other.id = later.act
+    WHERE part.path IN (later.path, later.old_path) AND later.id > part.id AND other.command <> ?2
+  )
+)
+"""
 _END = 2**63 - 1
 
 
@@ -100,6 +109,12 @@ def select_intended(connection: apsw.Connection, damaged: set[str]) -> list[Revi
     """Those of acts that nobody has finished or taken back, in the order in which they were begun."""
     rows = connection.execute(f"{_COLUMNS} WHERE {_IS_INTENDED} ORDER BY revisions.id").fetchall()
     return [_read_row(row, damaged) for row in rows]
+
+
+def select_standing(connection: apsw.Connection, acts: Collection[int], *, apart_from: str) -> list[tuple[int, str]]:
+    """Number and command of those acts that have a note which no later act has changed, apart from those of one command."""
+    found = [(act, connection.execute(_STANDING, (act, apart_from)).get) for act in sorted(acts)]
+    return [(act, str(command)) for act, command in found if command is not None]
 
 
 def _read_row(row: Any, damaged: set[str]) -> Revision:

@@ -12,6 +12,7 @@ import errno
 import fcntl
 import os
 import signal
+from collections.abc import Callable
 
 from memsyncd.core.notepath import NAME_LIMIT_BYTES
 from memsyncd.workspace.confine import open_file_in
@@ -21,6 +22,17 @@ from memsyncd.workspace.renames import exchange, rename_to_free
 from memsyncd.workspace.temporaries import make_name
 
 N_COPIES = 1000
+N_EXCHANGES = 8
+"""How often a text that others put over ours is given its name back, while they go on saving."""
+KEPT_LIMIT_BYTES = 64 * 1024 * 1024
+
+Keep = Callable[[bytes], bool]
+"""Records a text of another program before it gets its name back; True if it can be read there from then on."""
+
+
+def keep_nothing(_data: bytes) -> bool:
+    """For callers without a history."""
+    return False
 
 
 def holds(folder_fd: int, path: str, data: bytes) -> bool:
@@ -35,12 +47,13 @@ def holds(folder_fd: int, path: str, data: bytes) -> bool:
         os.close(fd)
 
 
-def take_away(folder: HeldFolder, name: str, data: bytes) -> bool:
+def take_away(folder: HeldFolder, name: str, data: bytes, keep: Keep = keep_nothing) -> bool:
     """Remove a file if it holds these bytes and its folder is in place; else it stays, and False is returned."""
     aside = set_aside(folder.fd, name)
     if holds(folder.fd, aside, data) and folder.is_in_place():
         os.unlink(aside, dir_fd=folder.fd)
         return True
+    keep_displaced(folder.fd, aside, keep)
     give_back(folder.fd, aside, name)
     return False
 
@@ -61,20 +74,42 @@ def set_aside(folder_fd: int, name: str) -> str:
     return aside
 
 
-def change_back(folder_fd: int, name: str, displaced: str, data: bytes) -> None:
-    """Exchange `name`, where `data` was put, with what that displaced, and remove `data`.
+def change_back(folder_fd: int, name: str, displaced: str, data: bytes, keep: Keep = keep_nothing) -> None:
+    """Exchange `name`, where `data` was put, with the file that this displaced, and remove `data`.
 
-    If somebody has written upon `data` meanwhile, theirs stays, and what was displaced before goes beside it.
+    The displaced text is kept first: once it has its name back, a program that has read `data` may save over it. If somebody has
+    written over `data` meanwhile, theirs gets the name, and what was displaced before goes beside it unless it is kept.
     """
-    try:
-        exchange(folder_fd, displaced, name)
-        if holds(folder_fd, displaced, data):
+    ours = data
+    for _ in range(N_EXCHANGES):
+        text = keep_displaced(folder_fd, displaced, keep)
+        try:
+            exchange(folder_fd, displaced, name)
+        except FileNotFoundError:
+            break  # somebody has taken `data` away, under whatever name they wanted
+        if holds(folder_fd, displaced, ours):
             os.unlink(displaced, dir_fd=folder_fd)
             return
-        exchange(folder_fd, displaced, name)
-    except FileNotFoundError:
-        pass  # somebody has taken `data` away, under whatever name they wanted
+        if text is None:
+            exchange(folder_fd, displaced, name)
+            break
+        ours = text
     give_back(folder_fd, displaced, name)
+
+
+def keep_displaced(folder_fd: int, displaced: str, keep: Keep) -> bytes | None:
+    """Have the text of a displaced file kept; None if it cannot be read, or is not kept."""
+    try:
+        fd = open_file_in(folder_fd, displaced)
+    except OSError:
+        return None
+    try:
+        text = read_bounded(fd, os.fstat(fd).st_size, limit_bytes=KEPT_LIMIT_BYTES + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return text if len(text) <= KEPT_LIMIT_BYTES and keep(text) else None
 
 
 def give_back(folder_fd: int, displaced: str, name: str) -> None:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import errno
 import os
 import stat as modes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath
@@ -21,7 +22,7 @@ from memsyncd.errors import AlreadyExists, Conflict, Unwritable
 from memsyncd.workspace.confine import Target, open_file_in, open_folder_in
 from memsyncd.workspace.failures import naming_failures, refuse, say_changed
 from memsyncd.workspace.folders import HeldFolder, hold_folder, hold_new_folder
-from memsyncd.workspace.handover import change_back, give_back, holds, set_aside, take_away, take_back
+from memsyncd.workspace.handover import Keep, change_back, give_back, holds, set_aside, take_away, take_back
 from memsyncd.workspace.listing import Listed, find_files, is_folder, list_folder
 from memsyncd.workspace.names import show_name
 from memsyncd.workspace.renames import NotPossibleError, exchange, rename_to_free
@@ -45,12 +46,21 @@ __all__ = (
     "sweep_temporaries",
 )
 
+KeepText = Callable[[NotePath, bytes], bool]
+"""Records what another program saved under this path in the last instant; True if it can be read there from then on."""
 ANY_WRITER = 0o222
 ASKS_FOR_EFFECTIVE = os.access in os.supports_effective_ids
 
 
-def put_text_file(scope: Scope, path: NotePath, data: bytes, *, was: TextFile | None) -> FileStat:
+def keep_no_text(_path: NotePath, _data: bytes) -> bool:
+    """For callers without a history."""
+    return False
+
+
+def put_text_file(scope: Scope, path: NotePath, data: bytes, *, was: TextFile | None, keep: KeepText = keep_no_text) -> FileStat:
     """Give a file these bytes, all or nothing. `was` is what was read of it, None if it must be new: then folders are made, too.
+
+    `keep` gets a text that another program saved in the last instant, before that gets its place back.
 
     Raises AlreadyExists if it was to be new and something stands there; Conflict if it is not what was read, or its folder went
     away meanwhile; PathRefused, StoreFull, Unwritable. Nothing has changed then, and nothing is left behind.
@@ -61,10 +71,10 @@ def put_text_file(scope: Scope, path: NotePath, data: bytes, *, was: TextFile | 
     with naming_failures(path), hold(scope.root, above) as folder:
         if was is None:
             return _put_new(folder, name, path, data)
-        return _put_instead(folder, name, path, data, was)
+        return _put_instead(folder, name, path, data, was, partial(keep, path))
 
 
-def delete_path(scope: Scope, path: NotePath, *, was: Mapping[NotePath, TextFile]) -> None:
+def delete_path(scope: Scope, path: NotePath, *, was: Mapping[NotePath, TextFile], keep: KeepText = keep_no_text) -> None:
     """Remove a file, or a folder with all that it holds. `was` has every file as it was read, by its path beneath `path`.
 
     Raises Conflict if a file is not what was read or the folder holds anything else, hidden or not; PathRefused for a link;
@@ -76,7 +86,7 @@ def delete_path(scope: Scope, path: NotePath, *, was: Mapping[NotePath, TextFile
         if modes.S_ISDIR(os.lstat(name, dir_fd=folder.fd).st_mode):
             _delete_folder(folder, name, path, was)
         elif path in was:
-            _delete_file(folder, name, path, was[path])
+            _delete_file(folder, name, path, was[path], partial(keep, path))
         else:
             raise say_changed(path)
 
@@ -172,42 +182,51 @@ def _put_new(folder: HeldFolder, name: str, path: NotePath, data: bytes) -> File
         return file_stat(os.fstat(temporary.fd))
 
 
-def _put_instead(folder: HeldFolder, name: str, path: NotePath, data: bytes, was: TextFile) -> FileStat:
+def _put_instead(folder: HeldFolder, name: str, path: NotePath, data: bytes, was: TextFile, keep: Keep) -> FileStat:
     old_fd = open_file_in(folder.fd, name)
     try:
         _check_writable(os.fstat(old_fd), path)
         if not holds(folder.fd, name, was.data):
             raise say_changed(path)
         with writing_temporary(folder.fd, data, like_fd=old_fd) as temporary:
-            _exchange_or_rename(folder, name, path, temporary, data, was)
+            # Others may have saved while the bytes went to the disk.
+            _check_as_read(folder, name, path, was)
+            if not _exchange_or_rename(folder, name, path, temporary, was):
+                change_back(folder.fd, name, temporary.name, data, keep)
+                raise say_changed(path)
             folder.sync()
             return file_stat(os.fstat(temporary.fd))
     finally:
         os.close(old_fd)
 
 
-def _exchange_or_rename(folder: HeldFolder, name: str, path: NotePath, temporary: Temporary, data: bytes, was: TextFile) -> None:
+def _exchange_or_rename(folder: HeldFolder, name: str, path: NotePath, temporary: Temporary, was: TextFile) -> bool:
+    """Let the temporary take the name. False if it displaced what nobody had read: that has the temporary's name then."""
     try:
         exchange(folder.fd, temporary.name, name)
     except NotPossibleError:
-        if not (holds(folder.fd, name, was.data) and folder.is_in_place()):
-            raise say_changed(path) from None
+        _check_as_read(folder, name, path, was)
         os.rename(temporary.name, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
-        return
+        return True
     if not (holds(folder.fd, temporary.name, was.data) and folder.is_in_place()):
-        change_back(folder.fd, name, temporary.name, data)
-        raise say_changed(path)
+        return False
     os.unlink(temporary.name, dir_fd=folder.fd)
+    return True
+
+
+def _check_as_read(folder: HeldFolder, name: str, path: NotePath, was: TextFile) -> None:
+    if not (holds(folder.fd, name, was.data) and folder.is_in_place()):
+        raise say_changed(path)
 
 
 # --- deleting ---------------------------------------------------------------------------------------------------------
 
 
-def _delete_file(folder: HeldFolder, name: str, path: NotePath, was: TextFile) -> None:
+def _delete_file(folder: HeldFolder, name: str, path: NotePath, was: TextFile, keep: Keep) -> None:
     if not holds(folder.fd, name, was.data):
         raise say_changed(path)
     _check_writable(os.lstat(name, dir_fd=folder.fd), path)
-    if not take_away(folder, name, was.data):
+    if not take_away(folder, name, was.data, keep):
         raise say_changed(path)
     folder.sync()
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +25,7 @@ from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
 from memsyncd.store.history import History
+from memsyncd.workspace import handover, renames, writing
 from memsyncd.workspace.writing import read_text_file
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -208,7 +214,7 @@ def test_records_that_cannot_be_settled_are_settled_later(bench: Any, monkeypatc
     with monkeypatch.context() as full:
         full.setattr(History, "finish", be_full)
         bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
-    recover(bench.workspace)
+    recover(bench.workspace, bench.clock)
     assert [one.command for one in bench.past()] == ["str_replace"]
     bench.undo("MEMORY.md")
     assert bench.files() == {"MEMORY.md": b"one\n"}
@@ -264,3 +270,137 @@ def test_a_workspace_that_is_away_is_not_written_to(bench: Any) -> None:
     with pytest.raises(Unwritable):
         bench.memory("create", "/memories/a.md", file_text="a\n")
     assert not bench.root.exists()
+
+
+# --- a save that an exchange displaces --------------------------------------------------------------------------------
+
+
+class Exchanges:
+    """Lets other programs act around the exchanges of two names that a write makes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.before: list[Callable[[], object]] = []
+        self.after: list[Callable[[], object]] = []
+        self._real = renames.exchange
+        monkeypatch.setattr(writing, "exchange", self)
+        monkeypatch.setattr(handover, "exchange", self)
+
+    def __call__(self, *names: Any) -> None:
+        if self.before:
+            self.before.pop(0)()
+        self._real(*names)
+        if self.after:
+            self.after.pop(0)()
+
+
+def save(note: Path, text: str) -> None:
+    """As an editor does that writes a new file and renames it over the old one."""
+    fresh = note.with_name("editor.tmp")
+    fresh.write_text(text)
+    fresh.replace(note)
+
+
+def read_history(bench: Any, path: str) -> set[bytes]:
+    """Every text that the history has of a note."""
+    history = bench.workspace.records.history
+    digests = {one for revision in bench.past(path) for one in (revision.old_digest, revision.new_digest)}
+    return {history.read_text(digest) for digest in digests if digest is not None}
+
+
+@pytest.fixture
+def exchanges(monkeypatch: pytest.MonkeyPatch) -> Exchanges:
+    return Exchanges(monkeypatch)
+
+
+def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_replace_it(bench: Any, exchanges: Exchanges) -> None:
+    """Editor 1 saves in the last instant; editor 2 reads what was put in its place, and saves once editor 1's is back."""
+    note = bench.write("MEMORY.md", "one\n")
+    bench.sync()
+    bench.see()
+    seen: list[str] = []
+    exchanges.before = [lambda: save(note, "saved by editor 1\n")]
+    exchanges.after = [lambda: seen.append(note.read_text()), lambda: save(note, f"{seen[0]}and editor 2\n")]
+    bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
+    bench.follow()
+    assert seen == ["ours\none\n"]
+    assert note.read_text() == "ours\nours\none\nand editor 2\n"
+    assert b"saved by editor 1\n" in read_history(bench, "MEMORY.md")
+    past = bench.past("MEMORY.md")
+    assert all(newer.old_digest == older.new_digest for newer, older in pairwise(past))
+    assert sorted(bench.files()) == ["MEMORY.md"]
+
+
+def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(bench: Any, exchanges: Exchanges) -> None:
+    note = bench.write("MEMORY.md", "one\n")
+    exchanges.before = [lambda: save(note, "first\n"), lambda: save(note, "second\n")]
+    bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
+    assert note.read_text() == "ours\nsecond\n"
+    assert {b"first\n", b"second\n"} <= read_history(bench, "MEMORY.md")
+    assert sorted(bench.files()) == ["MEMORY.md"]
+
+
+def test_a_save_that_a_deletion_displaces_is_in_the_history(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    note = bench.write(".memories/a.md", "one\n")
+    set_aside, give_back = handover.set_aside, handover.give_back
+
+    def save_first(*names: Any) -> str:
+        monkeypatch.setattr(handover, "set_aside", set_aside)
+        save(note, "saved by editor 1\n")
+        return set_aside(*names)
+
+    def save_after(*names: Any) -> None:
+        give_back(*names)
+        save(note, "and editor 2\n")
+
+    monkeypatch.setattr(handover, "set_aside", save_first)
+    monkeypatch.setattr(handover, "give_back", save_after)
+    bench.memory("delete", "/memories/a.md")
+    assert {b"saved by editor 1\n", b"and editor 2\n"} <= read_history(bench, ".memories/a.md")
+
+
+def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(bench: Any, exchanges: Exchanges) -> None:
+    note = bench.write("MEMORY.md", "one\n")
+
+    def be_killed() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    bench.sync()
+    bench.see()
+    bench.workspace.close()
+    pid = os.fork()
+    if not pid:
+        exchanges.before, exchanges.after = [lambda: save(note, "saved by editor 1\n")], [be_killed]
+        bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    assert note.read_text() == "ours\none\n"
+    bench.open()
+    bench.follow()
+    bench.see()
+    assert bench.files() == {"MEMORY.md": b"saved by editor 1\n"}
+    assert read_history(bench, "MEMORY.md") == {b"one\n", b"saved by editor 1\n"}
+
+
+def test_the_note_is_compared_once_more_right_before_the_exchange(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody sees a text that is about to be taken back."""
+    note = bench.write("MEMORY.md", "one\n")
+    real, n_exchanged = writing.writing_temporary, 0
+
+    @contextlib.contextmanager
+    def save_meanwhile(*arguments: Any, **named: Any) -> Iterator[Any]:
+        with real(*arguments, **named) as temporary:
+            if "editor 1" not in note.read_text():
+                save(note, "saved by editor 1\n")
+            yield temporary
+
+    def count(*names: Any) -> None:
+        nonlocal n_exchanged
+        n_exchanged += 1
+        renames.exchange(*names)
+
+    monkeypatch.setattr(writing, "writing_temporary", save_meanwhile)
+    monkeypatch.setattr(writing, "exchange", count)
+    monkeypatch.setattr(handover, "exchange", count)
+    bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
+    assert note.read_text() == "ours\nsaved by editor 1\n"
+    assert n_exchanged == 1

@@ -1,0 +1,434 @@
+"""A change set of many notes is whole or not there, wherever a kill interrupts it, and whatever others write meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine import browse, changesets, edit, recovery
+from memsyncd.engine.edit import Act, Put
+from memsyncd.engine.policies import HistoryPolicy
+from memsyncd.engine.recovery import recover
+from memsyncd.errors import Conflict, Unwritable
+from memsyncd.store.history import Intended
+from memsyncd.workspace.writing import put_text_file, read_text_file
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+KILLED = -9
+STRIDE = 3
+"""In the short run a kill comes at every third step only; a note takes five."""
+
+CHILDREN = """
+import json, os, signal, sys, time, traceback
+from pathlib import Path
+from memsyncd.core.writing.additions import Addition
+from memsyncd.engine import edit, memory, remember, undo
+from memsyncd.engine.history import parse_subject
+from memsyncd.engine.indexing import open_workspace
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.store.history import History
+from memsyncd.workspace import renames
+
+clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), SyncPolicy()
+
+def kill_at(n_left):
+    # Each call that changes something on the disk, and each commit, is a step.
+    def count(real):
+        def step(*arguments, **named):
+            nonlocal n_left
+            if real is not os_open or arguments[1] & os.O_CREAT:
+                if not n_left:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                n_left -= 1
+            return real(*arguments, **named)
+        return step
+    os_open = os.open
+    for name in ("open", "rename", "unlink", "rmdir", "mkdir", "link", "fsync"):
+        setattr(os, name, count(getattr(os, name)))
+    rename_at = count(renames.choose_rename())
+    renames.choose_rename = lambda: rename_at
+    for name in ("begin", "settle", "see"):
+        setattr(History, name, count(getattr(History, name)))
+
+def run(steps):
+    for _ in steps:
+        pass
+
+def add_many(workspace):
+    notes = [f"/memories/n{number}.md" for number in range(4)]
+    items = [remember.Item(addition=Addition(content=f"added to {note}"), note=note) for note in notes]
+    decide = remember.find_decision(workspace, policy, items, command="note.add_many", client="c", at="2026-01-01T00:00:00Z")
+    run(edit.edit_workspace(workspace, policy, clock, decide))
+
+def use_memory(workspace, **asked):
+    run(edit.edit_workspace(workspace, policy, clock, memory.find_decision(workspace, policy, memory.Asked(**asked))))
+
+ACTS = {
+    "open": lambda workspace: run(open_workspace(workspace, policy, clock)),
+    "add_many": add_many,
+    "clear": lambda workspace: run(edit.edit_workspace(workspace, policy, clock, undo.clear(workspace, client="c"))),
+    "delete a folder": lambda workspace: use_memory(workspace, command="delete", path="/memories/folder"),
+    "rename a folder": lambda workspace: use_memory(
+        workspace, command="rename", old_path="/memories/folder", new_path="/memories/new/place"),
+    "undo": lambda workspace: run(undo.undo(
+        workspace, policy, clock, parse_subject(anchor=None, path=None), revision=None, act=1, client="c")),
+}
+
+for root, index, records, act, n in json.loads(sys.stdin.read()):
+    pid = os.fork()
+    if not pid:
+        try:
+            workspace = Workspace(Entry(id="project-1", name="project", root=root), policy,
+                                  index_path=Path(index), records_path=Path(records))
+            kill_at(n)
+            ACTS[act](workspace)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+
+
+def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
+    """Do each act on its bench in a process of its own that is killed before its n-th step; how each ended."""
+    words = [
+        (str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path), act, n) for bench, act, n in jobs
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-c", CHILDREN],
+        cwd=REPOSITORY,
+        check=True,
+        capture_output=True,
+        timeout=300,
+        input=json.dumps(words).encode(),
+    )
+    codes = [int(code) for code in ended.stdout.split()]
+    assert set(codes) <= {0, KILLED}, ended.stderr.decode()
+    return codes
+
+
+ACTS = ("add_many", "clear", "delete a folder", "rename a folder", "undo")
+
+
+class Benches:
+    """Copies of one workspace that is ready for an act, and what it holds before and after that."""
+
+    def __init__(self, make_bench: Callable[..., Any], act: str) -> None:
+        self._make, self.act = make_bench, act
+        self._n_made = 0
+        self.first = make_bench("first")
+        for number in range(2):
+            self.first.write(f".memories/n{number}.md", f"# Note {number}\n\nthe old text {number}\n")
+        for name in ("a.md", "deep/b.md", "deep/data.xml"):
+            self.first.write(f".memories/folder/{name}", f"in a folder: {name}\n")
+        self.first.open()
+        self.first.sync()
+        self.first.see()
+        self.first.workspace.close()
+        if act == "undo":
+            assert run_killed([(self.first, "add_many", 10_000)]) == [0]
+        self.before = self.first.files()
+        done = self.copy()
+        assert run_killed([(done, act, 10_000)]) == [0]
+        self.after = done.files()
+        assert self.after != self.before
+
+    def copy(self, bench: Any = None) -> Any:
+        """The workspace as it was, or as that of another bench is now."""
+        self._n_made += 1
+        source, copy = bench or self.first, self._make(f"copy-{self._n_made}")
+        shutil.rmtree(copy.root)
+        shutil.copytree(source.root, copy.root)
+        for kind in ("index_path", "records_path"):
+            old, new = getattr(source.workspace, kind), getattr(copy.workspace, kind)
+            shutil.copytree(old.parent, new.parent)
+        return copy
+
+    def kill_at_steps(self, stride: int, act: str = "", bench: Any = None) -> list[Any]:
+        """A bench for every so manieth step of the act, killed right before it; of the same act, unless another is given."""
+        killed: list[Any] = []
+        while True:
+            made = [self.copy(bench) for _ in range(12)]
+            codes = run_killed([(one, act or self.act, (len(killed) + at) * stride) for at, one in enumerate(made)])
+            n_killed = codes.index(0) if 0 in codes else len(codes)
+            killed += made[:n_killed]
+            if n_killed < len(codes):
+                return killed
+
+    def check(self, bench: Any, where: object) -> bool:
+        """What a daemon has before it answers first is whole; True if the act has happened."""
+        bench.open()
+        files, history = bench.files(), bench.workspace.records.history
+        assert files in (self.before, self.after), where
+        assert dict(bench.ask("SELECT path, digest FROM files")) in (find_notes(self.before), find_notes(self.after)), where
+        assert history.find_intended() == [], where
+        assert {path: digest for path, digest in history.tips().items() if path.endswith(".md")} == find_notes(files), where
+        assert not bench.workspace.condition.notices, where
+        bench.workspace.close()
+        return bool(files == self.after)
+
+    def check_undo(self, bench: Any) -> None:
+        """A change set that has happened can be taken back."""
+        bench.open()
+        bench.follow()
+        bench.undo(act=bench.past()[0].act)
+        assert bench.files() == self.before
+
+
+def find_notes(files: dict[str, bytes]) -> dict[str, str]:
+    return {path: digest_bytes(data) for path, data in files.items() if path.endswith(".md")}
+
+
+def kill_acts(benches: Benches, stride: int) -> None:
+    killed = benches.kill_at_steps(stride)
+    happened = [benches.check(bench, f"step {at}") for at, bench in enumerate(killed)]
+    assert happened == sorted(happened)
+    assert set(happened) == {False, True}
+    benches.check_undo(killed[-1])
+
+
+def kill_recoveries(benches: Benches, killed: list[Any], stride: int) -> None:
+    """Kill the recovery of each of these."""
+    for bench in killed:
+        for at, again in enumerate(benches.kill_at_steps(stride, "open", bench)):
+            benches.check(again, f"recovery {at}")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("act", ACTS)
+def test_an_act_that_is_killed_has_happened_whole_or_not_at_all(make_bench: Any, act: str) -> None:
+    kill_acts(Benches(make_bench, act), STRIDE)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("act", ACTS)
+def test_an_act_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(make_bench: Any, act: str) -> None:
+    kill_acts(Benches(make_bench, act), 1)
+
+
+@pytest.mark.timeout(120)
+def test_a_recovery_that_is_killed_goes_on_where_it_was(make_bench: Any) -> None:
+    benches = Benches(make_bench, "add_many")
+    kill_recoveries(benches, benches.kill_at_steps(15)[1:2], STRIDE)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("act", ACTS)
+def test_any_recovery_that_is_killed_at_any_step_goes_on_where_it_was(make_bench: Any, act: str) -> None:
+    benches = Benches(make_bench, act)
+    kill_recoveries(benches, benches.kill_at_steps(1), 1)
+
+
+# --- other programs, and what the system refuses ----------------------------------------------------------------------
+
+
+PATHS = tuple(f".memories/n{number}.md" for number in range(4))
+OLD, NEW, THEIRS = b"the old text\n", b"the new text\n", b"saved by an editor\n"
+
+
+@pytest.fixture
+def bench(bench: Any) -> Any:
+    """Four notes that are known."""
+    for path in PATHS:
+        bench.write(path, OLD)
+    bench.sync()
+    bench.see()
+    return bench
+
+
+def interrupt(bench: Any, *texts: bytes) -> int:
+    """Leave what a change of all four notes leaves that was killed, with what others wrote after it."""
+    changes = [Intended(path=path, old=OLD, new=NEW) for path in PATHS]
+    act = begin(bench, "many", changes)
+    bench.workspace.close()
+    for path, text in zip(PATHS, texts, strict=True):
+        bench.write(path, text)
+    return act
+
+
+def begin(bench: Any, command: str, changes: list[Intended]) -> int:
+    """Write down what is about to be done, as the daemon does before it changes a note."""
+    history = bench.workspace.records.history
+    return int(history.begin(at_s=bench.clock.wall_s(), client="c", command=command, path=PATHS[0], changes=changes))
+
+
+def read_all(bench: Any) -> tuple[bytes, ...]:
+    return tuple(bench.files()[path] for path in PATHS)
+
+
+def find_problems(bench: Any) -> dict[str, str]:
+    """Word and hint of what is wrong with the workspace itself."""
+    return {problem.code: problem.hint for problem in browse.find_problems(bench.workspace) if not problem.path}
+
+
+@pytest.mark.parametrize(
+    ("left", "end"),
+    [
+        ((NEW, NEW, OLD, OLD), (OLD, OLD, OLD, OLD)),
+        ((NEW, NEW, NEW, NEW), (NEW, NEW, NEW, NEW)),
+        ((NEW, OLD, THEIRS, OLD), (OLD, OLD, THEIRS, OLD)),
+        ((THEIRS, NEW, OLD, OLD), (THEIRS, NEW, NEW, NEW)),
+    ],
+)
+def test_what_others_wrote_meanwhile_stays_and_decides_the_direction(
+    bench: Any, left: tuple[bytes, ...], end: tuple[bytes, ...]
+) -> None:
+    interrupt(bench, *left)
+    bench.open()
+    assert read_all(bench) == end
+    assert sorted(bench.texts().values()) == sorted(text.decode().strip() for text in end)
+    assert find_problems(bench) == {}
+    bench.follow()
+    bench.see()
+    assert {path: digest_bytes(text) for path, text in zip(PATHS, end, strict=True)} == bench.workspace.records.history.tips()
+    expected = {command for command, text in (("many", NEW), ("outside", THEIRS)) if text in end}
+    assert {revision.command for revision in bench.past()} == expected
+
+
+def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_seen_to_it(bench: Any) -> None:
+    act = interrupt(bench, THEIRS, NEW, OLD, THEIRS)
+    bench.open()
+    assert read_all(bench) == (THEIRS, NEW, OLD, THEIRS)
+    assert "memsyncd undo --act" in find_problems(bench)["change_set_half_done"]
+    assert f"change set {act} (many)" in bench.workspace.condition.notices["change_set_half_done"]
+    bench.follow()
+    bench.see()
+    assert {one.path for one in bench.past() if one.act == act} == set(PATHS[:2])
+    bench.workspace.close()
+    bench.open()
+    assert "change_set_half_done" in find_problems(bench)
+    for path in PATHS[:2]:
+        bench.memory("insert", f"/memories/{path.removeprefix('.memories/')}", insert_line=0, insert_text="by hand")
+    assert find_problems(bench) == {}
+    bench.workspace.close()
+    bench.open()
+    assert find_problems(bench) == {}
+
+
+def test_a_note_of_which_nobody_can_tell_is_named(bench: Any) -> None:
+    interrupt(bench, NEW, THEIRS, OLD, OLD)
+    bench.open()
+    assert read_all(bench) == (OLD, THEIRS, OLD, OLD)
+    assert "memsyncd history" in find_problems(bench)["change_set_doubtful"]
+    assert PATHS[1] in bench.workspace.condition.notices["change_set_doubtful"]
+
+
+def test_where_one_direction_is_refused_the_other_is_taken(bench: Any) -> None:
+    interrupt(bench, NEW, NEW, OLD, OLD)
+    (bench.root / PATHS[0]).chmod(0o444)
+    bench.open()
+    assert read_all(bench) == (NEW, NEW, NEW, NEW)
+    assert find_problems(bench) == {}
+
+
+def test_what_the_system_refuses_is_said_and_tried_again(bench: Any) -> None:
+    interrupt(bench, NEW, NEW, OLD, OLD)
+    for path in (PATHS[0], PATHS[3]):
+        (bench.root / path).chmod(0o444)
+    bench.open()
+    assert "memsyncd sync" in find_problems(bench)["change_set_unfinished"]
+    assert "read-only" in bench.workspace.condition.notices["change_set_unfinished"]
+    (bench.root / PATHS[0]).chmod(0o644)
+    bench.follow()
+    assert read_all(bench) == (OLD, OLD, OLD, OLD)
+    bench.follow()
+    assert find_problems(bench) == {}
+
+
+def test_while_the_folder_is_away_nothing_is_decided(bench: Any) -> None:
+    act = interrupt(bench, NEW, NEW, OLD, OLD)
+    away = bench.root.with_name("away")
+    bench.root.rename(away)
+    bench.open()
+    assert [found for found, _ in bench.workspace.records.history.find_intended()] == [act]
+    assert not bench.root.exists()
+    away.rename(bench.root)
+    bench.follow()
+    assert read_all(bench) == (OLD, OLD, OLD, OLD)
+
+
+def test_without_history_too_a_change_set_is_all_or_nothing(bench: Any) -> None:
+    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    changes = [Intended(path=path, old=OLD, new=NEW) for path in PATHS]
+    begin(bench, recovery.UNKEPT, changes)
+    bench.workspace.close()
+    bench.write(PATHS[0], NEW)
+    bench.open()
+    assert read_all(bench) == (OLD, OLD, OLD, OLD)
+    assert bench.workspace.records.history.find_intended() == []
+
+
+def put_all(bench: Any) -> Callable[[], tuple[Act, None]]:
+    """Decide to change all four notes."""
+
+    def decide() -> tuple[Act, None]:
+        files = [read_text_file(bench.workspace.scope, NotePath(path)) for path in PATHS]
+        puts = tuple(Put(path=NotePath(path), data=NEW, was=file) for path, file in zip(PATHS, files, strict=True))
+        return Act(command="many", client="c", path=PATHS[0], operations=puts), None
+
+    return decide
+
+
+def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second try would do twice what stays of the first."""
+    real = edit.put_text_file
+
+    def be_overtaken(scope: Any, path: NotePath, data: bytes, **named: Any) -> Any:
+        if path.text == PATHS[2]:
+            for other in (PATHS[0], PATHS[2]):
+                bench.write(other, THEIRS)
+        return real(scope, path, data, **named)
+
+    monkeypatch.setattr(edit, "put_text_file", be_overtaken)
+    with pytest.raises(Conflict, match="have already built on a part") as caught:
+        bench.edit(put_all(bench))
+    assert read_all(bench) == (THEIRS, NEW, THEIRS, OLD)
+    assert f"change set {caught.value.data['half_done']}" in bench.workspace.condition.notices["change_set_half_done"]
+
+
+def test_what_cannot_be_taken_back_at_once_is_taken_back_later(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = put_text_file
+
+    def be_refused(scope: Any, path: NotePath, data: bytes, **named: Any) -> Any:
+        if data == OLD or path.text == PATHS[2]:
+            raise Unwritable("the disk is read-only")
+        return real(scope, path, data, **named)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(edit, "put_text_file", be_refused)
+        refusing.setattr(changesets, "put_text_file", be_refused)
+        with pytest.raises(Unwritable):
+            bench.edit(put_all(bench))
+    assert read_all(bench) == (NEW, NEW, OLD, OLD)
+    assert "change_set_unfinished" in find_problems(bench)
+    assert recover(bench.workspace, bench.clock) == set(PATHS)
+    assert read_all(bench) == (OLD, OLD, OLD, OLD)
+    assert bench.past() == []
+
+
+def test_notes_of_a_deleted_folder_are_whole_when_others_save_in_it_while_it_goes(bench: Any) -> None:
+    """The folder comes back with what they saved, and so does every note of it."""
+    folder = bench.root / ".memories"
+    changes = [Intended(path=path, old=OLD, new=None) for path in PATHS]
+    begin(bench, "delete", changes)
+    bench.workspace.close()
+    aside = folder.with_name(".memsyncd-0123456789abcdef.tmp")
+    folder.rename(aside)
+    (aside / "n0.md").unlink()
+    (aside / "theirs.md").write_bytes(THEIRS)
+    bench.open()
+    assert bench.files() == dict.fromkeys(PATHS, OLD) | {".memories/theirs.md": THEIRS}
