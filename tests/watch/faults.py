@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from typing import TYPE_CHECKING, Any
 
 from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, WatchDescriptor
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memsyncd.watch.supervisor import Watcher
 
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 OVERFLOW = InotifyEvent(WatchDescriptor(-1), InotifyConstants.IN_Q_OVERFLOW, 0, b"")
 
 
@@ -38,3 +42,11 @@ def fake_overflow(watcher: Watcher) -> None:
     reader = find_reader(watcher)
     if reader is not None:
         reader.handle_event(OVERFLOW)
+
+
+def exchange(one: Path, other: Path) -> None:
+    """Exchange two folders, as renameat2(2) does with RENAME_EXCHANGE."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(AT_FDCWD, os.fsencode(one), AT_FDCWD, os.fsencode(other), RENAME_EXCHANGE):
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
