@@ -70,9 +70,7 @@ def test_two_folders_exchanged_tell_under_their_new_names(watched: Watched, ears
         assert {heard for heard in ears.paths() if heard.endswith(f"{number}.md")} == {path}
 
 
-def test_folders_exchanged_with_one_outside_tell_only_of_what_is_inside(
-    watched: Watched, ears: Ears, tmp_path: Path
-) -> None:
+def test_folders_exchanged_with_one_outside_tell_only_of_what_is_inside(watched: Watched, ears: Ears, tmp_path: Path) -> None:
     (a,) = make(watched, "a")
     (tmp_path / "outside" / "deep").mkdir(parents=True)
     exchange(a, tmp_path / "outside")
@@ -127,9 +125,7 @@ def test_a_folder_made_while_the_root_is_away_is_watched(watched: Watched, ears:
     watched.expect_ring(".memories/a/new/x.md")
 
 
-def test_a_folder_made_while_a_folder_above_the_root_is_away_is_a_doubt(
-    watched: Watched, ears: Ears
-) -> None:
+def test_a_folder_made_while_a_folder_above_the_root_is_away_is_a_doubt(watched: Watched, ears: Ears) -> None:
     """Nothing tells of that rename: the kernel reports the moved folder itself, and nobody watches it."""
     make(watched, "a")
     above = watched.root.parent
@@ -142,9 +138,7 @@ def test_a_folder_made_while_a_folder_above_the_root_is_away_is_a_doubt(
     watched.expect_ring(".memories/a/new/x.md")
 
 
-def amid_watching(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], object]
-) -> None:
+def amid_watching(monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], object]) -> None:
     """Act once, as soon as the kernel has been asked to watch this folder."""
     add_watch: Any = inotify_c.inotify_add_watch
     acts = [act]
@@ -202,11 +196,8 @@ def test_a_watch_that_the_kernel_has_dropped_is_found_and_made_again(watched: Wa
     reader = find_reader(watched.watcher)
     for wd in list(reader._watch_for_wd):
         inotify_c.inotify_rm_watch(reader._inotify_fd, wd)
-
-    def is_found() -> bool:
-        return watched.watcher.check(0) == ("a watched folder has lost its watch",)
-
-    watched.ears.wait_until(is_found)
+    watched.ears.wait_until(lambda: not reader._watch_for_wd)
+    assert watched.watcher.check(0) == ("a watched folder has lost its watch",)
     assert watched.plan()
     assert watched.watcher.check(0) == ()
     for path in ("MEMORY.md", ".memories/x.md", ".memories/a/x.md"):
