@@ -296,7 +296,7 @@ def tell_stories(base: Path, *, n_stories: int, n_steps: int) -> None:
 
 
 def test_every_folder_is_watched_whatever_happens_to_folders(tmp_path: Path) -> None:
-    tell_stories(tmp_path, n_stories=60, n_steps=30)
+    tell_stories(tmp_path, n_stories=40, n_steps=30)
 
 
 @pytest.mark.soak
