@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -178,8 +178,8 @@ class House:
     def _follow(self, workspace: Workspace) -> None:
         self.watching.follow(workspace)
 
-    def _reconciled(self, workspace: Workspace, has_missed: bool) -> None:
-        self.watching.note_reconciled(workspace, has_missed)
+    def _reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
+        self.watching.note_reconciled(workspace, missed)
 
     def _synced(self, workspace: Workspace, done: SyncDone) -> None:
         """After each sync, whatever led to it: its figures, its line in the log, and then those who listen."""

@@ -8,7 +8,7 @@ lane. Nothing wakes up but the reconcile and what an event or a request has set 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -46,11 +46,11 @@ class Rounds:
         clock: Clock,
         on_synced: Callable[[Workspace, SyncDone], None],
         on_folders: Callable[[Workspace], None],
-        on_reconciled: Callable[[Workspace, bool], None],
+        on_reconciled: Callable[[Workspace, Collection[str]], None],
     ) -> None:
         """`on_folders(workspace)` is called when folders may have come or gone, so that other ones should be watched.
 
-        `on_reconciled(workspace, has_missed)` tells whether a timed look found a change that no event had announced.
+        `on_reconciled(workspace, missed)` has the paths of changes that a timed scan found and no event had announced.
         """
         self._loop = asyncio.get_running_loop()
         self._lane = lane
@@ -255,7 +255,7 @@ class Rounds:
             workspace.change(n_missed_events=workspace.condition.n_missed_events + len(unannounced))
             log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
         if self._workspaces.get(workspace.id) is workspace:
-            self._on_reconciled(workspace, bool(unannounced))
+            self._on_reconciled(workspace, unannounced)
 
     def _say_root(self, workspace: Workspace) -> None:
         """Log once that the folder is gone, and once that it is back."""

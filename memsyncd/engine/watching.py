@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple, TypeVar
@@ -76,9 +76,12 @@ class Watching:
         if self.is_on:
             self._run(self._check, self._checked)
 
-    def note_reconciled(self, workspace: Workspace, has_missed: bool) -> None:
-        """A timed look is over: changes that no event announced, three times in a row, mean a new watcher."""
-        if self.is_on and self.watcher.note_scan(workspace.id, has_missed=has_missed):
+    def note_reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
+        """A timed scan is over and found changes at the paths `missed` that no event had announced.
+
+        Three times in a row in one folder, the watcher is rebuilt.
+        """
+        if self.is_on and self.watcher.note_scan(workspace.id, missed):
             self._run(self._rebuild, self._rebuilt)
 
     def health(self, workspace: Workspace) -> WatchHealth:
@@ -120,7 +123,9 @@ class Watching:
         return grown
 
     def _check(self) -> _Checked:
-        grown = self._follow(list(self._workspaces.values()))
+        # Before the work: a doubt that comes amid it may concern what has been checked already.
+        self._is_doubted = False
+        grown = self._follow(list(self._workspaces.values())) | self.watcher.walk()
         return _Checked(self.watcher.check(self._clock.now_s()), grown)
 
     def _rebuild(self) -> float | None:
@@ -143,7 +148,6 @@ class Watching:
             self._run(self._check, self._checked_after_doubt)
 
     def _checked_after_doubt(self, checked: _Checked) -> None:
-        self._is_doubted = False
         if not checked.reasons:
             self._rounds.ring_all()
         self._checked(checked)

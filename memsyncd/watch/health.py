@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 
 MISSED_FOR_REBUILD = 3
 MISSED_FOR_TIMED = 6
@@ -21,28 +21,52 @@ class WatchHealth:
 
 
 @dataclass(slots=True)
-class MissedRow:
-    """How many timed scans in a row found a change that no event had announced."""
+class MissedChanges:
+    """Counts, for each folder, the timed scans in a row that found a change no event had announced.
 
-    n_missed: int = 0
+    Each folder has a watch of its own, so the events of one prove nothing about another.
+    """
 
-    def note(self, *, has_missed: bool, has_heard: bool) -> bool:
-        """Count one timed scan. True if the watcher is worth a rebuild: at the third of a row, once.
+    _n_missed: dict[str, int] = field(default_factory=dict)
+    _heard: set[str] = field(default_factory=set)
 
-        A scan that found nothing ends the row only if events came since: silence proves nothing to the deaf.
+    def note_event(self, folder: str) -> None:
+        """An event about an entry of this folder has come."""
+        if folder in self._n_missed:
+            self._heard.add(folder)
+
+    def note_scan(self, missed: Collection[str]) -> bool:
+        """Count a timed scan that found unannounced changes in these folders.
+
+        Returns true if the watcher is worth a rebuild: at the third scan in a row for any folder,
+        once. A scan that found nothing in a folder ends its row only if an event came from there: a
+        watch that tells of nothing cannot prove that there was nothing.
         """
-        if has_missed:
-            self.n_missed += 1
-        elif has_heard:
-            self.n_missed = 0
-        return has_missed and self.n_missed == MISSED_FOR_REBUILD
+        heard, self._heard = self._heard, set()
+        for folder in heard.difference(missed):
+            self._n_missed.pop(folder, None)
+        for folder in missed:
+            self._n_missed[folder] = self._n_missed.get(folder, 0) + 1
+        return any(self._n_missed.get(folder) == MISSED_FOR_REBUILD for folder in missed)
+
+    def forget(self, is_gone: Callable[[str], bool]) -> None:
+        """Forget folders that are no more: nothing will ever be heard from there."""
+        for folder in [folder for folder in list(self._n_missed) if is_gone(folder)]:
+            self._n_missed.pop(folder, None)
+
+    @property
+    def n_missed(self) -> int:
+        """The longest row of any folder."""
+        return max(list(self._n_missed.values()), default=0)
 
     @property
     def is_deaf(self) -> bool:
         return self.n_missed >= MISSED_FOR_TIMED
 
 
-def describe_health(*, observer: str, trouble: tuple[str, ...], unwatched: Mapping[str, int], missed: MissedRow) -> WatchHealth:
+def describe_health(
+    *, observer: str, trouble: tuple[str, ...], unwatched: Mapping[str, int], missed: MissedChanges
+) -> WatchHealth:
     """`trouble` concerns everybody; `unwatched` are this workspace's folders that could not be watched, with errno."""
     timed = [*trouble, *(_describe_errno(code, unwatched) for code in sorted(set(unwatched.values()) - {errno.EACCES}))]
     if observer == "PollingObserver":

@@ -67,6 +67,11 @@ def place_ring(ring: Ring, route: Route) -> Ring | None:
     return None
 
 
+def find_folder(path: str) -> str:
+    """The folder of a path written from the root; the root's own is the root."""
+    return path.rpartition("/")[0]
+
+
 def _ring(path: str, *, is_finished: bool, is_folder: bool) -> Ring:
     is_folder = is_folder or (not is_note_name(os.path.basename(path)) and os.path.islink(path))
     return Ring(path=path, is_finished=is_finished and not is_folder, is_folder=is_folder)

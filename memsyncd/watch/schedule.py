@@ -67,6 +67,10 @@ class Schedule:
             return frozenset()
         return frozenset(spot for spot in missing if self._heed(spot))
 
+    def walk(self) -> frozenset[Spot]:
+        """Watch every folder beneath the spots as it is now. Those of which that changed anything."""
+        return frozenset(spot for spot, heeded in list(self._heeded.items()) if self._walk(spot, heeded))
+
     def find_trouble(self) -> tuple[str, ...]:
         """Why nothing at all is heard; nothing if all is well. From any thread."""
         observer = self.observer
@@ -141,6 +145,20 @@ class Schedule:
         self._heeded[spot] = _Heeded(spot.folder, observed, observer._emitter_for_watch[observed], identity)
         return True
 
+    def _walk(self, spot: Spot, heeded: _Heeded) -> bool:
+        walk = getattr(heeded.emitter, "walk", None)
+        if walk is None:
+            return False  # FSEvents watches whole trees
+        self._refused_anew.clear()
+        try:
+            has_changed = bool(walk())
+        except OSError as error:
+            if not is_worth_telling(error.errno or 0):
+                self._on_doubt("a watched folder was gone before it could be walked")
+            return False
+        self._forget_unwatched(lambda path: spot.covers(path) and path not in self._refused_anew)
+        return has_changed
+
     def _leave(self, spot: Spot) -> None:
         heeded = self._heeded.pop(spot)
         if self.observer is not None:
@@ -165,8 +183,9 @@ class Schedule:
 
     def _note_unwatched(self, folder: str, code: int) -> None:
         """On watchdog's thread or ours. Out of watches it comes once a folder: one doubt will do until the next look."""
+        is_known = self.unwatched.get(folder) == code  # each walk meets it again
         self._refuse(folder, code)
-        if not self._has_told_unwatched:
+        if not (is_known or self._has_told_unwatched):
             self._has_told_unwatched = True
             self._on_doubt(f"a folder could not be watched: {describe_limit(code)}")
 
@@ -175,13 +194,6 @@ def find_reader(observer: BaseObserver | None) -> threading.Thread | None:
     """The thread that reads the operating system's events for all watches, where there is one."""
     reader = getattr(observer, "reader", None)
     return reader if isinstance(reader, threading.Thread) else None
-
-
-def call_fault(observer: BaseObserver | None, name: str) -> None:
-    """Make a fault happen that only some observers know; nothing otherwise."""
-    fault = getattr(observer, name, None)
-    if fault is not None:
-        fault()
 
 
 def is_within(path: str, folder: str) -> bool:
@@ -198,6 +210,8 @@ class _Heeded:
     def find_fault(self) -> str:
         if not self.emitter.is_alive():
             return "a watched folder is no longer listened to"
+        if not getattr(self.emitter, "has_watch", True):
+            return "a watched folder has lost its watch"
         return "" if _find_identity(self.folder) == self.identity else "a watched folder has been replaced"
 
 

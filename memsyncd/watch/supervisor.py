@@ -1,23 +1,26 @@
 """Which workspaces are watched, where do their events go, and when does the watcher need help?
 
-One observer serves all workspaces. It keeps no clock and wakes nobody: whoever owns it calls `set_plans` and `check` when a doubt
-arrives and at each timed scan. Calls may take seconds (threads are joined) and belong on one thread that is not the event loop;
-only `health` and `note_scan` answer at once. Which folders are wanted is `core.changes.watchplan`'s; scanning is others'.
+One observer serves all workspaces. It keeps no clock and wakes nobody: whoever owns it calls `set_plans`,
+`walk` and `check` when a doubt arrives and at each timed scan. Calls may take seconds (threads are joined) and
+belong on one thread that is not the event loop; only `health` and `note_scan` answer at once. Which folders are
+wanted is `core.changes.watchplan`'s; scanning is others'.
 """
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from watchdog.events import FileSystemEvent
 
 from memsyncd.core.changes.watchplan import Watch
 from memsyncd.watch.doubts import OnDoubt
-from memsyncd.watch.health import MissedRow, WatchHealth, describe_health
-from memsyncd.watch.rings import Route, find_rings, place_ring
-from memsyncd.watch.schedule import Schedule, Spot, call_fault, is_within
+from memsyncd.watch.health import MissedChanges, WatchHealth, describe_health
+from memsyncd.watch.rings import Route, find_folder, find_rings, place_ring
+from memsyncd.watch.schedule import Schedule, Spot, is_within
 
 OnEvent = Callable[[str, str, bool, bool], None]
 
@@ -39,7 +42,8 @@ class Watcher:
     """Watches for all workspaces.
 
     `on_event(workspace_id, path, is_finished, is_folder)` has the path written from the root, empty for the workspace as a whole.
-    `on_doubt(reason)` says that events were or will be lost: call `set_plans` for every workspace, then `check`, then scan all.
+    `on_doubt(reason)` says that events were or will be lost: call `set_plans` for every workspace, then `walk` and
+    `check`, then scan all.
     Both come on watchdog's threads and must only hand off.
     """
 
@@ -53,8 +57,7 @@ class Watcher:
         self._plans: dict[str, Plan] = {}
         self._routes: dict[Spot, tuple[Route, ...]] = {}
         self._schedule = Schedule(self._hear, self._doubt)
-        self._missed: dict[str, MissedRow] = {}
-        self._heard: set[str] = set()
+        self._missed: dict[str, MissedChanges] = {}
         self._backoff_s = BACKOFF_FIRST_S
         self._rebuilt_at_s = self._rebuild_from_s = float("-inf")
 
@@ -69,7 +72,7 @@ class Watcher:
                 return frozenset()
             for workspace_id, plan in plans.items():
                 self._plans[workspace_id] = plan
-                self._missed.setdefault(workspace_id, MissedRow())
+                self._missed.setdefault(workspace_id, MissedChanges())
             return self._follow_plans()
 
     def drop(self, workspace_id: str) -> None:
@@ -78,7 +81,15 @@ class Watcher:
             self._plans.pop(workspace_id, None)
             self._missed.pop(workspace_id, None)
             self._follow_plans()
-            self._heard.discard(workspace_id)
+
+    def walk(self) -> frozenset[str]:
+        """Watch every folder beneath what is planned, as it is now; cheap where nothing has changed.
+
+        Returns the ids of workspaces in which a folder was not watched, or known under another path,
+        until now: scan them.
+        """
+        with self._lock:
+            return self._find_ids(self._schedule.walk())
 
     def check(self, now_s: float) -> tuple[str, ...]:
         """Why the watcher should be rebuilt; nothing if all is well. Now and then tries again what could not be watched."""
@@ -89,6 +100,7 @@ class Watcher:
             if trouble:
                 return trouble
             self._schedule.retry(now_s)
+            self._forget_missed()
             return self._schedule.find_faults()
 
     def rebuild(self, now_s: float) -> float | None:
@@ -108,15 +120,13 @@ class Watcher:
             self._follow_plans()
             return None
 
-    def note_scan(self, workspace_id: str, *, has_missed: bool) -> bool:
-        """Count a timed scan: did it find a change that no event had announced? True if the watcher is worth a rebuild.
+    def note_scan(self, workspace_id: str, missed: Collection[str]) -> bool:
+        """Count a timed scan that found changes at the paths `missed`, which no event had announced.
 
-        To be called on one thread, whichever.
+        Returns true if the watcher is worth a rebuild. To be called on one thread, whichever.
         """
-        has_heard = workspace_id in self._heard
-        self._heard.discard(workspace_id)
-        row = self._missed.get(workspace_id)
-        return row is not None and row.note(has_missed=has_missed, has_heard=has_heard)
+        changes = self._missed.get(workspace_id)
+        return changes is not None and changes.note_scan({find_folder(path) for path in missed})
 
     def health(self, workspace_id: str) -> WatchHealth:
         """Whether this workspace's events can be relied on. Waits for nothing."""
@@ -127,7 +137,7 @@ class Watcher:
             observer=self.observer_name,
             trouble=self._schedule.find_trouble(),
             unwatched=own,
-            missed=self._missed.get(workspace_id, MissedRow()),
+            missed=self._missed.get(workspace_id, MissedChanges()),
         )
 
     @property
@@ -149,14 +159,6 @@ class Watcher:
             self._routes = {}
             self._schedule.close()
 
-    def kill_reader(self) -> None:
-        """A fault for tests, where inotify is read: the reading thread ends as if on an error of its own."""
-        call_fault(self._schedule.observer, "kill_reader")
-
-    def fake_overflow(self) -> None:
-        """A fault for tests, where inotify is read: as if the kernel's queue had overflowed."""
-        call_fault(self._schedule.observer, "fake_overflow")
-
     def _follow_plans(self) -> frozenset[str]:
         routes: dict[Spot, tuple[Route, ...]] = {}
         for workspace_id, (root, watches) in self._plans.items():
@@ -165,7 +167,15 @@ class Watcher:
                 route = Route(workspace_id=workspace_id, root=root, is_link_target=watch.is_link_target)
                 routes[spot] = (*routes.get(spot, ()), route)
         self._routes = routes
-        return frozenset(route.workspace_id for spot in self._schedule.follow(routes) for route in routes[spot])
+        return self._find_ids(self._schedule.follow(routes))
+
+    def _forget_missed(self) -> None:
+        for workspace_id, changes in self._missed.items():
+            changes.forget(partial(_is_gone, self._plans[workspace_id].root))
+
+    def _find_ids(self, spots: Iterable[Spot]) -> frozenset[str]:
+        routes = self._routes
+        return frozenset(route.workspace_id for spot in spots for route in routes.get(spot, ()))
 
     # On watchdog's threads, without the lock: a thread that holds it may be waiting for them to end.
 
@@ -175,9 +185,19 @@ class Watcher:
                 placed = place_ring(ring, route)
                 if placed is not None:
                     self.n_events += 1
-                    self._heard.add(route.workspace_id)
+                    self._note_heard(route, placed.path)
                     self._on_event(route.workspace_id, placed.path, placed.is_finished, placed.is_folder)
+
+    def _note_heard(self, route: Route, path: str) -> None:
+        changes = self._missed.get(route.workspace_id)
+        # What a link's target tells says nothing of the folders of the workspace.
+        if changes is not None and not route.is_link_target:
+            changes.note_event(find_folder(path))
 
     def _doubt(self, reason: str) -> None:
         if not self._is_stopped:
             self._on_doubt(reason)
+
+
+def _is_gone(root: str, folder: str) -> bool:
+    return not os.path.isdir(os.path.join(root, folder))

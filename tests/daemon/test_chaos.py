@@ -31,6 +31,7 @@ from memsyncd.engine.recall import Asked, search
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
 from memsyncd.errors import MemsyncdError
+from tests.watch.faults import fake_overflow, kill_reader
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -466,12 +467,12 @@ class EngineStory(Story):
     def kill_the_reader(self) -> None:
         self._tell("kill the watcher's reader")
         self.n_faults += 1
-        self.body.house.watching.watcher.kill_reader()
+        kill_reader(self.body.house.watching.watcher)
 
     @rule()
     def overflow(self) -> None:
         self._tell("overflow the watcher's queue")
-        self.body.house.watching.watcher.fake_overflow()
+        fake_overflow(self.body.house.watching.watcher)
 
 
 class ProcessStory(Story):

@@ -53,6 +53,29 @@ def test_changes_that_no_event_tells_of_are_found_by_the_clock_and_said(place: P
     assert status["missed_events"] >= 6
 
 
+def test_changes_that_no_event_tells_of_are_said_though_other_folders_tell_of_theirs(place: Place) -> None:
+    other = place.outside / "other.md"
+    other.write_text("# Other\n\nversion0\n")
+    (place.root / ".memories" / "silent").mkdir()
+    place.wait_equal()
+    os.link(other, place.root / ".memories" / "silent" / "hard.md")
+    place.wait_found("version0", ".memories/silent/hard.md")
+    numbers = itertools.count(1)
+
+    def is_said() -> bool:
+        number = next(numbers)
+        (place.root / ".memories" / "loud.md").write_text(f"# Loud\n\nsaved{number}\n")
+        place.wait_found(f"saved{number}", ".memories/loud.md")
+        # A timed scan that finds nothing in between.
+        time.sleep(2 * RECONCILE_S)
+        other.write_text(f"# Other\n\nversion{number}\n")
+        place.wait_found(f"version{number}", ".memories/silent/hard.md")
+        return any("no event announced" in reason for reason in place.status()["reasons"])
+
+    place.wait(is_said, "nobody says that events cannot be relied on")
+    assert "watch_rebuilt" in place.home.read_log()
+
+
 def test_changes_that_events_tell_of_are_not_counted(place: Place) -> None:
     began_s, number = time.monotonic(), 0
     while time.monotonic() - began_s < SAVING_S:

@@ -43,6 +43,40 @@ def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_pat
     asyncio.run(live())
 
 
+def test_a_doubt_amid_a_check_is_checked_once_more(tmp_path: Path) -> None:
+    """It may concern folders that the check has been at already."""
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+    calls: list[float] = []
+
+    async def live() -> None:
+        house = open_house(tmp_path)
+        workspace = house.add(str(root), name="", include=(), exclude=())
+        watching = house.watching
+        await wait_for(lambda: workspace.condition.state == "ready" and watching.watcher.n_watches == 2)
+        check = watching.watcher.check
+
+        def check_and_doubt(now_s: float) -> tuple[str, ...]:
+            calls.append(now_s)
+            if len(calls) == 1:
+                n_before = watching.n_doubts
+                watching._doubt_from_thread("amid it")
+                while watching.n_doubts == n_before:
+                    time.sleep(0.001)
+            return check(now_s)
+
+        watching.watcher.check = check_and_doubt  # type: ignore[method-assign]
+        watching.doubt("first")
+        await wait_for(lambda: len(calls) > 0)
+        await asyncio.wrap_future(watching.take_turn())
+        await asyncio.sleep(0)
+        await asyncio.wrap_future(watching.take_turn())
+        await asyncio.get_running_loop().run_in_executor(None, house.stop)
+
+    asyncio.run(live())
+    assert len(calls) == 2
+
+
 def open_house(folder: Path) -> House:
     """One whose clock makes it look at nothing."""
     house = House(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -42,6 +43,13 @@ class Ears:
     def wait(self, is_there: Callable[[], bool]) -> None:
         with self._changed:
             assert self._changed.wait_for(is_there, WAIT_S), f"heard only {self.events} and {self.doubts}"
+
+    def wait_until(self, is_so: Callable[[], bool]) -> None:
+        """Wait for what is not heard of."""
+        deadline_s = time.monotonic() + WAIT_S
+        while not is_so():
+            assert time.monotonic() < deadline_s, f"heard only {self.events} and {self.doubts}"
+            time.sleep(0.01)
 
     def hear(self, path: str, *, workspace_id: str = "ws", is_finished: bool | None = None) -> None:
         """Wait until this path has rung."""

@@ -9,6 +9,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
 from memsyncd.core.notepath import is_note_name
 from memsyncd.watch.supervisor import Plan, Watcher
+from tests.watch.faults import fake_overflow, kill_reader
 
 if TYPE_CHECKING:
     from tests.watch.conftest import Event
@@ -84,6 +86,7 @@ class Mirror:
 
     def _recover(self) -> None:
         self._plan()
+        self.watcher.walk()
         if self.watcher.check(time.monotonic()):
             while self.watcher.rebuild(time.monotonic()) is not None:
                 time.sleep(0.01)
@@ -123,7 +126,7 @@ class Chaos:
             *[self.write, self.write, self.replace, self.replace, self.append, self.make_folders, self.make_folders],
             *[self.move_note, self.delete_note, self.move_folder, self.move_folder_out, self.move_folder_in],
             *[self.delete_folder, self.swap_memories, self.delete_memories, self.move_root_and_back],
-            *[mirror.watcher.fake_overflow, mirror.watcher.kill_reader],
+            *[partial(fake_overflow, mirror.watcher), partial(kill_reader, mirror.watcher)],
         ]
 
     def step(self) -> None:

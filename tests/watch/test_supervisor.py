@@ -19,6 +19,7 @@ import pytest
 from memsyncd.core.changes.watchplan import Watch
 from memsyncd.watch.supervisor import Plan, Watcher
 from tests.programs import succeeds
+from tests.watch.faults import fake_overflow, kill_reader
 
 if TYPE_CHECKING:
     from tests.watch.conftest import Ears, Watched
@@ -71,7 +72,7 @@ def test_a_folder_moved_out_and_back_in_is_heard(watched: Watched, ears: Ears, t
 
 
 def test_a_pretended_overflow_is_a_doubt(watched: Watched, ears: Ears) -> None:
-    watched.watcher.fake_overflow()
+    fake_overflow(watched.watcher)
     ears.doubt("overflow")
     watched.expect_ring(".memories/x.md")
 
@@ -165,7 +166,7 @@ def test_an_unmounted_folder_is_a_doubt(watched: Watched, ears: Ears) -> None:
 
 
 def test_a_dead_reader_is_a_doubt_and_a_rebuild_hears_again(watched: Watched, ears: Ears) -> None:
-    watched.watcher.kill_reader()
+    kill_reader(watched.watcher)
     ears.doubt("reader died")
     ears.wait(lambda: bool(watched.watcher.check(0)))
     assert watched.watcher.health("ws").mode == "timed"
@@ -185,19 +186,11 @@ def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(ears: Ears,
     watcher = Watcher(ears.on_event, on_doubt)
     try:
         assert watcher.set_plans({"ws": Plan(str(tmp_path), frozenset({Watch(str(tmp_path), is_recursive=False)}))})
-        watcher.kill_reader()
+        kill_reader(watcher)
         ears.doubt("reader died")
     finally:
         watcher.stop()
     assert modes == ["timed"]
-
-
-def test_a_reader_that_has_ended_is_not_killed_once_more(watched: Watched) -> None:
-    observer: Any = watched.watcher._schedule.observer
-    watched.watcher.stop()
-    observer.join()
-    assert not observer.reader.is_alive()
-    observer.kill_reader()
 
 
 def find_emitter(watched: Watched, folder: str) -> Any:
@@ -246,7 +239,7 @@ def test_rebuilding_dead_readers_leaks_neither_threads_nor_descriptors(watched: 
     before = count()
     for number in range(5):
         ears.clear()
-        watched.watcher.kill_reader()
+        kill_reader(watched.watcher)
         ears.doubt("reader died")
         watched.watcher.rebuild(number * 1000)
     assert count() == before
@@ -277,7 +270,7 @@ def fail_watching(monkeypatch: pytest.MonkeyPatch, code: int, is_refused: Callab
     add_watch: Any = inotify_c.inotify_add_watch
 
     def refuse(fd: int, path: bytes, mask: int) -> int:
-        if is_refused(path):
+        if is_refused(os.path.realpath(path)):
             ctypes.set_errno(code)
             return -1
         return int(add_watch(fd, path, mask))
@@ -403,6 +396,7 @@ import os, sys, tempfile
 open("/proc/sys/user/max_inotify_watches", "w").write("4")
 from memsyncd.core.changes.watchplan import NO_INCLUDES, plan_watches
 from memsyncd.watch.supervisor import Plan, Watcher
+from tests.watch.faults import fake_overflow, kill_reader
 root = sys.argv[1]
 doubts = []
 watcher = Watcher(lambda *event: None, doubts.append)
@@ -431,7 +425,7 @@ def test_the_kernels_own_watch_limit_is_named(tmp_path: Path) -> None:
 
 
 def test_three_scans_with_unannounced_changes_ask_for_a_rebuild_and_six_for_the_clock(watched: Watched) -> None:
-    asked = [watched.watcher.note_scan("ws", has_missed=True) for _ in range(6)]
+    asked = [watched.watcher.note_scan("ws", [".memories/x.md"]) for _ in range(6)]
     assert asked == [False, False, True, False, False, False]
     health = watched.watcher.health("ws")
     assert health.mode == "timed"
@@ -439,15 +433,33 @@ def test_three_scans_with_unannounced_changes_ask_for_a_rebuild_and_six_for_the_
 
 
 def test_a_clean_scan_ends_the_row_only_if_something_was_heard(watched: Watched) -> None:
-    asked = [watched.watcher.note_scan("ws", has_missed=has_missed) for has_missed in (True, True, False, True)]
+    missed = [".memories/x.md"]
+    asked = [watched.watcher.note_scan("ws", paths) for paths in (missed, missed, [], missed)]
     assert asked == [False, False, False, True]
-    watched.expect_ring("MEMORY.md")
-    assert not watched.watcher.note_scan("ws", has_missed=False)
-    assert [watched.watcher.note_scan("ws", has_missed=True) for _ in range(3)] == [False, False, True]
+    watched.expect_ring(".memories/y.md")
+    assert not watched.watcher.note_scan("ws", [])
+    assert [watched.watcher.note_scan("ws", missed) for _ in range(3)] == [False, False, True]
+
+
+def test_what_one_folder_tells_ends_no_row_of_anothers(watched: Watched) -> None:
+    asked = []
+    for _ in range(3):
+        asked.append(watched.watcher.note_scan("ws", [".memories/x.md"]))
+        watched.expect_ring("MEMORY.md")
+        asked.append(watched.watcher.note_scan("ws", []))
+    assert asked == [False, False, False, False, True, False]
+
+
+def test_a_folder_that_is_gone_ends_its_row(watched: Watched) -> None:
+    for _ in range(6):
+        watched.watcher.note_scan("ws", [".memories/gone/x.md"])
+    assert watched.watcher.health("ws").mode == "timed"
+    watched.watcher.check(0)
+    assert watched.watcher.health("ws").mode == "events"
 
 
 def test_a_scan_of_an_unknown_workspace_counts_for_nothing(watcher: Watcher) -> None:
-    assert not any(watcher.note_scan("nobody", has_missed=True) for _ in range(5))
+    assert not any(watcher.note_scan("nobody", ["x.md"]) for _ in range(5))
     assert watcher.health("nobody").mode == "events"
 
 
@@ -458,7 +470,7 @@ def test_a_stopped_watcher_has_no_threads_and_watches_nothing_more(watched: Watc
     assert not watched.plan()
     assert watched.watcher.rebuild(0) is None
     assert watched.watcher.check(0) == ()
-    watched.watcher.kill_reader()
-    watched.watcher.fake_overflow()
+    kill_reader(watched.watcher)
+    fake_overflow(watched.watcher)
     (watched.root / "MEMORY.md").write_text("x")
     assert ears.events == []

@@ -1,0 +1,305 @@
+"""After any sequence of moves, exchanges, overflows and root renames, every folder is watched.
+
+The truth is the kernel's: /proc/self/fdinfo lists the inode of each watch. Each folder on the disk
+must have one, no other folder may, and the watcher's table must name each by its path.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import re
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from memsyncd.core.changes.watchplan import NO_INCLUDES, is_relevant, plan_watches
+from memsyncd.watch.supervisor import Plan, Watcher
+from tests.watch.faults import exchange, fake_overflow, find_reader, kill_reader
+
+if sys.platform != "linux":
+    pytest.skip("inotify is Linux's", allow_module_level=True)
+
+SETTLE_S = 20.0
+MAX_KILLS = 2
+"""Rebuilds keep a growing distance, which would make a story long."""
+NAMES = ["a", "b", "a/c", "a/d", "b/c", "b/c/e"]
+FOLDERS = st.sampled_from(NAMES)
+PAUSES = st.sampled_from([0.0, 0.0, 0.001, 0.01, 0.03])
+Entry = tuple[int, int]
+STOP = object()
+
+
+class Keeper:
+    """Keeps one root watched as the daemon does: plans, walks and checks when it hears of need."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._inbox: queue.Queue[object] = queue.Queue()
+        self.watcher = Watcher(self._hear, lambda _reason: self._inbox.put("doubt"))
+        self._thread = threading.Thread(target=self._run)
+        self._inbox.put("begin")
+        self._thread.start()
+
+    def close(self) -> None:
+        self._inbox.put(STOP)
+        self._thread.join()
+        self.watcher.stop()
+
+    def _hear(self, _id: str, path: str, _is_finished: bool, is_folder: bool) -> None:
+        if is_folder and is_relevant(path, is_folder=True):
+            self._inbox.put("folder")
+
+    def _run(self) -> None:
+        while (word := self._inbox.get()) is not STOP:
+            self._plan()
+            if word != "folder":
+                self.watcher.walk()
+                while self.watcher.check(time.monotonic()):
+                    if self.watcher.rebuild(time.monotonic()) is not None:
+                        time.sleep(0.01)
+                    self._plan()
+
+    def _plan(self) -> None:
+        def is_folder(path: str) -> bool:
+            return os.path.isdir(path) and not os.path.islink(path)
+
+        plan = Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))
+        while self.watcher.set_plans({"ws": plan}):
+            plan = Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))
+
+
+def find_watched_inodes(watcher: Watcher) -> set[Entry]:
+    """Device and inode of each of the kernel's watches."""
+    reader = find_reader(watcher)
+    info = Path(f"/proc/self/fdinfo/{reader._inotify_fd}").read_text()
+    lines = re.findall(r"^inotify wd:\w+ ino:(\w+) sdev:(\w+)", info, re.MULTILINE)
+    return {(int(device, 16), int(inode, 16)) for inode, device in lines}
+
+
+def find_known_paths(watcher: Watcher) -> dict[str, Entry]:
+    """Under which path the watcher would tell of each folder it watches."""
+    observer = watcher._schedule.observer
+    assert observer is not None
+    groups = [emitter._group for emitter in observer.emitters]
+    return {
+        os.fsdecode(folder.path): folder.identity
+        for group in groups
+        if group is not None
+        for folder in list(group._folders.values())
+    }
+
+
+def find_folders(root: Path) -> dict[str, Entry]:
+    """All folders there are to watch: the root, and the memories with all beneath."""
+    found = [str(root)]
+    for folder, _, _ in os.walk(root / ".memories"):
+        found.append(folder)
+    return {folder: (os.stat(folder).st_dev, os.stat(folder).st_ino) for folder in found}
+
+
+def to_kernel_device(device: int) -> int:
+    return (os.major(device) << 20) | os.minor(device)
+
+
+class FolderStory(RuleBasedStateMachine):
+    """What programs do to folders, at any speed, with a reader that may be held up meanwhile."""
+
+    base: ClassVar[Path]
+    n_stories: ClassVar[int] = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        FolderStory.n_stories += 1
+        self.above = self.base / f"{FolderStory.n_stories}"
+        self.root = self.above / "proj"
+        self.outside = self.base / f"{FolderStory.n_stories}-outside"
+        self.outside.mkdir(parents=True)
+        (self.root / ".memories" / "a" / "c").mkdir(parents=True)
+        self.keeper = Keeper(self.root)
+        self._held: threading.Lock | None = None
+        self.n_kills = 0
+        self.steps: list[str] = []
+
+    def place(self, name: str) -> Path:
+        return self.root / ".memories" / name
+
+    def try_to(self, step: str, act: Callable[[], object]) -> None:
+        """What the disk refuses, because nothing or something is there, is no step."""
+        try:
+            act()
+        except (OSError, shutil.Error):
+            return
+        self.steps.append(step)
+
+    @rule(name=FOLDERS)
+    def make(self, name: str) -> None:
+        self.try_to(f"make {name}", lambda: self.place(name).mkdir(parents=True))
+
+    @rule(name=FOLDERS)
+    def remove(self, name: str) -> None:
+        self.try_to(f"remove {name}", lambda: shutil.rmtree(self.place(name)))
+
+    @rule(old=FOLDERS, new=FOLDERS)
+    def move(self, old: str, new: str) -> None:
+        self.try_to(f"move {old} to {new}", lambda: self.place(old).rename(self.place(new)))
+
+    @rule(old=FOLDERS, new=FOLDERS)
+    def make_beneath_and_move(self, old: str, new: str) -> None:
+        self.try_to(f"make {old}/new", (self.place(old) / "new").mkdir)
+        self.move(old, new)
+
+    @rule(one=FOLDERS, other=FOLDERS)
+    def exchange(self, one: str, other: str) -> None:
+        both = self.place(one), self.place(other)
+        self.try_to(f"exchange {one} and {other}", lambda: exchange(*both))
+
+    @rule(name=FOLDERS, aside=st.sampled_from("xy"))
+    def move_out(self, name: str, aside: str) -> None:
+        self.try_to(f"{name} out", lambda: self.place(name).rename(self.outside / aside))
+
+    @rule(name=FOLDERS, aside=st.sampled_from("xy"))
+    def move_in(self, name: str, aside: str) -> None:
+        self.try_to(f"{name} in", lambda: (self.outside / aside).rename(self.place(name)))
+
+    @rule(name=FOLDERS, aside=st.sampled_from("xy"))
+    def exchange_with_outside(self, name: str, aside: str) -> None:
+        both = self.place(name), self.outside / aside
+        self.try_to(f"exchange {name} with {aside} outside", lambda: exchange(*both))
+
+    @rule(pause=PAUSES, is_above=st.booleans(), name=FOLDERS)
+    def move_the_root_away_and_back(self, pause: float, is_above: bool, name: str) -> None:
+        folder = self.above if is_above else self.root
+        away = folder.with_name(f"{folder.name}-away")
+        self.make(name)
+        folder.rename(away)
+        self.steps.append(f"{folder.name} away for {pause} s")
+        time.sleep(pause)
+        away.rename(folder)
+
+    @rule(is_kept=st.booleans())
+    def swap_the_root(self, is_kept: bool) -> None:
+        other = self.above / "other"
+        (other / ".memories" / "a").mkdir(parents=True)
+        exchange(self.root, other)
+        if is_kept:
+            exchange(self.root, other)
+        shutil.rmtree(other)
+        self.steps.append(f"swap the root{' and back' if is_kept else ''}")
+
+    @rule()
+    def remove_the_memories_and_make_them_anew(self) -> None:
+        self.try_to("remove the memories", lambda: shutil.rmtree(self.root / ".memories"))
+        self.try_to("make the memories", lambda: (self.root / ".memories" / "b").mkdir(parents=True))
+
+    @rule(is_away=st.booleans())
+    def overflow(self, is_away: bool) -> None:
+        self.let_go()
+        away = self.root.with_name("proj-away")
+        if is_away:
+            self.root.rename(away)
+        self.steps.append(f"overflow{' while the root is away' if is_away else ''}")
+        fake_overflow(self.keeper.watcher)
+        if is_away:
+            away.rename(self.root)
+
+    @precondition(lambda self: self.n_kills < MAX_KILLS)
+    @rule()
+    def kill_the_reader(self) -> None:
+        self.let_go()
+        self.n_kills += 1
+        self.steps.append("kill the reader")
+        kill_reader(self.keeper.watcher)
+
+    @rule()
+    def hold_the_reader(self) -> None:
+        """Nobody reads until it is let go: what happens meanwhile is read in one go."""
+        reader = find_reader(self.keeper.watcher)
+        if self._held is None and reader is not None:
+            self._held = reader._lock
+            self._held.acquire()
+            self.steps.append("hold the reader")
+
+    @rule()
+    def let_go(self) -> None:
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+            self.steps.append("let it go")
+
+    @rule(pause=PAUSES)
+    def wait(self, pause: float) -> None:
+        self.steps.append(f"wait {pause} s")
+        time.sleep(pause)
+
+    @rule()
+    def settle(self) -> None:
+        self.let_go()
+        self.steps.append("settle")
+        deadline_s = time.monotonic() + SETTLE_S
+        while complaint := self.find_complaint():
+            if time.monotonic() > deadline_s:
+                told = "\n".join(self.steps)
+                print(f"{complaint}\n{told}")
+                raise AssertionError(f"{complaint}\n{told}")
+            time.sleep(0.005)
+
+    def find_complaint(self) -> str:
+        if find_reader(self.keeper.watcher) is None:
+            return "nothing is watched"
+        try:
+            watched = find_watched_inodes(self.keeper.watcher)
+            known = find_known_paths(self.keeper.watcher)
+        except (OSError, AssertionError):
+            return "the watcher is being rebuilt"
+        there = find_folders(self.root)
+        inodes = {(to_kernel_device(device), inode) for device, inode in there.values()}
+        if watched != inodes or known != there:
+            return f"not watched {inodes - watched}, too many {watched - inodes},\nknown as {known},\nand there are {there}"
+        return ""
+
+    def teardown(self) -> None:
+        try:
+            self.settle()
+        finally:
+            self.keeper.close()
+            shutil.rmtree(self.above)
+            shutil.rmtree(self.outside)
+
+
+def tell_stories(base: Path, *, n_stories: int, n_steps: int) -> None:
+    FolderStory.base = base.resolve()
+    how = settings(
+        max_examples=n_stories,
+        stateful_step_count=n_steps,
+        deadline=None,
+        database=None,
+        phases=[Phase.generate],  # what depends on time cannot be shrunk; the story is told instead
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+    run_state_machine_as_test(FolderStory, settings=how)
+
+
+def test_every_folder_is_watched_whatever_happens_to_folders(tmp_path: Path) -> None:
+    tell_stories(tmp_path, n_stories=40, n_steps=30)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_every_folder_is_watched_through_long_stories(tmp_path: Path) -> None:
+    tell_stories(tmp_path, n_stories=2000, n_steps=50)

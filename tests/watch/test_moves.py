@@ -1,0 +1,227 @@
+"""Folders that move while nobody reads the queue, or while they are being watched, stay watched.
+
+Each test holds up the reader, or acts amid its work, so that what goes wrong only at times goes
+wrong each time.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.watch.faults import exchange, fake_overflow, find_reader
+
+if TYPE_CHECKING:
+    from tests.watch.conftest import Ears, Watched
+
+if sys.platform != "linux":
+    pytest.skip("inotify is Linux's", allow_module_level=True)
+
+from watchdog.observers import inotify_c
+
+NUMBERS = itertools.count()
+
+
+@contextmanager
+def unread(watched: Watched) -> Iterator[None]:
+    """Events that come meanwhile are read afterwards, in one go."""
+    reader = find_reader(watched.watcher)
+    with reader._lock:
+        os.utime(watched.root / ".memories")  # so that the reader is past its wait, and at the lock
+        yield
+
+
+def catch_up(watched: Watched) -> None:
+    """Wait until the reader has followed all that has happened so far."""
+    watched.expect_ring(f"caught-up-{next(NUMBERS)}.md")
+
+
+def recover(watched: Watched) -> None:
+    """Do what the daemon does at each doubt and each reconcile."""
+    watched.plan()
+    watched.watcher.walk()
+    assert watched.watcher.check(0) == ()
+
+
+def make(watched: Watched, *names: str) -> list[Path]:
+    """Make folders among the memories; they are watched once this returns."""
+    folders = [watched.root / ".memories" / name for name in names]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    for name in names:
+        watched.expect_ring(f".memories/{name}/first.md")
+    return folders
+
+
+def test_two_folders_exchanged_tell_under_their_new_names(watched: Watched, ears: Ears) -> None:
+    a, b = make(watched, "a/in-a", "b/in-b")
+    exchange(a.parent, b.parent)
+    catch_up(watched)
+    for number, folder in enumerate(("a", "b", "a/in-b", "b/in-a")):
+        path = f".memories/{folder}/{number}.md"
+        watched.expect_ring(path)
+        assert {heard for heard in ears.paths() if heard.endswith(f"{number}.md")} == {path}
+
+
+def test_folders_exchanged_with_one_outside_tell_only_of_what_is_inside(watched: Watched, ears: Ears, tmp_path: Path) -> None:
+    (a,) = make(watched, "a")
+    (tmp_path / "outside" / "deep").mkdir(parents=True)
+    exchange(a, tmp_path / "outside")
+    catch_up(watched)
+    watched.expect_ring(".memories/a/deep/x.md")
+    ears.clear()
+    (tmp_path / "outside" / "y.md").write_text("x")
+    watched.expect_ring(".memories/z.md")
+    assert ".memories/a/y.md" not in ears.paths()
+
+
+def test_a_folder_made_in_one_that_is_renamed_at_once_is_watched(watched: Watched) -> None:
+    (x,) = make(watched, "x")
+    with unread(watched):
+        (x / "sub" / "deep").mkdir(parents=True)
+        x.rename(x.with_name("z"))
+    watched.expect_ring(".memories/z/sub/x.md")
+    watched.expect_ring(".memories/z/sub/deep/x.md")
+
+
+def test_a_folder_renamed_twice_before_anybody_reads_of_it_is_watched(watched: Watched) -> None:
+    (x,) = make(watched, "x")
+    with unread(watched):
+        (x / "sub").mkdir()
+        x.rename(x.with_name("y"))
+        (x.with_name("y") / "sub" / "deep").mkdir()
+        x.with_name("y").rename(x.with_name("z"))
+    watched.expect_ring(".memories/z/sub/deep/x.md")
+
+
+def test_an_overflow_while_the_root_is_away_loses_no_watch(watched: Watched, ears: Ears) -> None:
+    make(watched, "a/b")
+    away = watched.root.with_name("away")
+    watched.root.rename(away)
+    fake_overflow(watched.watcher)
+    ears.doubt("overflow")
+    away.rename(watched.root)
+    recover(watched)
+    watched.expect_ring(".memories/x.md")
+    watched.expect_ring(".memories/a/b/x.md")
+
+
+def test_a_folder_made_while_the_root_is_away_is_watched(watched: Watched, ears: Ears) -> None:
+    make(watched, "a")
+    away = watched.root.with_name("away")
+    with unread(watched):
+        (watched.root / ".memories" / "a" / "new").mkdir()
+        watched.root.rename(away)
+    ears.doubt("moved or deleted")
+    away.rename(watched.root)
+    recover(watched)
+    watched.expect_ring(".memories/a/new/x.md")
+
+
+def test_a_folder_made_while_a_folder_above_the_root_is_away_is_a_doubt(watched: Watched, ears: Ears) -> None:
+    """Nothing tells of that rename: the kernel reports the moved folder itself, and nobody watches it."""
+    make(watched, "a")
+    above = watched.root.parent
+    with unread(watched):
+        (watched.root / ".memories" / "a" / "new").mkdir()
+        above.rename(above.with_name("above-away"))
+    ears.doubt("not where it was")
+    above.with_name("above-away").rename(above)
+    recover(watched)
+    watched.expect_ring(".memories/a/new/x.md")
+
+
+def amid_watching(monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], object]) -> None:
+    """Act once, as soon as the kernel has been asked to watch this folder."""
+    add_watch: Any = inotify_c.inotify_add_watch
+    acts = [act]
+
+    def add_and_act(fd: int, path: bytes, mask: int) -> int:
+        is_it = os.path.realpath(path) == os.fsencode(folder)
+        wd = int(add_watch(fd, path, mask))
+        if is_it and acts:
+            acts.pop()()
+        return wd
+
+    monkeypatch.setattr(inotify_c, "inotify_add_watch", add_and_act)
+
+
+def test_a_root_that_is_away_while_the_watcher_is_rebuilt_loses_no_watch(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(watched, "a/b", "c")
+    away = watched.root.with_name("away")
+    amid_watching(monkeypatch, watched.root / ".memories", lambda: watched.root.rename(away))
+    assert watched.watcher.rebuild(0) is None
+    away.rename(watched.root)
+    recover(watched)
+    for path in ("x.md", "a/x.md", "a/b/x.md", "c/x.md"):
+        watched.expect_ring(f".memories/{path}")
+
+
+def test_a_folder_that_moves_while_the_tree_is_walked_tells_under_its_new_name(
+    watched: Watched, ears: Ears, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, _ = make(watched, "a", "b")
+    moved = a.with_name("c")
+    amid_watching(monkeypatch, a, lambda: a.rename(moved))
+    watched.watcher.walk()
+    catch_up(watched)
+    watched.expect_ring(".memories/c/x.md")
+    assert ".memories/a/x.md" not in ears.paths()
+
+
+def test_a_folder_renamed_while_the_reader_follows_it_tells_under_its_last_name(
+    watched: Watched, ears: Ears, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (a,) = make(watched, "a/deep")
+    a = a.parent
+    amid_watching(monkeypatch, a.with_name("b"), lambda: a.with_name("b").rename(a.with_name("c")))
+    a.rename(a.with_name("b"))
+    catch_up(watched)
+    catch_up(watched)  # for what was done while the reader followed
+    watched.expect_ring(".memories/c/deep/x.md")
+    assert ".memories/b/deep/x.md" not in ears.paths()
+
+
+def test_a_watch_that_the_kernel_has_dropped_is_found_and_made_again(watched: Watched) -> None:
+    make(watched, "a")
+    reader = find_reader(watched.watcher)
+    for wd in list(reader._watch_for_wd):
+        inotify_c.inotify_rm_watch(reader._inotify_fd, wd)
+    watched.ears.wait_until(lambda: not reader._watch_for_wd)
+    assert watched.watcher.check(0) == ("a watched folder has lost its watch",)
+    assert watched.plan()
+    assert watched.watcher.check(0) == ()
+    for path in ("MEMORY.md", ".memories/x.md", ".memories/a/x.md"):
+        watched.expect_ring(path)
+
+
+def test_a_walk_finds_nothing_where_all_is_watched_and_tells_of_what_was_not(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(watched, "a/b", "c")
+    assert watched.watcher.walk() == frozenset()
+    reader = find_reader(watched.watcher)
+    with monkeypatch.context() as deaf:
+        deaf.setattr(reader, "handle_event", lambda _event: None)
+        (watched.root / ".memories" / "c" / "unheard").mkdir()
+        assert watched.watcher.walk() == {"ws"}
+    assert watched.watcher.walk() == frozenset()
+    watched.expect_ring(".memories/c/unheard/x.md")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+def test_a_folder_that_is_closed_for_a_while_stays_watched(watched: Watched) -> None:
+    (a,) = make(watched, "a")
+    a.chmod(0)
+    watched.watcher.walk()
+    a.chmod(0o700)
+    watched.expect_ring(".memories/a/x.md")
