@@ -27,12 +27,7 @@ from dataclasses import dataclass, field
 
 from watchdog.events import FileSystemEvent
 from watchdog.observers import inotify_c
-from watchdog.observers.api import (
-    DEFAULT_OBSERVER_TIMEOUT,
-    BaseObserver,
-    EventQueue,
-    ObservedWatch,
-)
+from watchdog.observers.api import DEFAULT_OBSERVER_TIMEOUT, BaseObserver, EventQueue, ObservedWatch
 from watchdog.observers.inotify import InotifyEmitter
 from watchdog.observers.inotify_c import (
     CallbackId,
@@ -89,7 +84,9 @@ class Reader(InotifyFD):
                     raise OSError(errno.EBADF, os.strerror(errno.EBADF))
                 # Else the kernel's watch may have been removed between its answer and this line.
                 if n_removed == self._n_removed:
-                    watch = self._watch_for_wd.setdefault(wd, Watch(wd, group.mask, path))
+                    watch = self._watch_for_wd.get(wd)
+                    if watch is None:
+                        watch = self._watch_for_wd[wd] = Watch(wd, group.mask, path)
                     watch.callbacks[CallbackId(id(group))] = group
                     return wd
 
@@ -350,9 +347,11 @@ class WatchGroup:
         if not (self._is_recursive and self._is_active):
             return []
         walked = _Walked(since=self._stamp)
+        # Beneath a new name nothing was known, so most storms need no search of the whole table.
+        new = {path for path in paths if path not in self._wds}
         tops = [self._walk_entry(path, walked) for path in paths]
         for top in tops:
-            if top is not None:
+            if top is not None and top not in new:
                 self._forget_unseen(top, walked)
         return walked.fresh
 
@@ -426,15 +425,7 @@ class WatchGroup:
             os.close(fd)
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    def _note(
-        self,
-        wd: WatchDescriptor,
-        path: bytes,
-        identity: tuple[int, int],
-        *,
-        stamp: int,
-        walked: _Walked,
-    ) -> bool:
+    def _note(self, wd: WatchDescriptor, path: bytes, identity: tuple[int, int], *, stamp: int, walked: _Walked) -> bool:
         """Write down where a folder is. False if the tables have changed since it was opened.
 
         Then it may have moved before that change, and its event be over: it must be opened again.
@@ -443,6 +434,7 @@ class WatchGroup:
             known = self._folders.get(wd)
             if not self._is_active or stamp != self._stamp:
                 if known is None:
+                    self._stamp += 1  # another thread may have been given the same watch just now
                     self._reader.unwatch([wd], self)
                 if not self._is_active:
                     raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ if sys.platform != "linux":
 from watchdog.observers import inotify_c
 
 NUMBERS = itertools.count()
+HANG_LIMIT_S = 60.0
 
 
 @contextmanager
@@ -225,3 +227,29 @@ def test_a_folder_that_is_closed_for_a_while_stays_watched(watched: Watched) -> 
     watched.watcher.walk()
     a.chmod(0o700)
     watched.expect_ring(".memories/a/x.md")
+
+
+def test_a_walk_that_hangs_on_one_disk_keeps_no_event_of_others_back(
+    watched: Watched, ears: Ears, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = type(watched)(watched.watcher, ears, tmp_path.resolve() / "other", workspace_id="other")
+    (other.root / ".memories").mkdir(parents=True)
+    other.plan()
+    is_hung, is_over = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        is_hung.set()
+        is_over.wait(HANG_LIMIT_S)
+
+    amid_watching(monkeypatch, other.root / ".memories", hang)
+    walk = threading.Thread(target=watched.watcher.walk)
+    walk.start()
+    try:
+        assert is_hung.wait(HANG_LIMIT_S)
+        (watched.root / ".memories" / "new").mkdir()
+        catch_up(watched)
+        watched.expect_ring(".memories/new/x.md")
+        other.expect_ring(".memories/x.md")
+    finally:
+        is_over.set()
+        walk.join()
