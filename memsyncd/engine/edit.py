@@ -136,9 +136,7 @@ def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
 
 def see_others(workspace: Workspace, history: History, stood: list[Seen], *, at_s: float) -> None:
     """Record what others did to these files; before all notes were seen once, nobody knows that they did."""
-    is_first = not history.is_complete
-    changed = history.see(stood, at_s=at_s, is_first=is_first)
-    workspace.count_revisions(0 if is_first else len(changed))
+    workspace.count_revisions(len(history.see(stood, at_s=at_s, is_first=not history.is_complete)))
 
 
 def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock) -> tuple[Act, T, int | None]:

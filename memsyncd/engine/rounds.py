@@ -276,6 +276,11 @@ class Rounds:
             look = partial(self._sync, workspace, only=None)
             self._reminders.set(workspace.id, "growing", max(self.policy.max_wait_s, GRACE_SLACK_S), look)
 
+    def tidy_later(self, workspace: Workspace) -> None:
+        """Have the databases tidied after quiet time; on the loop."""
+        if self._workspaces.get(workspace.id) is workspace:
+            self._remind_to_tidy(workspace)
+
     def _remind_to_tidy(self, workspace: Workspace) -> None:
         self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))
 

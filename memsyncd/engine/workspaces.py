@@ -77,6 +77,9 @@ class Condition:
     n_failed_syncs: int = 0
     n_missed_events: int = 0
     n_rebuilds: int = 0
+    n_unrecorded: int = 0
+    """Notes that the history has yet to record, of `n_to_record` when it began."""
+    n_to_record: int = 0
 
     @property
     def state(self) -> State:
@@ -130,6 +133,8 @@ class Workspace:
         self.rebuilt_after_damage_s: float | None = None
         self.is_seen = False
         """True once the records know what every note says: then they are told of each change."""
+        self.unrecorded: deque[str] | None = None
+        """Notes that are still to be recorded, while that goes on."""
         self.n_unpruned = 0
         """Revisions since was last looked whether there are too many."""
         self.n_revisions = 0
@@ -171,6 +176,20 @@ class Workspace:
         self.n_unpruned += n
         self.n_revisions += n
 
+    def set_unrecorded(self, paths: deque[str] | None) -> None:
+        """Begin to record these notes, or end it; on the lane's thread."""
+        self.unrecorded = paths
+        if paths is not None:
+            self.change(n_to_record=len(paths))
+        elif self.condition.n_unrecorded:
+            self.change(n_unrecorded=0)
+
+    def tell_unrecorded(self) -> None:
+        """Make the condition say how far recording is; on the lane's thread."""
+        n_unrecorded = len(self.unrecorded or ())
+        if n_unrecorded != self.condition.n_unrecorded:
+            self.change(n_unrecorded=n_unrecorded)
+
     @property
     def readers(self) -> Readers | None:
         """Who answers queries now: the index, or an old one that is being rebuilt; None before either is open."""
@@ -211,3 +230,4 @@ class Workspace:
         if self.records is not None:
             self.records.close()
         self.records, self.is_seen = None, False
+        self.set_unrecorded(None)

@@ -92,6 +92,11 @@ class Index:
                 found.update(_recorded(row) for row in rows)
             return found
 
+    def read_digests(self) -> dict[str, str]:
+        """What every note says, by path: far cheaper than `recorded`, where nothing else is needed."""
+        with naming_failures():
+            return dict(self._writer.execute("SELECT path, digest FROM files"))
+
     def apply(self, updates: Sequence[Update]) -> Written:
         """Write all of `updates` in one transaction. The generation grows if a note's content, place or existence changed."""
         rows, paths, ids_before, counts_before = Rows(), [], replace(self._ids), self.counts
