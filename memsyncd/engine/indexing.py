@@ -16,7 +16,7 @@ from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import mend_texts
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, WorkspaceNotFound
+from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, StoreFailed, WorkspaceNotFound
 from memsyncd.logs import Event, get_log
 from memsyncd.store.footing import Harm
 from memsyncd.store.index import Index, remove_index, replace_index
@@ -28,6 +28,7 @@ from memsyncd.store.soundness import find_set_aside
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 INDEX_FAULT = "index"
 SET_ASIDE, RECORDS_GONE, TEXTS_LOST = "records_set_aside", "records_gone", "texts_lost"
+INDEX_LOG, RECORDS_LOG = "index_log_held", "records_log_held"
 ASIDE_HINT = "what notes said before lies there; keep that elsewhere, or delete it when nobody needs it"
 GONE = "records.db was deleted or replaced while memsyncd ran: what notes said before then is lost, unless it is in the new one"
 
@@ -131,7 +132,9 @@ def update_index(workspace: Workspace, policy: SyncPolicy, clock: Clock, request
         open_records(workspace, clock)
         if request.only is None:
             workspace.index.readers.close_unused()
-        return (yield from sync_workspace(workspace, policy, clock, request))
+        done = yield from sync_workspace(workspace, policy, clock, request)
+        tell_logs(workspace)
+        return done
     opened = yield from open_workspace(workspace, policy, clock)
     has_new_folders = False
     if opened.rebuild_reason:
@@ -145,12 +148,38 @@ def tidy_workspace(workspace: Workspace) -> Steps[bool]:
     """Merge and empty the WAL in short steps, so that deleted text leaves the files. False if a query that ran kept it there."""
     while workspace.index is not None and workspace.index.tidy():
         yield
-    if workspace.index is None:
-        return True
-    workspace.change(index_bytes=workspace.index.size_bytes())
-    if workspace.records is not None:
-        workspace.records.release_memory()
-    return workspace.index.is_tidy
+    is_tidy = _tidy_records(workspace)
+    if workspace.index is not None:
+        workspace.change(index_bytes=workspace.index.size_bytes())
+        is_tidy = is_tidy and workspace.index.is_tidy
+    tell_logs(workspace)
+    return is_tidy
+
+
+def _tidy_records(workspace: Workspace) -> bool:
+    # That they cannot be written is found out, and said, by whoever writes to them.
+    with contextlib.suppress(StoreFailed):
+        return workspace.records is None or workspace.records.tidy()
+    return True
+
+
+def tell_logs(workspace: Workspace) -> None:
+    """How large the WALs of both databases are, and whether another program keeps one from being emptied."""
+    index, records = workspace.index, workspace.records
+    workspace.change(
+        index_wal_bytes=0 if index is None else index.footing.log_bytes(),
+        records_wal_bytes=0 if records is None else records.footing.log_bytes(),
+    )
+    for word, database in ((INDEX_LOG, index), (RECORDS_LOG, records)):
+        n_bytes = 0 if database is None else database.footing.held_bytes()
+        workspace.set_notice(word, "" if database is None or not n_bytes else _say_held(database.path, n_bytes))
+
+
+def _say_held(path: Path, n_bytes: int) -> str:
+    return (
+        f"{path.name}-wal has grown to {n_bytes / 1e6:,.0f} MB, for another program reads {path.name} and does not end:"
+        f" close that program (this names it: fuser -v {path}); the file shrinks by itself then"
+    )
 
 
 def close_workspace(workspace: Workspace) -> Steps[None]:

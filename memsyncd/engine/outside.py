@@ -17,7 +17,7 @@ from dataclasses import replace
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.edit import see_others
-from memsyncd.engine.indexing import update_index
+from memsyncd.engine.indexing import tell_logs, update_index
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import recover
@@ -54,6 +54,7 @@ def follow_disk(workspace: Workspace, policy: SyncPolicy, clock: Clock, request:
     if done.paths and (workspace.is_seen or workspace.unrecorded is not None):
         paths = {*done.paths, *done.discovered, *done.removed}
         yield from _see_some(workspace, policy, clock, paths, texts, new=frozenset(done.added))
+        tell_logs(workspace)
     return done
 
 
@@ -131,6 +132,7 @@ def _record(workspace: Workspace, clock: Clock) -> Steps[None]:
         if not records.history.is_complete:
             records.history.set_complete()
     workspace.tell_unrecorded()
+    tell_logs(workspace)
 
 
 def _find_unseen(recorded: Mapping[str, str], tips: Mapping[str, str]) -> deque[str]:
@@ -166,9 +168,7 @@ def _see_some(
         _give_up(workspace, failure)
 
 
-def _see_batch(
-    workspace: Workspace, clock: Clock, waiting: deque[str], texts: Mapping[str, bytes], new: Collection[str]
-) -> None:
+def _see_batch(workspace: Workspace, clock: Clock, waiting: deque[str], texts: Mapping[str, bytes], new: Collection[str]) -> None:
     """Record the first of those that wait, as index and records know them at this moment: much may have changed meanwhile."""
     records, index = workspace.records, workspace.index
     if records is None or index is None:

@@ -73,6 +73,8 @@ class Condition:
     generation: int = 0
     counts: Counts = Counts()
     index_bytes: int = 0
+    index_wal_bytes: int = 0
+    records_wal_bytes: int = 0
     scan_problems: tuple[Problem, ...] = ()
     n_failed_syncs: int = 0
     n_missed_events: int = 0

@@ -63,9 +63,7 @@ class Writers:
         future = self._lane.submit(workspace.id, partial(self._start, workspace, job))
         future.add_done_callback(partial(self._slice_ended, workspace, job, then))
 
-    def _slice_ended(
-        self, workspace: Workspace, job: Job[bool], then: Callable[[], None] | None, future: Future[bool]
-    ) -> None:
+    def _slice_ended(self, workspace: Workspace, job: Job[bool], then: Callable[[], None] | None, future: Future[bool]) -> None:
         """On the lane's thread."""
         if not future.cancelled() and future.exception() is None and future.result():
             self._go_on(workspace, job, then=then)

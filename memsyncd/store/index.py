@@ -78,7 +78,7 @@ class Index:
         self._ids = Ids.read(self._writer)
         self.generation = int(self._writer.execute("SELECT value FROM meta WHERE key = 'generation'").get or 0)
         self.counts = self._count()
-        self._footing = Footing(self._writer, str(self.path))
+        self.footing = Footing(self._writer, str(self.path))
 
     def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
         """What the index knows of files; with `only`, of these paths and of what lies beneath them (an empty one is the root)."""
@@ -181,7 +181,7 @@ class Index:
             if not self._is_filled:
                 self._set_merging(_KEEPING)
                 self._is_filled = True
-            self.is_tidy = self._footing.empty_log()
+            self.is_tidy = self.footing.empty_log()
             release_memory(self._writer)
             return False
 
@@ -197,16 +197,16 @@ class Index:
 
     def is_in_place(self) -> bool:
         """As `Footing.is_in_place`."""
-        return self._footing.is_in_place()
+        return self.footing.is_in_place()
 
     def find_harm(self) -> Harm | None:
         """What somebody has done to the files, so that they must be made anew; None also if that cannot be told."""
-        return self._footing.find_harm()
+        return self.footing.find_harm()
 
     def check_unharmed(self) -> None:
         """Raise StoreCorrupt, once, if another program has written into the file: what is in memory may hide that for long."""
-        if self._footing.find_harm() is Harm.OVERWRITTEN:
-            self._footing.accept()
+        if self.footing.find_harm() is Harm.OVERWRITTEN:
+            self.footing.accept()
             raise StoreCorrupt(f"index.db {Harm.OVERWRITTEN.value}", hint="memsyncd rebuilds it by itself")
 
     def find_damage(self) -> str:

@@ -121,9 +121,9 @@ class Records:
             self._writer = self._open(workspace, root, now_s)
         except StoreCorrupt:
             self._writer = self._open_again(workspace, root, now_s)
-        self._footing = Footing(self._writer, str(path))
+        self.footing = Footing(self._writer, str(path))
         self._texts, tips = Texts(self._writer), Tips(self._writer)
-        self.history = History(self._writer, self._texts, tips, self._footing)
+        self.history = History(self._writer, self._texts, tips, self.footing)
         self.arrivals = Arrivals(self._writer, self._texts, tips)
         with naming_failures():
             disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
@@ -205,7 +205,7 @@ class Records:
 
     def find_harm(self) -> Harm | None:
         """What somebody has done to the file: nobody would find what is written to it from then on, or much later."""
-        return self._footing.find_harm()
+        return self.footing.find_harm()
 
     def leave(self, harm: Harm, *, now_s: float) -> None:
         """Close a harmed file, so that nothing of what was written is lost, or mixed with what stands there now.
@@ -222,15 +222,16 @@ class Records:
                 raise StoreFailed("another program is reading records.db", hint="let it end; memsyncd goes on by itself")
         self._writer.close()
         if harm is Harm.REPLACED:
-            self._footing.remove_log()
+            self.footing.remove_log()
         elif harm is Harm.OVERWRITTEN and not _size(str(self.path)):
             # Beside an empty file SQLite would throw the log away.
             self._put_aside(now_s, "", *LOG_SUFFIXES)
 
-    def release_memory(self) -> None:
-        """Let go of what was read, once there is nothing to do."""
+    def tidy(self) -> bool:
+        """Once there is nothing to do: empty the WAL and let go of what was read. False if somebody who reads keeps the WAL."""
         with naming_failures():
             release_memory(self._writer)
+            return self.footing.tidy()
 
     def close(self) -> None:
         self._writer.close()
