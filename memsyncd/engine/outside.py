@@ -30,7 +30,7 @@ from memsyncd.store.records import Records
 from memsyncd.workspace.files import ReadFile, read_note_file
 from memsyncd.workspace.writing import read_text_file
 
-BATCH_NOTES = 32
+BATCH_NOTES = 64
 BATCH_BYTES = 1024 * 1024
 """What one commit holds of the notes that are recorded: whichever comes first ends the batch."""
 SLICE_S = 0.05
@@ -176,6 +176,7 @@ def _see_batch(workspace: Workspace, clock: Clock, waiting: deque[str], texts: M
     batch = list(itertools.islice(waiting, BATCH_NOTES))
     recorded = {path: record.digest for path, record in index.recorded(batch).items()}
     tips = records.history.find_tips(batch)
+    has_moves = records.has_moves()
     seen: list[Seen] = []
     n_looked, n_bytes = 0, 0
     for path in batch:
@@ -184,7 +185,7 @@ def _see_batch(workspace: Workspace, clock: Clock, waiting: deque[str], texts: M
             continue
         looked = _look(workspace, path, recorded, texts.get(path), now_ns=clock.wall_ns())
         if looked is not None:
-            origin = _find_origin(records, index, looked, tips)
+            origin = _find_origin(records, index, looked, tips) if has_moves else None
             seen.append(replace(looked, moved_from=origin, is_new=path in new))
             n_bytes += len(looked.data or b"")
         if n_bytes >= BATCH_BYTES:

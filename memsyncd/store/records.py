@@ -179,6 +179,11 @@ class Records:
         with transaction(self._writer):
             self._writer.executemany("INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES(?,?,?,?)", rows)
 
+    def has_moves(self) -> bool:
+        """False while there is no use in `find_moves`."""
+        with naming_failures():
+            return self._writer.execute("SELECT 1 FROM moves LIMIT 1").get is not None
+
     def find_moves(self, new_path: str) -> list[Move]:
         """Moves that ended at `new_path`, newest first."""
         rows: list[Any] = self._writer.execute(
