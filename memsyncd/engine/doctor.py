@@ -71,6 +71,11 @@ def say_unopened(workspace: Workspace) -> Finding:
         return Finding(
             level="info", check="index", what="the index is being built anew; what can be found meanwhile is old or little"
         )
+    where, failure = str(workspace.index_path), workspace.open_failure
+    if failure is not None:
+        return Finding(
+            level="error", check="index", what=f"index.db cannot be opened: {failure.message}", where=where, remedy=failure.hint
+        )
     what = "there is no index that can be written, and what is found is old if anything is"
     return Finding(
         level="error", check="index", what=what, remedy="see what else is said here and in the log; then: memsyncd reindex"

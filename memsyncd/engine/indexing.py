@@ -53,16 +53,21 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
     open_records(workspace, clock)
     yield
     if workspace.index is not None:
+        workspace.open_failure = None
         return Opened()
-    remove_index(find_aside(workspace))
     try:
+        remove_index(find_aside(workspace))
         workspace.index = Index(workspace.index_path, fingerprint_of(policy))
     except (IndexUnfit, StoreCorrupt) as failure:
         # Whatever the old file can still answer, it answers until the new one is swapped in.
         workspace.close_index()
         workspace.old_readers = Readers(str(workspace.index_path))
+        workspace.open_failure = None
         return Opened(rebuild_reason=failure.message)
-    index = workspace.index
+    except StoreFailed as failure:
+        workspace.open_failure, workspace.open_failed_s = failure, clock.now_s()
+        raise
+    index, workspace.open_failure = workspace.index, None
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(generation=index.generation, counts=index.counts, index_bytes=index.size_bytes())
     return Opened(is_new=index.is_new)
@@ -97,7 +102,7 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
                 ends.enter_context(readers.holding_off())
         replace_index(workspace.index_path, aside)
     workspace.index = index = Index(workspace.index_path, fingerprint_of(policy))
-    workspace.old_readers = None
+    workspace.old_readers = workspace.open_failure = None
     for one in (old, old_readers):
         if one is not None:
             one.close()

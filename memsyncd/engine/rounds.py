@@ -30,6 +30,8 @@ from memsyncd.logs import Event, get_log
 
 TIDY_AFTER_S = 5.0
 """Quiet time after which deleted text leaves the index's files."""
+REOPEN_S = 1.0
+"""How often whoever asks has an index tried that could not be opened."""
 GRACE_SLACK_S = 0.02
 
 log = get_log("engine")
@@ -139,12 +141,26 @@ class Rounds:
         """A query failed in the store: heal damage as if a sync had met it, else look whether the file is still there."""
         workspace = self._workspaces.get(str(failure.data.get("workspace")))
         if workspace is not None:
-            self._failed(workspace, failure, self._clock.now_s()) if isinstance(failure, StoreCorrupt) else self.look(workspace)
+            if workspace.open_failure is not None:
+                self._try_to_open(workspace)
+            elif isinstance(failure, StoreCorrupt):
+                self._failed(workspace, failure, self._clock.now_s())
+            else:
+                self.look(workspace)
 
     def glance(self, workspace: Workspace) -> None:
         """Somebody asks about this workspace: look at once if the index's file is not where it was. Costs microseconds."""
-        if self.policy.is_enabled and workspace.index is not None and not workspace.index.is_in_place():
+        if workspace.open_failure is not None:
+            self._try_to_open(workspace)
+        elif self.policy.is_enabled and workspace.index is not None and not workspace.index.is_in_place():
             self.look(workspace)
+
+    def _try_to_open(self, workspace: Workspace) -> None:
+        """Somebody asks for an index that could not be opened: try again, at most once in REOPEN_S."""
+        is_trying = workspace.opening is not None and not workspace.opening.done()
+        if not is_trying and self._clock.now_s() - workspace.open_failed_s >= REOPEN_S:
+            steps = partial(open_workspace, workspace, self.policy, self._clock)
+            workspace.opening = self._submit(workspace, steps, self._opened, is_urgent=True)
 
     def take_over(self, workspace: Workspace, outcome: SyncDone | MemsyncdError) -> None:
         """Somebody else's job has synced some paths, or could not: what follows from it follows."""

@@ -123,6 +123,9 @@ class Workspace:
         self._lock = threading.Lock()
         self.opening: Future[Any] | None = None
         """Done once the databases are open, or could not be opened."""
+        self.open_failure: StoreFailed | None = None
+        """Why there is no index, while there is none for that."""
+        self.open_failed_s = 0.0
         self.is_over = False
         """True once it was closed for good: another may look after the same files by now."""
         self.index: Index | None = None
@@ -199,8 +202,15 @@ class Workspace:
 
     @contextlib.contextmanager
     def lend(self, seconds: float) -> Iterator[Reader]:
-        """As `Readers.lend`; StoreFailed names the workspace in its data. Raises Busy before there is an index."""
+        """As `Readers.lend`; StoreFailed names the workspace in its data, also why there is no index.
+
+        Raises Busy while the first attempt to open it goes on.
+        """
         readers = self.readers
+        failure = self.open_failure
+        if readers is None and failure is not None:
+            # Another one each time: several threads may raise it at once.
+            raise type(failure)(f"index.db cannot be opened: {failure.message}", hint=failure.hint, workspace=self.id)
         if readers is None:
             raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
         try:

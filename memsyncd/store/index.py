@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
 from memsyncd.core.changes.diff import Recorded
-from memsyncd.errors import IndexUnfit, StoreCorrupt
+from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.connections import Durability, naming_failures, open_writer, release_memory, transaction
 from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note, read_stat_row, stat_row
@@ -23,6 +23,7 @@ from memsyncd.store.readers import Readers
 from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
 from memsyncd.store.updates import Counts, DropNote, PutNote, TouchNote, Update, Written
 
+CACHE_HINT = "make it readable and writable for you (memsyncd doctor names it); memsyncd tries again by itself"
 FTS_TABLES = ("chunks_fts", "chunks_exact")
 MERGE_PAGES = 500
 """Pages of FTS5 that one step of tidying may write: some milliseconds, so that a save never waits long for it."""
@@ -47,8 +48,10 @@ class Index:
         """Open `path`, or make it with `generation` if there is nothing. Raises IndexUnfit if what is there will not do."""
         self.path = path
         self.fingerprint = fingerprint
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if path.is_dir():
+        with _naming_folder_failures():
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            is_folder = path.is_dir()
+        if is_folder:
             raise IndexUnfit("where index.db should be is a folder")
         try:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
@@ -225,9 +228,10 @@ class Index:
 
 
 def remove_index(path: Path) -> None:
-    """Delete an index's files, if they are there; nobody may have them open."""
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        _clear(Path(f"{path}{suffix}"))
+    """Delete an index's files, if they are there; nobody may have them open. Raises StoreFailed if that cannot be."""
+    with _naming_folder_failures():
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            _clear(Path(f"{path}{suffix}"))
 
 
 def replace_index(path: Path, fresh: Path) -> None:
@@ -237,6 +241,16 @@ def replace_index(path: Path, fresh: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         _clear(path)
     fresh.replace(path)
+
+
+@contextlib.contextmanager
+def _naming_folder_failures() -> Iterator[None]:
+    """Turn what the system says of the cache folder into StoreFailed."""
+    try:
+        yield
+    except OSError as failure:
+        why = failure.strerror or type(failure).__name__
+        raise StoreFailed(f"the cache folder cannot be used: {why}", hint=CACHE_HINT) from failure
 
 
 def _clear(path: Path) -> None:
