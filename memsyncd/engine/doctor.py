@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from memsyncd.engine.findings import NOTICE_REMEDIES, Finding, render_count
-from memsyncd.engine.indexing import TEXTS_LOST
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import TEXTS_LOST
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt

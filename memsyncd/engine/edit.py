@@ -16,8 +16,9 @@ from typing import Generic, TypeVar, assert_never
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.indexing import check_wanted, open_records, update_index
+from memsyncd.engine.indexing import check_wanted, update_index
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import open_records
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import UNKEPT, has_happened, recover, settle
 from memsyncd.engine.sync import SyncDone, SyncRequest

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memsyncd.core.note import Problem
-from memsyncd.engine.indexing import INDEX_LOG, RECORDS_GONE, RECORDS_LOG, SET_ASIDE, TEXTS_LOST
+from memsyncd.engine.opening import FOREIGN_FAULT, INDEX_LOG, MOVED, RECORDS_GONE, RECORDS_LOG, SET_ASIDE, TEXTS_LOST
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Condition
 from memsyncd.watch.health import WatchHealth
@@ -37,6 +37,11 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
     "index": ("error", "index", "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex"),
     "records": ("error", "records", "notes are indexed and found; nothing can be written until this is mended"),
+    FOREIGN_FAULT: (
+        "error",
+        "records",
+        "stop memsyncd and bring back the workspace's own file, or go on without; move the other away",
+    ),
     "sync": ("error", "sync", "it is tried again at the next timed look; the log says more: memsyncd service logs"),
     "folders": ("warning", "unreadable", "make it readable for you"),
     "watch": ("warning", "watcher", "changes are found by timed looks meanwhile; what is named here brings events back"),
@@ -99,7 +104,8 @@ def _judge_faults(condition: Condition) -> list[Finding]:
         if word != SET_ASIDE:  # which names each file
             remedy = NOTICE_REMEDIES.get(word, "see what is left: memsyncd history")
             check = "index" if word == INDEX_LOG else "records"
-            found.append(Finding(level="warning", check=check, what=text, remedy=remedy))
+            judged: Level = "info" if word == MOVED else "warning"
+            found.append(Finding(level=judged, check=check, what=text, remedy=remedy))
     if "root" not in condition.faults:
         found.append(Finding(level="ok", check="folder", what="the folder is there and can be listed"))
     return found

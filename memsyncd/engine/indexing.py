@@ -12,26 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import open_records, tell_logs
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.recovery import mend_texts
-from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, StoreFailed, WorkspaceNotFound
-from memsyncd.logs import Event, get_log
-from memsyncd.store.footing import Harm
+from memsyncd.logs import get_log
 from memsyncd.store.index import Index, remove_index, replace_index
 from memsyncd.store.readers import Readers
-from memsyncd.store.records import Records
 from memsyncd.store.schema import find_fingerprint
-from memsyncd.store.soundness import find_set_aside
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 INDEX_FAULT = "index"
-SET_ASIDE, RECORDS_GONE, TEXTS_LOST = "records_set_aside", "records_gone", "texts_lost"
-INDEX_LOG, RECORDS_LOG = "index_log_held", "records_log_held"
-ASIDE_HINT = "what notes said before lies there; keep that elsewhere, or delete it when nobody needs it"
-GONE = "records.db was deleted or replaced while memsyncd ran: what notes said before then is lost, unless it is in the new one"
-
 log = get_log("engine")
 
 
@@ -168,30 +160,12 @@ def _tidy_records(workspace: Workspace) -> bool:
     return True
 
 
-def tell_logs(workspace: Workspace) -> None:
-    """How large the WALs of both databases are, and whether another program keeps one from being emptied."""
-    index, records = workspace.index, workspace.records
-    workspace.change(
-        index_wal_bytes=0 if index is None else index.footing.log_bytes(),
-        records_wal_bytes=0 if records is None else records.footing.log_bytes(),
-    )
-    for word, database in ((INDEX_LOG, index), (RECORDS_LOG, records)):
-        n_bytes = 0 if database is None else database.footing.held_bytes()
-        workspace.set_notice(word, "" if database is None or not n_bytes else _say_held(database.path, n_bytes))
-
-
-def _say_held(path: Path, n_bytes: int) -> str:
-    return (
-        f"{path.name}-wal has grown to {n_bytes / 1e6:,.0f} MB, for another program reads {path.name} and does not end:"
-        f" close that program (this names it: fuser -v {path}); the file shrinks by itself then"
-    )
-
-
 def close_workspace(workspace: Workspace) -> Steps[None]:
     """Close both databases for good. Jobs of this workspace that still come fail with WorkspaceNotFound."""
     workspace.is_over = True
-    yield
+    # At once, for the next job may be of the workspace that this one's folder has become.
     workspace.close()
+    yield from ()
 
 
 def may_rebuild(workspace: Workspace, failure: MemsyncdError, now_s: float) -> bool:
@@ -209,45 +183,3 @@ def check_wanted(workspace: Workspace) -> None:
     """Raise WorkspaceNotFound if it was closed for good."""
     if workspace.is_over:
         raise WorkspaceNotFound("the workspace has been removed", hint="add it again: memsyncd add PATH")
-
-
-def open_records(workspace: Workspace, clock: Clock) -> None:
-    """Open them, unless they are and nobody has harmed them. That they cannot be is said and stops nothing."""
-    try:
-        is_to_open = workspace.records is None or _has_left(workspace, workspace.records, clock)
-        if is_to_open:
-            workspace.records = Records(
-                workspace.records_path, workspace=workspace.id, root=workspace.entry.root, now_s=clock.wall_s()
-            )
-    except (MemsyncdError, OSError) as failure:
-        what = f"{failure.message}; {failure.hint}" if isinstance(failure, MemsyncdError) else failure.strerror
-        workspace.set_fault(RECORDS_FAULT, f"records.db: {what}")
-        return
-    workspace.set_fault(RECORDS_FAULT, "")
-    if is_to_open and workspace.records is not None and workspace.records.set_aside is not None:
-        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")
-    mend_texts(workspace)
-    if workspace.records is not None and (is_to_open or workspace.condition.notices or workspace.records.history.damaged):
-        _say_losses(workspace, workspace.records)
-
-
-def _has_left(workspace: Workspace, records: Records, clock: Clock) -> bool:
-    """True if they were harmed, and closed for that."""
-    harm = records.find_harm()
-    if harm is None:
-        return False
-    log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {harm.value}")
-    records.leave(harm, now_s=clock.wall_s())
-    workspace.close_records()
-    if harm is Harm.REPLACED:
-        workspace.set_notice(RECORDS_GONE, GONE)
-    return True
-
-
-def _say_losses(workspace: Workspace, records: Records) -> None:
-    """What notes said before and cannot be had from these records."""
-    names = ", ".join(one.name for one in find_set_aside(records.path))
-    workspace.set_notice(SET_ASIDE, names and f"damaged records were set aside as {names}: {ASIDE_HINT}")
-    n_lost = len(records.history.damaged)
-    lost = "1 earlier version of a note is" if n_lost == 1 else f"{n_lost:,} earlier versions of notes are"
-    workspace.set_notice(TEXTS_LOST, f"records.db has damaged texts: {lost} lost" if n_lost else "")

@@ -17,8 +17,9 @@ from dataclasses import replace
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.edit import see_others
-from memsyncd.engine.indexing import tell_logs, update_index
+from memsyncd.engine.indexing import update_index
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import tell_logs
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest

@@ -30,6 +30,9 @@ from memsyncd.workspace.scope import Scope, parse_scope
 REMEMBERED_CHANGES = 256
 """Changes that a subscriber can ask for after the fact."""
 
+REOPEN_S = 1.0
+"""How often whoever asks has an index tried that could not be opened."""
+
 State = Literal["indexing", "ready", "degraded", "missing"]
 
 
@@ -219,6 +222,11 @@ class Workspace:
         except StoreFailed as failure:
             failure.data["workspace"] = self.id
             raise
+
+    def may_be_opened(self, now_s: float) -> bool:
+        """True if opening the index failed and it is time to try again, which nobody does yet."""
+        is_trying = self.opening is not None and not self.opening.done()
+        return self.open_failure is not None and not is_trying and now_s - self.open_failed_s >= REOPEN_S
 
     def close_index(self) -> None:
         """Close the index and what stands in for it; on the lane's thread."""

@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import contextlib
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, build_index, may
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
 from memsyncd.store import footing
 from memsyncd.store import readers as readers_module
-from tests.engine.conftest import take
+from tests.engine.conftest import other_program_reading, take
 
 
 def files_of(bench: Any) -> list[str]:
@@ -321,26 +318,6 @@ def test_tidying_says_whether_a_query_kept_the_text_there(bench: Any) -> None:
         assert tidy() is False
     assert tidy() is True
     assert bench.workspace.condition.index_bytes == bench.workspace.index.size_bytes()
-
-
-READ_ON = """
-import sqlite3, sys
-connection = sqlite3.connect(sys.argv[1], isolation_level=None)
-connection.execute("BEGIN")
-connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
-print("reading", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextlib.contextmanager
-def other_program_reading(path: Path) -> Iterator[None]:
-    command = [sys.executable, "-c", READ_ON, str(path)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
-        assert reader.stdout is not None
-        assert reader.stdout.readline() == b"reading\n"
-        yield
-        reader.communicate()
 
 
 def wal_bytes(path: Path) -> int:

@@ -139,7 +139,7 @@ import os, signal, sys
 from pathlib import Path
 from memsyncd.store.history import Intended
 from memsyncd.store.records import Records
-records = Records(Path(sys.argv[1]), workspace="w", root="/w", now_s=1.0)
+records = Records(Path(sys.argv[1]), workspace="project-1", root="/home/ada", now_s=1.0)
 change = Intended(path="a.md", old=b"before", new=b"after")
 print(records.history.begin(at_s=5, client="ada", command="create", path="a.md", changes=[change]), flush=True)
 if sys.argv[2] == "finished":
