@@ -14,7 +14,7 @@ from pathlib import Path
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine.recovery import read_digest
 from memsyncd.errors import StoreFailed
-from memsyncd.store.identity import Owner, peek_owners, peek_tips, take_over
+from memsyncd.store.identity import OPEN_FILES, Owner, peek_owners, peek_tips, take_over
 from memsyncd.store.migrations import MIGRATIONS
 from memsyncd.workspace.roots import is_gone
 from memsyncd.workspace.scope import Scope
@@ -46,12 +46,13 @@ def take_over_former(scope: Scope, records: Path, inode: int | None) -> str:
 
 
 def _find_former(records: Path, inode: int | None) -> Iterator[tuple[Path, Owner]]:
-    """The records.db of other workspaces that name this inode as their root's."""
+    """The records.db of workspaces that this process does not look after that name this inode as their root's."""
     if inode is None:
         return
     with contextlib.suppress(OSError):
         for former in sorted(records.parent.parent.glob(f"*/{records.name}")):
-            owners = () if former == records else peek_owners(former, newest_version=len(MIGRATIONS))
+            is_in_use = former == records or former in OPEN_FILES
+            owners = () if is_in_use else peek_owners(former, newest_version=len(MIGRATIONS))
             if len(owners) == 1 and owners[0].inode == inode:
                 yield former, owners[0]
 

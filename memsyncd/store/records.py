@@ -29,7 +29,7 @@ from memsyncd.store.entries import Move
 from memsyncd.store.export import Export
 from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.history import History
-from memsyncd.store.identity import FOREIGN_MARK, LOG_SUFFIXES, Owner, peek_owners, peek_tips, read_owners
+from memsyncd.store.identity import FOREIGN_MARK, LOG_SUFFIXES, OPEN_FILES, Owner, peek_owners, peek_tips, read_owners
 from memsyncd.store.migrations import MIGRATIONS
 from memsyncd.store.soundness import ASIDE_MARK
 from memsyncd.store.texts import Texts
@@ -98,6 +98,7 @@ class Records:
             disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
         self.disk = None if disk is None else int(disk)
         """On which device its notes lay when they were last seen."""
+        OPEN_FILES.add(path)
 
     def _check_owner(self, now_s: float, is_moved: IsMoved) -> None:
         """Before SQLite puts a log into the file: that may be ours, though the file is another workspace's."""
@@ -216,7 +217,7 @@ class Records:
                 n_frames, n_done = self._writer.wal_checkpoint()
             if n_done < n_frames:
                 raise StoreFailed("another program is reading records.db", hint="let it end; memsyncd goes on by itself")
-        self._writer.close()
+        self.close()
         if harm is Harm.REPLACED:
             self.footing.remove_log()
         elif harm is Harm.OVERWRITTEN and self._is_foreign():
@@ -238,6 +239,7 @@ class Records:
 
     def close(self) -> None:
         self._writer.close()
+        OPEN_FILES.discard(self.path)
 
 
 def _migrate(writer: apsw.Connection) -> None:
