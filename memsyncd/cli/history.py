@@ -85,7 +85,7 @@ def _say_purged(answer: dict[str, Any], console: Console) -> None:
     left = [f"{path} still says it: take it out there, then purge once more" for path in answer["still_in"]]
     if not answer["is_clean"]:
         left.append("another program reads records.db: traces of it go as soon as that lets them")
-    left += [f"{name}, a damaged file set aside beside records.db, may still say it" for name in answer["set_aside"]]
+    left += [f"{name}, a file set aside beside records.db, may still say it" for name in answer["set_aside"]]
     for line in left:
         terminal.say(terminal.err_paint("yellow", line))
 

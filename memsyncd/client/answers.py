@@ -68,6 +68,7 @@ class MemoryCommand(TypedDict, total=False):
 class Freshness(TypedDict):
     generation: int
     pending: int
+    unrecorded: int
     synced_at: float | None
     state: str
 

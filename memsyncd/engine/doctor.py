@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from memsyncd.engine.findings import NOTICE_REMEDIES, Finding, render_count
-from memsyncd.engine.indexing import TEXTS_LOST
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import TEXTS_LOST
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt
@@ -70,6 +70,11 @@ def say_unopened(workspace: Workspace) -> Finding:
     if workspace.condition.is_indexing:
         return Finding(
             level="info", check="index", what="the index is being built anew; what can be found meanwhile is old or little"
+        )
+    where, failure = str(workspace.index_path), workspace.open_failure
+    if failure is not None:
+        return Finding(
+            level="error", check="index", what=f"index.db cannot be opened: {failure.message}", where=where, remedy=failure.hint
         )
     what = "there is no index that can be written, and what is found is old if anything is"
     return Finding(

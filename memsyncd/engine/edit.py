@@ -16,8 +16,9 @@ from typing import Generic, TypeVar, assert_never
 
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.changesets import make_change_set
-from memsyncd.engine.indexing import check_wanted, open_records, update_index
+from memsyncd.engine.indexing import check_wanted, update_index
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import open_records
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import HALF_DONE, UNKEPT, find_keep, recover, report_half_done, unwind
 from memsyncd.engine.sync import SyncDone, SyncRequest
@@ -138,9 +139,7 @@ def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
 
 def see_others(workspace: Workspace, history: History, stood: list[Seen], *, at_s: float) -> None:
     """Record what others did to these files; before all notes were seen once, nobody knows that they did."""
-    is_first = not history.is_complete
-    changed = history.see(stood, at_s=at_s, is_first=is_first)
-    workspace.count_revisions(0 if is_first else len(changed))
+    workspace.count_revisions(len(history.see(stood, at_s=at_s, is_first=not history.is_complete)))
 
 
 def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock) -> tuple[Act, T, int | None]:

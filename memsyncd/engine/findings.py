@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memsyncd.core.note import Problem
-from memsyncd.engine.indexing import RECORDS_GONE, SET_ASIDE, TEXTS_LOST
+from memsyncd.engine.opening import FOREIGN_FAULT, INDEX_LOG, MOVED, RECORDS_GONE, RECORDS_LOG, SET_ASIDE, TEXTS_LOST
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
 from memsyncd.engine.workspaces import Condition
@@ -38,14 +38,22 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
     "index": ("error", "index", "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex"),
     "records": ("error", "records", "notes are indexed and found; nothing can be written until this is mended"),
+    FOREIGN_FAULT: (
+        "error",
+        "records",
+        "stop memsyncd and bring back the workspace's own file, or go on without; move the other away",
+    ),
     "sync": ("error", "sync", "it is tried again at the next timed look; the log says more: memsyncd service logs"),
     "folders": ("warning", "unreadable", "make it readable for you"),
     "watch": ("warning", "watcher", "changes are found by timed looks meanwhile; what is named here brings events back"),
 }
 """Level, check and remedy of each fault that a workspace can have."""
+LOG_REMEDY = "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
 NOTICE_REMEDIES = {
     TEXTS_LOST: "`memsyncd import` mends them from an export; else forget the revisions whose `memsyncd diff` says that they"
     " are not kept: memsyncd history purge --revision N",
+    INDEX_LOG: LOG_REMEDY,
+    RECORDS_LOG: LOG_REMEDY,
     RECORDS_GONE: "`memsyncd import` brings back what was exported; memsyncd restart begins with what is left",
     HALF_DONE: "see what happened: memsyncd history; take it back (memsyncd undo --act N), or write the rest again",
     DOUBTFUL: "see what happened: memsyncd history; take a revision back with memsyncd undo, or write what is missing again",
@@ -75,7 +83,20 @@ def judge_condition(condition: Condition, health: WatchHealth, policy: SyncPolic
         *_judge_watcher(condition, health, policy),
         *_judge_past(condition),
         *_judge_freshness(condition, policy, now_s),
+        *_judge_recording(condition),
     ]
+
+
+def _judge_recording(condition: Condition) -> list[Finding]:
+    what = describe_recording(condition)
+    remedy = "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded cannot be undone"
+    return [Finding(level="info", check="history", what=what, remedy=remedy)] if what else []
+
+
+def describe_recording(condition: Condition) -> str:
+    """How far the history is with recording what every note says; empty if it knows."""
+    n_left, n_all = condition.n_unrecorded, condition.n_to_record
+    return f"history: recording {n_all - n_left:,} of {n_all:,} notes" if n_left else ""
 
 
 def _judge_faults(condition: Condition) -> list[Finding]:
@@ -86,7 +107,9 @@ def _judge_faults(condition: Condition) -> list[Finding]:
     for word, text in sorted(condition.notices.items()):
         if word != SET_ASIDE:  # which names each file
             remedy = NOTICE_REMEDIES.get(word, "see what is left: memsyncd history")
-            found.append(Finding(level="warning", check="records", what=text, remedy=remedy))
+            check = "index" if word == INDEX_LOG else "records"
+            judged: Level = "info" if word == MOVED else "warning"
+            found.append(Finding(level=judged, check=check, what=text, remedy=remedy))
     if "root" not in condition.faults:
         found.append(Finding(level="ok", check="folder", what="the folder is there and can be listed"))
     return found

@@ -13,8 +13,9 @@ from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.core.writing.memorypath import MEMORIES, parse_memory_path
 from memsyncd.core.writing.sections import find_section_bytes
 from memsyncd.engine.edit import find_history
-from memsyncd.engine.indexing import check_wanted, open_records
+from memsyncd.engine.indexing import check_wanted
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import FOREIGN_FAULT, open_records
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.workspaces import Workspace
@@ -119,7 +120,15 @@ def choose_revision(
     if latest:
         return latest[0]
     what = f"revision {number}" if number is not None else f"revision of {_name(subject)}"
-    raise NoteNotFound(f"there is no {what}", hint="list what there is with: memsyncd history")
+    raise explain_not_found(workspace, what)
+
+
+def explain_not_found(workspace: Workspace, what: str) -> NoteNotFound:
+    """That there is no such revision or act, and why, where that is known."""
+    if FOREIGN_FAULT in workspace.condition.faults:
+        why = "records.db came from another workspace and was set aside"
+        return NoteNotFound(f"there is no {what}: {why}", hint="see what can be done about it: memsyncd status")
+    return NoteNotFound(f"there is no {what}", hint="list what there is with: memsyncd history")
 
 
 def purge(

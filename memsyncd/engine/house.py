@@ -15,6 +15,7 @@ from pathlib import Path
 
 from memsyncd.engine.indexing import close_workspace
 from memsyncd.engine.lane import Lane, take_a_step
+from memsyncd.engine.opening import release_records
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.rounds import Rounds
@@ -25,6 +26,7 @@ from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.engine.writers import Writers
 from memsyncd.errors import MemsyncdError
 from memsyncd.logs import Event, get_log
+from memsyncd.workspace.roots import find_identity
 
 STEP_KEY = "step"
 """No workspace's id, so that the writer comes to it between two steps of whatever it does."""
@@ -123,8 +125,15 @@ class House:
             return known
         if known is not None:
             self._close(known)
+        self._release_gone()
         log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
         return self._open(entry, known)
+
+    def _release_gone(self) -> None:
+        """Close the records of workspaces whose folder is gone, before another is opened: that may be the same folder, moved."""
+        for workspace in self.workspaces.values():
+            if find_identity(workspace.entry.root) is None:
+                self._lane.submit(workspace.id, partial(release_records, workspace), is_urgent=True)
 
     def remove(self, workspace: Workspace) -> None:
         """Forget a workspace and drop its index; notes and records stay. Raises as `Registry.remove`."""

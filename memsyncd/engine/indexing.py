@@ -12,25 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import open_records, tell_logs
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.recovery import mend_texts, recover, report_half_done
+from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, StoreFailed, WorkspaceNotFound
-from memsyncd.logs import Event, get_log
-from memsyncd.store.footing import Harm
+from memsyncd.logs import get_log
 from memsyncd.store.index import Index, remove_index, replace_index
 from memsyncd.store.readers import Readers
-from memsyncd.store.records import Records
 from memsyncd.store.schema import find_fingerprint
-from memsyncd.store.soundness import find_set_aside
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 INDEX_FAULT = "index"
-SET_ASIDE, RECORDS_GONE, TEXTS_LOST = "records_set_aside", "records_gone", "texts_lost"
-ASIDE_HINT = "what notes said before lies there; keep that elsewhere, or delete it when nobody needs it"
-GONE = "records.db was deleted or replaced while memsyncd ran: what notes said before then is lost, unless it is in the new one"
-
 log = get_log("engine")
 
 
@@ -53,17 +47,22 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
     recovered = _recover(workspace, clock)
     yield
     if workspace.index is not None:
+        workspace.open_failure = None
         return Opened()
-    remove_index(find_aside(workspace))
     try:
+        remove_index(find_aside(workspace))
         index = Index(workspace.index_path, fingerprint_of(policy))
     except (IndexUnfit, StoreCorrupt) as failure:
         # Whatever the old file can still answer, it answers until the new one is swapped in.
         workspace.old_readers = Readers(str(workspace.index_path))
+        workspace.open_failure = None
         return Opened(rebuild_reason=failure.message)
+    except StoreFailed as failure:
+        workspace.open_failure, workspace.open_failed_s = failure, clock.now_s()
+        raise
     if recovered and not index.is_new:
         yield from _sync_recovered(workspace, policy, clock, index, recovered)
-    workspace.index = index
+    workspace.index, workspace.open_failure = index, None
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(generation=index.generation, counts=index.counts, index_bytes=index.size_bytes())
     return Opened(is_new=index.is_new)
@@ -119,7 +118,7 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
                 ends.enter_context(readers.holding_off())
         replace_index(workspace.index_path, aside)
     workspace.index = index = Index(workspace.index_path, fingerprint_of(policy))
-    workspace.old_readers = None
+    workspace.old_readers = workspace.open_failure = None
     for one in (old, old_readers):
         if one is not None:
             one.close()
@@ -154,7 +153,9 @@ def update_index(workspace: Workspace, policy: SyncPolicy, clock: Clock, request
         open_records(workspace, clock)
         if request.only is None:
             workspace.index.readers.close_unused()
-        return (yield from sync_workspace(workspace, policy, clock, request))
+        done = yield from sync_workspace(workspace, policy, clock, request)
+        tell_logs(workspace)
+        return done
     opened = yield from open_workspace(workspace, policy, clock)
     has_new_folders = False
     if opened.rebuild_reason:
@@ -168,19 +169,27 @@ def tidy_workspace(workspace: Workspace) -> Steps[bool]:
     """Merge and empty the WAL in short steps, so that deleted text leaves the files. False if a query that ran kept it there."""
     while workspace.index is not None and workspace.index.tidy():
         yield
-    if workspace.index is None:
-        return True
-    workspace.change(index_bytes=workspace.index.size_bytes())
-    if workspace.records is not None:
-        workspace.records.release_memory()
-    return workspace.index.is_tidy
+    is_tidy = _tidy_records(workspace)
+    if workspace.index is not None:
+        workspace.change(index_bytes=workspace.index.size_bytes())
+        is_tidy = is_tidy and workspace.index.is_tidy
+    tell_logs(workspace)
+    return is_tidy
+
+
+def _tidy_records(workspace: Workspace) -> bool:
+    # That they cannot be written is found out, and said, by whoever writes to them.
+    with contextlib.suppress(StoreFailed):
+        return workspace.records is None or workspace.records.tidy()
+    return True
 
 
 def close_workspace(workspace: Workspace) -> Steps[None]:
     """Close both databases for good. Jobs of this workspace that still come fail with WorkspaceNotFound."""
     workspace.is_over = True
-    yield
+    # At once, for the next job may be of the workspace that this one's folder has become.
     workspace.close()
+    yield from ()
 
 
 def may_rebuild(workspace: Workspace, failure: MemsyncdError, now_s: float) -> bool:
@@ -198,46 +207,3 @@ def check_wanted(workspace: Workspace) -> None:
     """Raise WorkspaceNotFound if it was closed for good."""
     if workspace.is_over:
         raise WorkspaceNotFound("the workspace has been removed", hint="add it again: memsyncd add PATH")
-
-
-def open_records(workspace: Workspace, clock: Clock) -> None:
-    """Open them, unless they are and nobody has harmed them. That they cannot be is said and stops nothing."""
-    try:
-        is_to_open = workspace.records is None or _has_left(workspace, workspace.records, clock)
-        if is_to_open:
-            workspace.records = Records(
-                workspace.records_path, workspace=workspace.id, root=workspace.entry.root, now_s=clock.wall_s()
-            )
-    except (MemsyncdError, OSError) as failure:
-        what = f"{failure.message}; {failure.hint}" if isinstance(failure, MemsyncdError) else failure.strerror
-        workspace.set_fault(RECORDS_FAULT, f"records.db: {what}")
-        return
-    workspace.set_fault(RECORDS_FAULT, "")
-    if is_to_open and workspace.records is not None and workspace.records.set_aside is not None:
-        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")
-    mend_texts(workspace)
-    if workspace.records is not None and (is_to_open or workspace.condition.notices or workspace.records.history.damaged):
-        _say_losses(workspace, workspace.records)
-        report_half_done(workspace)
-
-
-def _has_left(workspace: Workspace, records: Records, clock: Clock) -> bool:
-    """True if they were harmed, and closed for that."""
-    harm = records.find_harm()
-    if harm is None:
-        return False
-    log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {harm.value}")
-    records.leave(harm, now_s=clock.wall_s())
-    workspace.close_records()
-    if harm is Harm.REPLACED:
-        workspace.set_notice(RECORDS_GONE, GONE)
-    return True
-
-
-def _say_losses(workspace: Workspace, records: Records) -> None:
-    """What notes said before and cannot be had from these records."""
-    names = ", ".join(one.name for one in find_set_aside(records.path))
-    workspace.set_notice(SET_ASIDE, names and f"damaged records were set aside as {names}: {ASIDE_HINT}")
-    n_lost = len(records.history.damaged)
-    lost = "1 earlier version of a note is" if n_lost == 1 else f"{n_lost:,} earlier versions of notes are"
-    workspace.set_notice(TEXTS_LOST, f"records.db has damaged texts: {lost} lost" if n_lost else "")

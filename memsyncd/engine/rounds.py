@@ -138,13 +138,23 @@ class Rounds:
     def report_damage(self, failure: StoreFailed) -> None:
         """A query failed in the store: heal damage as if a sync had met it, else look whether the file is still there."""
         workspace = self._workspaces.get(str(failure.data.get("workspace")))
-        if workspace is not None:
+        if workspace is not None and workspace.open_failure is not None:
+            self._try_to_open(workspace)
+        elif workspace is not None:
             self._failed(workspace, failure, self._clock.now_s()) if isinstance(failure, StoreCorrupt) else self.look(workspace)
 
     def glance(self, workspace: Workspace) -> None:
         """Somebody asks about this workspace: look at once if the index's file is not where it was. Costs microseconds."""
-        if self.policy.is_enabled and workspace.index is not None and not workspace.index.is_in_place():
+        if workspace.open_failure is not None:
+            self._try_to_open(workspace)
+        elif self.policy.is_enabled and workspace.index is not None and not workspace.index.is_in_place():
             self.look(workspace)
+
+    def _try_to_open(self, workspace: Workspace) -> None:
+        """Somebody asks for an index that could not be opened."""
+        if workspace.may_be_opened(self._clock.now_s()):
+            steps = partial(open_workspace, workspace, self.policy, self._clock)
+            workspace.opening = self._submit(workspace, steps, self._opened, is_urgent=True)
 
     def take_over(self, workspace: Workspace, outcome: SyncDone | MemsyncdError) -> None:
         """Somebody else's job has synced some paths, or could not: what follows from it follows."""
@@ -220,7 +230,7 @@ class Rounds:
             self._healing.replace(workspace, opened.rebuild_reason)
             return
         # What was deleted just before the last stop may still stand in the files.
-        self._remind_to_tidy(workspace)
+        self.tidy_later(workspace)
         if self.policy.is_enabled:
             self._sync(workspace, only=None)
         else:
@@ -237,7 +247,7 @@ class Rounds:
             self._on_folders(workspace)
         self._look_again(workspace, done)
         if done.paths:
-            self._remind_to_tidy(workspace)
+            self.tidy_later(workspace)
         if is_timed:
             self._doorbells.find_unannounced(workspace.id, done.discovered, partial(self._count_missed, workspace))
         if request.only is None:
@@ -276,11 +286,13 @@ class Rounds:
             look = partial(self._sync, workspace, only=None)
             self._reminders.set(workspace.id, "growing", max(self.policy.max_wait_s, GRACE_SLACK_S), look)
 
-    def _remind_to_tidy(self, workspace: Workspace) -> None:
-        self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))
+    def tidy_later(self, workspace: Workspace) -> None:
+        """Have the databases tidied after quiet time; on the loop."""
+        if self._workspaces.get(workspace.id) is workspace:
+            self._reminders.set(workspace.id, "tidy", TIDY_AFTER_S, partial(self._tidy, workspace))
 
     def _tidy(self, workspace: Workspace) -> None:
-        again = self._remind_to_tidy
+        again = self.tidy_later
         self._submit(workspace, partial(tidy_workspace, workspace), lambda w, is_tidy: None if is_tidy else again(w))
 
     def _failed(self, workspace: Workspace, failure: BaseException, at_s: float) -> None:

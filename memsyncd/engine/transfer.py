@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from memsyncd.engine.edit import Edited
 from memsyncd.engine.history import open_history
-from memsyncd.engine.indexing import check_wanted, open_records, update_index
+from memsyncd.engine.indexing import check_wanted, update_index
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import open_records
 from memsyncd.engine.outside import see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import recover

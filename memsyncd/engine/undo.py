@@ -13,11 +13,11 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.core.writing.sections import find_note_parts, find_section_bytes, replace_section
 from memsyncd.engine.edit import Act, Decide, Delete, Edited, Operation, Put, Rename, edit_workspace
-from memsyncd.engine.history import Subject, choose_revision, find_section, open_history, read_texts
+from memsyncd.engine.history import Subject, choose_revision, explain_not_found, find_section, open_history, read_texts
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import Conflict, NoteNotFound
+from memsyncd.errors import Conflict
 from memsyncd.store.history import History, Revision
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.writing import TextFile, find_files, is_folder, read_text_file
@@ -51,7 +51,7 @@ def undo(
     if act is not None:
         chosen = history.find_revisions(act=act, limit=MANY_REVISIONS)
         if not chosen:
-            raise NoteNotFound(f"there is no act {act}", hint="list what there is with: memsyncd history")
+            raise explain_not_found(workspace, f"act {act}")
     else:
         latest = yield from choose_revision(workspace, policy, clock, subject, revision)
         chosen = _widen(history, subject, latest, is_named=revision is not None)

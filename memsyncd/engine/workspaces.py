@@ -30,6 +30,9 @@ from memsyncd.workspace.scope import Scope, parse_scope
 REMEMBERED_CHANGES = 256
 """Changes that a subscriber can ask for after the fact."""
 
+REOPEN_S = 1.0
+"""How often whoever asks has an index tried that could not be opened."""
+
 State = Literal["indexing", "ready", "degraded", "missing"]
 
 
@@ -73,10 +76,15 @@ class Condition:
     generation: int = 0
     counts: Counts = Counts()
     index_bytes: int = 0
+    index_wal_bytes: int = 0
+    records_wal_bytes: int = 0
     scan_problems: tuple[Problem, ...] = ()
     n_failed_syncs: int = 0
     n_missed_events: int = 0
     n_rebuilds: int = 0
+    n_unrecorded: int = 0
+    """Notes that the history has yet to record, of `n_to_record` when it began."""
+    n_to_record: int = 0
 
     @property
     def state(self) -> State:
@@ -118,6 +126,9 @@ class Workspace:
         self._lock = threading.Lock()
         self.opening: Future[Any] | None = None
         """Done once the databases are open, or could not be opened."""
+        self.open_failure: StoreFailed | None = None
+        """Why there is no index, while there is none for that."""
+        self.open_failed_s = 0.0
         self.is_over = False
         """True once it was closed for good: another may look after the same files by now."""
         self.index: Index | None = None
@@ -130,6 +141,8 @@ class Workspace:
         self.rebuilt_after_damage_s: float | None = None
         self.is_seen = False
         """True once the records know what every note says: then they are told of each change."""
+        self.unrecorded: deque[str] | None = None
+        """Notes that are still to be recorded, while that goes on."""
         self.n_unpruned = 0
         """Revisions since was last looked whether there are too many."""
         self.n_revisions = 0
@@ -171,6 +184,20 @@ class Workspace:
         self.n_unpruned += n
         self.n_revisions += n
 
+    def set_unrecorded(self, paths: deque[str] | None) -> None:
+        """Begin to record these notes, or end it; on the lane's thread."""
+        self.unrecorded = paths
+        if paths is not None:
+            self.change(n_to_record=len(paths))
+        elif self.condition.n_unrecorded:
+            self.change(n_unrecorded=0)
+
+    def tell_unrecorded(self) -> None:
+        """Make the condition say how far recording is; on the lane's thread."""
+        n_unrecorded = len(self.unrecorded or ())
+        if n_unrecorded != self.condition.n_unrecorded:
+            self.change(n_unrecorded=n_unrecorded)
+
     @property
     def readers(self) -> Readers | None:
         """Who answers queries now: the index, or an old one that is being rebuilt; None before either is open."""
@@ -178,8 +205,15 @@ class Workspace:
 
     @contextlib.contextmanager
     def lend(self, seconds: float) -> Iterator[Reader]:
-        """As `Readers.lend`; StoreFailed names the workspace in its data. Raises Busy before there is an index."""
+        """As `Readers.lend`; StoreFailed names the workspace in its data, also why there is no index.
+
+        Raises Busy while the first attempt to open it goes on.
+        """
         readers = self.readers
+        failure = self.open_failure
+        if readers is None and failure is not None:
+            # Another one each time: several threads may raise it at once.
+            raise type(failure)(f"index.db cannot be opened: {failure.message}", hint=failure.hint, workspace=self.id)
         if readers is None:
             raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
         try:
@@ -188,6 +222,11 @@ class Workspace:
         except StoreFailed as failure:
             failure.data["workspace"] = self.id
             raise
+
+    def may_be_opened(self, now_s: float) -> bool:
+        """True if opening the index failed and it is time to try again, which nobody does yet."""
+        is_trying = self.opening is not None and not self.opening.done()
+        return self.open_failure is not None and not is_trying and now_s - self.open_failed_s >= REOPEN_S
 
     def close_index(self) -> None:
         """Close the index and what stands in for it; on the lane's thread."""
@@ -211,3 +250,4 @@ class Workspace:
         if self.records is not None:
             self.records.close()
         self.records, self.is_seen = None, False
+        self.set_unrecorded(None)

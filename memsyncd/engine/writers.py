@@ -7,6 +7,7 @@ sync, the records learn what others have changed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 
 from memsyncd.engine.edit import Edited
 from memsyncd.engine.lane import Lane, Steps
-from memsyncd.engine.outside import PRUNE_AFTER, prune, see_all
+from memsyncd.engine.outside import PRUNE_AFTER, catch_up, prune
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rounds import Rounds
 from memsyncd.engine.workspaces import Workspace
@@ -51,8 +52,24 @@ class Writers:
         is_wanted = self._rounds.policy.history.is_enabled and workspace.records is not None and not workspace.is_seen
         if is_wanted and workspace.id not in self._looking:
             self._looking.add(workspace.id)
-            looked = self._lane.submit(workspace.id, partial(self._start, workspace, see_all))
-            looked.add_done_callback(lambda _: self._looking.discard(workspace.id))
+            self._go_on(workspace, catch_up, then=partial(self._caught_up, workspace))
+
+    def _caught_up(self, workspace: Workspace) -> None:
+        self._looking.discard(workspace.id)
+        self._rounds.tidy_later(workspace)
+
+    def _go_on(self, workspace: Workspace, job: Job[bool], *, then: Callable[[], None] | None = None) -> None:
+        """Have a long job done a slice at a time, each behind what waits by then; `then` is called on the loop at the end."""
+        future = self._lane.submit(workspace.id, partial(self._start, workspace, job))
+        future.add_done_callback(partial(self._slice_ended, workspace, job, then))
+
+    def _slice_ended(self, workspace: Workspace, job: Job[bool], then: Callable[[], None] | None, future: Future[bool]) -> None:
+        """On the lane's thread."""
+        if not future.cancelled() and future.exception() is None and future.result():
+            self._go_on(workspace, job, then=then)
+        elif then is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(then)
 
     def _start(self, workspace: Workspace, job: Job[T]) -> Steps[T]:
         return job(workspace, self._rounds.policy, self._clock)
@@ -69,7 +86,7 @@ class Writers:
 
     def _tell(self, workspace: Workspace, edited: Edited[Any]) -> None:
         if workspace.n_unpruned >= PRUNE_AFTER:
-            self._lane.submit(workspace.id, partial(self._start, workspace, prune))
+            self._go_on(workspace, prune)
         outcome = edited.synced or edited.failure
         if outcome is not None:
             self._on_written(workspace)

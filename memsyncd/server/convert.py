@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from memsyncd.core.note import Problem
 from memsyncd.engine import recall
 from memsyncd.engine.browse import PlaceRead
+from memsyncd.engine.findings import describe_recording
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspaces import Condition, Workspace
 from memsyncd.store.browse import StoredNote, StoredSection
 from memsyncd.watch.health import WatchHealth
 from memsyncd.wire import results
@@ -35,19 +36,27 @@ def to_workspace_status(workspace: Workspace, health: WatchHealth) -> results.Wo
         name=entry.name,
         root=entry.root,
         state=condition.state,
-        reasons=[text for said in (condition.faults, condition.notices) for _, text in sorted(said.items())],
+        reasons=_find_reasons(condition),
         watcher=health.mode if health.mode != "events" else health.observer,
         generation=condition.generation,
         files=condition.counts.files,
         sections=condition.counts.sections,
         chunks=condition.counts.chunks,
         pending=condition.pending,
+        unrecorded=condition.n_unrecorded,
         last_sync_at=condition.synced_at_s,
         problems=condition.n_problems,
         index_bytes=condition.index_bytes,
+        index_wal_bytes=condition.index_wal_bytes,
+        records_wal_bytes=condition.records_wal_bytes,
         missed_events=condition.n_missed_events,
         failed_syncs=condition.n_failed_syncs,
     )
+
+
+def _find_reasons(condition: Condition) -> list[str]:
+    said = [text for said in (condition.faults, condition.notices) for _, text in sorted(said.items())]
+    return [*said, *filter(None, [describe_recording(condition)])]
 
 
 def to_freshness_of(workspaces: Sequence[Workspace]) -> results.Freshness:
@@ -58,6 +67,7 @@ def to_freshness_of(workspaces: Sequence[Workspace]) -> results.Freshness:
     return results.Freshness(
         generation=max((condition.generation for condition in conditions), default=0),
         pending=sum(condition.pending for condition in conditions),
+        unrecorded=sum(condition.n_unrecorded for condition in conditions),
         synced_at=None if not looks or None in looks else min(look for look in looks if look is not None),
         state=next((state for state in ("missing", "degraded", "indexing") if state in states), "ready"),
     )

@@ -21,6 +21,8 @@ SQLITE_NEEDED = (3, 51, 3)
 BUSY_MS = 5000
 READ_BUSY_MS = 250
 """In WAL mode only another program's exclusive lock keeps a reader waiting, and the event loop with it."""
+LOG_LIMIT_BYTES = 8 * 1024 * 1024
+"""What a WAL keeps of its size once all of it is in the file: twice what it has between two checkpoints."""
 VALUE_LIMIT_BYTES = 16 * 1024 * 1024
 VM_STEPS_BETWEEN_LOOKS = 1000
 READ_BYTES = 1024 * 1024
@@ -80,6 +82,7 @@ def open_writer(path: str, durability: Durability) -> apsw.Connection:
     with _opening(path, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE) as connection:
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", durability.value)
+        connection.pragma("journal_size_limit", LOG_LIMIT_BYTES)
         connection.pragma("secure_delete", True)
         connection.pragma("foreign_keys", True)
         connection.transaction_mode = "IMMEDIATE"

@@ -20,6 +20,9 @@ from memsyncd.store.connections import empty_log
 CHECKPOINT_PAGES = 1000
 """After as many pages in the log they go into the file, as SQLite does by itself."""
 
+HELD_LOG_BYTES = 64 * 1024 * 1024
+"""Over this a log that cannot be emptied is worth telling: sixteen times what it has between two checkpoints."""
+
 
 class Harm(Enum):
     """What somebody has done to a database; its value goes on from the file's name."""
@@ -37,6 +40,7 @@ class Footing:
         self._writer = writer
         self._path = path
         self._is_overwritten = False
+        self._is_held = False
         try:
             self._left = self._look()
         except OSError as failure:
@@ -55,8 +59,27 @@ class Footing:
         if self.find_harm() is not None:
             return False
         is_empty = empty_log(self._writer)
+        self._is_held = not is_empty
         self.accept()
         return is_empty
+
+    def tidy(self) -> bool:
+        """Empty the log if there is one and the files were not harmed; False if somebody who reads keeps it."""
+        if not self.log_bytes() or self.find_harm() is not None:
+            return True
+        return self.empty_log()
+
+    def log_bytes(self) -> int:
+        """Size of the log as the disk has it now, 0 if there is none."""
+        try:
+            return os.stat(f"{self._path}-wal").st_size
+        except OSError:
+            return 0
+
+    def held_bytes(self) -> int:
+        """The same if it is too large because somebody reads and does not end, so that it cannot be put into the file; else 0."""
+        n_bytes = self.log_bytes() if self._is_held else 0
+        return n_bytes if n_bytes > HELD_LOG_BYTES else 0
 
     def is_in_place(self) -> bool:
         """False if the database is not the file that its path names, or that cannot be told. From any thread."""
@@ -94,7 +117,8 @@ class Footing:
             if n_pages >= CHECKPOINT_PAGES and not self._is_overwritten:
                 # One that fails is made up for by the next: what is committed stands in the log.
                 with contextlib.suppress(apsw.Error):
-                    self._writer.wal_checkpoint()
+                    n_frames, n_done = self._writer.wal_checkpoint()
+                    self._is_held = n_done < n_frames
                 now = self._look()
             self._note(now)
         return apsw.SQLITE_OK

@@ -137,23 +137,25 @@ class History:
         return left
 
     def see(self, seen: Sequence[Seen], *, at_s: float, is_first: bool) -> list[str]:
-        """Record what differs from the tips as one act of nobody; the paths that did.
+        """Record what differs from the tips as one act of nobody; the paths of its revisions.
 
-        With `is_first` the notes are only taken note of: nobody knows what they said before.
+        With `is_first` notes that have no tip are only taken note of, unless they are new: nobody knows what they said before.
         """
         texts = {one.path: one.data for one in seen}
         with naming_failures():
             changes = list(self._tips.find_changes({one.path: one for one in seen}))
         if not changes:
             return []
-        paths = list(dict.fromkeys(change.path for change in changes))
+        new = {one.path for one in seen if one.is_new}
+        told = [one for one in changes if not is_first or one.old_digest is not None or one.path in new]
+        paths = list(dict.fromkeys(change.path for change in told))
         with transaction(self._writer):
-            for path in paths:
+            for path in {change.path for change in changes}:
                 if (data := texts[path]) is not None:
                     self._texts.keep(data)
-            if not is_first:
+            if told:
                 act = self._add_act((at_s, "", OUTSIDE, paths[0] if len(paths) == 1 else "", None))
-                self._add_revisions(act, changes, "done")
+                self._add_revisions(act, told, "done")
             self._tips.apply(changes)
             self._lean(changes)
             self._texts.drop_unused(change.old_digest for change in changes if change.old_digest is not None)
@@ -163,6 +165,12 @@ class History:
         """Of each note the digest of what it said when last heard of, by path."""
         with naming_failures():
             return self._tips.read()
+
+    def find_tips(self, paths: Iterable[str]) -> dict[str, str]:
+        """The same of these notes, as far as they have been heard of."""
+        with naming_failures():
+            found = {path: self._tips.find(path) for path in paths}
+        return {path: digest for path, digest in found.items() if digest is not None}
 
     @property
     def is_complete(self) -> bool:

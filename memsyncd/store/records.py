@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,79 +29,28 @@ from memsyncd.store.entries import Move
 from memsyncd.store.export import Export
 from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.history import History
+from memsyncd.store.identity import FOREIGN_MARK, LOG_SUFFIXES, OPEN_FILES, Owner, peek_owners, peek_tips, read_owners
+from memsyncd.store.migrations import MIGRATIONS
 from memsyncd.store.soundness import ASIDE_MARK
 from memsyncd.store.texts import Texts
 from memsyncd.store.tips import Tips
 
 __all__ = ["Move", "Records"]
 
-MIGRATIONS: tuple[str, ...] = (
-    """
-    CREATE TABLE workspace(
-      id TEXT PRIMARY KEY,
-      root TEXT NOT NULL,
-      created_at REAL NOT NULL
-    ) STRICT;
-    CREATE TABLE moves(
-      id INTEGER PRIMARY KEY,
-      old_path TEXT NOT NULL,
-      new_path TEXT NOT NULL,
-      digest TEXT NOT NULL,
-      seen_at REAL NOT NULL
-    ) STRICT;
-    CREATE INDEX moves_by_new_path ON moves(new_path);
-    """,
-    """
-    CREATE TABLE meta(
-      key TEXT PRIMARY KEY,
-      value TEXT NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE TABLE texts(
-      digest TEXT PRIMARY KEY CHECK (length(digest) = 32),
-      size INTEGER NOT NULL CHECK (size >= 0),
-      base TEXT REFERENCES texts(digest) DEFERRABLE INITIALLY DEFERRED CHECK (base <> digest),
-      height INTEGER NOT NULL DEFAULT 0 CHECK (height >= 0),
-      data BLOB NOT NULL
-    ) STRICT;
-    CREATE INDEX texts_by_base ON texts(base) WHERE base IS NOT NULL;
-    CREATE TABLE tips(
-      path TEXT PRIMARY KEY,
-      digest TEXT NOT NULL
-    ) STRICT, WITHOUT ROWID;
-    CREATE INDEX tips_by_digest ON tips(digest);
-    CREATE TABLE acts(
-      id INTEGER PRIMARY KEY AUTOINCREMENT,
-      at REAL NOT NULL,
-      client TEXT NOT NULL,
-      command TEXT NOT NULL,
-      path TEXT NOT NULL,
-      new_path TEXT
-    ) STRICT;
-    CREATE INDEX acts_by_at ON acts(at);
-    CREATE TABLE revisions(
-      id INTEGER PRIMARY KEY AUTOINCREMENT,
-      act INTEGER NOT NULL REFERENCES acts(id) ON DELETE CASCADE,
-      path TEXT NOT NULL,
-      old_path TEXT CHECK (old_path <> path),
-      old_digest TEXT,
-      new_digest TEXT,
-      state TEXT NOT NULL CHECK (state IN ('intended', 'done'))
-    ) STRICT;
-    CREATE INDEX revisions_by_act ON revisions(act);
-    CREATE INDEX revisions_by_path ON revisions(path);
-    CREATE INDEX revisions_by_old_path ON revisions(old_path) WHERE old_path IS NOT NULL;
-    CREATE INDEX revisions_by_old_digest ON revisions(old_digest);
-    CREATE INDEX revisions_by_new_digest ON revisions(new_digest);
-    CREATE INDEX revisions_intended ON revisions(act) WHERE state = 'intended';
-    """,
-)
-"""Script n leads from version n to n + 1; what stands here has run on people's machines and never changes."""
-
-
+_CLAIM = """
+INSERT INTO workspace(id, root, created_at, inode) VALUES(?,?,?,?)
+ON CONFLICT(id) DO UPDATE SET root = excluded.root, inode = coalesce(excluded.inode, inode)
+"""
 _DISK = "disk"
-LOG_SUFFIXES = ("-wal", "-shm", "-journal")
 TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 """What may be configured as a note's size, and what its row needs besides: here a text is one value."""
+
+
+IsMoved = Callable[[Owner, Mapping[str, str]], bool]
+
+
+class _Foreign(Exception):
+    """The file belongs to another workspace."""
 
 
 class Records:
@@ -110,45 +59,76 @@ class Records:
     `history` is what notes said before, and who changed them; `arrivals` takes in what another records.db holds.
     """
 
-    def __init__(self, path: Path, *, workspace: str, root: str, now_s: float) -> None:
-        """Open or make the file and bring it to this version. `set_aside` then names a damaged one that was moved away."""
+    def __init__(
+        self,
+        path: Path,
+        *,
+        workspace: str,
+        root: str,
+        now_s: float,
+        inode: int | None = None,
+        is_moved: IsMoved = lambda _owner, _tips: False,
+    ) -> None:
+        """Open or make the file and bring it to this version. `set_aside` then names a damaged one that was moved away.
+
+        `inode` is the root's. A file of another workspace is taken only if `is_moved(owner, tips)` says that this is the same
+        one under another path; `moved_from` is that path then. Else it is moved away, too, and `foreign` names it.
+        """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
         self.set_aside: Path | None = None
+        self.foreign: Path | None = None
+        self.moved_from = ""
+        self._own = Owner(id=workspace, root=root, inode=inode)
         if path.is_dir():
             self.set_aside = self._put_aside(now_s, "")
+        self._check_owner(now_s, is_moved)
         try:
-            self._writer = self._open(workspace, root, now_s)
+            self._writer = self._open(now_s)
+        except _Foreign:
+            self.foreign = self._put_aside(now_s, "", *LOG_SUFFIXES, mark=FOREIGN_MARK)
+            self._writer = self._open(now_s)
         except StoreCorrupt:
-            self._writer = self._open_again(workspace, root, now_s)
-        self._footing = Footing(self._writer, str(path))
+            self._writer = self._open_again(now_s)
+        self.footing = Footing(self._writer, str(path))
         self._texts, tips = Texts(self._writer), Tips(self._writer)
-        self.history = History(self._writer, self._texts, tips, self._footing)
+        self.history = History(self._writer, self._texts, tips, self.footing)
         self.arrivals = Arrivals(self._writer, self._texts, tips)
         with naming_failures():
             disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
         self.disk = None if disk is None else int(disk)
         """On which device its notes lay when they were last seen."""
+        OPEN_FILES.add(path)
 
-    def _open_again(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
+    def _check_owner(self, now_s: float, is_moved: IsMoved) -> None:
+        """Before SQLite puts a log into the file: that may be ours, though the file is another workspace's."""
+        owners = peek_owners(self.path, newest_version=len(MIGRATIONS))
+        if not owners or any(owner.id == self._own.id for owner in owners):
+            return
+        if len(owners) == 1 and not _size(f"{self.path}-wal") and is_moved(owners[0], peek_tips(self.path)):
+            self.moved_from = owners[0].root
+        else:
+            self.foreign = self._put_aside(now_s, "", *LOG_SUFFIXES, mark=FOREIGN_MARK)
+
+    def _open_again(self, now_s: float) -> apsw.Connection:
         """What could not be read once may be sound: it is set aside only if the disk gives it out and it is damaged still."""
         for suffix in ("", "-wal"):
             if os.path.exists(f"{self.path}{suffix}"):
                 check_readable(f"{self.path}{suffix}")
         try:
-            return self._open(workspace, root, now_s)
+            return self._open(now_s)
         except StoreCorrupt:
             self.set_aside = self._put_aside(now_s, *LOG_SUFFIXES) if _size(f"{self.path}-wal") else None
         if self.set_aside is not None:
             # The file may be whole without its log: then only what came last is missing.
             with contextlib.suppress(StoreCorrupt):
-                return self._open(workspace, root, now_s)
+                return self._open(now_s)
         self.set_aside = self._put_aside(now_s, "", *LOG_SUFFIXES)
-        return self._open(workspace, root, now_s)
+        return self._open(now_s)
 
-    def _put_aside(self, now_s: float, *suffixes: str) -> Path:
-        """Rename the file or what is named of what belongs to it; the new name says when."""
-        aside = self.path.with_name(f"{self.path.name}{ASIDE_MARK}{int(now_s)}")
+    def _put_aside(self, now_s: float, *suffixes: str, mark: str = ASIDE_MARK) -> Path:
+        """Rename the file or what is named of what belongs to it; the new name says why and when."""
+        aside = self.path.with_name(f"{self.path.name}{mark}{int(now_s)}")
         while any(os.path.lexists(f"{aside}{suffix}") for suffix in ("", *LOG_SUFFIXES)):
             aside = aside.with_name(f"{aside.name}x")
         for suffix in suffixes:
@@ -156,16 +136,18 @@ class Records:
                 os.rename(f"{self.path}{suffix}", f"{aside}{suffix}")
         return aside
 
-    def _open(self, workspace: str, root: str, now_s: float) -> apsw.Connection:
+    def _open(self, now_s: float) -> apsw.Connection:
         writer = open_writer(str(self.path), Durability.LASTING)
         writer.limit(apsw.SQLITE_LIMIT_LENGTH, TEXT_LIMIT_BYTES)
         try:
             if writer.execute("PRAGMA quick_check(1)").get != "ok":
                 raise StoreCorrupt("records.db is damaged")
+            owners = read_owners(writer)
+            if owners and not self.moved_from and all(owner.id != self._own.id for owner in owners):
+                raise _Foreign
             _migrate(writer)
             with transaction(writer):
-                row = (workspace, root, now_s)
-                writer.execute("INSERT INTO workspace VALUES(?,?,?) ON CONFLICT(id) DO UPDATE SET root = excluded.root", row)
+                self._claim(writer, now_s)
         except apsw.Error as failure:
             writer.close()
             raise name_failure(failure) from failure
@@ -174,10 +156,24 @@ class Records:
             raise
         return writer
 
+    def _claim(self, writer: apsw.Connection, now_s: float) -> None:
+        """Leave one row, which says that the file is ours."""
+        own = self._own
+        if self.moved_from:
+            writer.execute("UPDATE workspace SET id = ?", (own.id,))
+        writer.execute("DELETE FROM workspace WHERE id <> ?", (own.id,))
+        row = (own.id, own.root, now_s, None if own.inode is None else str(own.inode))
+        writer.execute(_CLAIM, row)
+
     def add_moves(self, moves: Sequence[Move]) -> None:
         rows = [(move.old_path, move.new_path, move.digest, move.seen_at_s) for move in moves]
         with transaction(self._writer):
             self._writer.executemany("INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES(?,?,?,?)", rows)
+
+    def has_moves(self) -> bool:
+        """False while there is no use in `find_moves`."""
+        with naming_failures():
+            return self._writer.execute("SELECT 1 FROM moves LIMIT 1").get is not None
 
     def find_moves(self, new_path: str) -> list[Move]:
         """Moves that ended at `new_path`, newest first."""
@@ -200,12 +196,13 @@ class Records:
         return Export(self._writer, self._texts)
 
     def find_set_aside(self) -> list[str]:
-        """The names of damaged files that were moved away and lie beside this one."""
-        return sorted(file.name for file in self.path.parent.glob(f"{self.path.name}{ASIDE_MARK}*"))
+        """The names of files, damaged or another workspace's, that were moved away and lie beside this one."""
+        marks = (ASIDE_MARK, FOREIGN_MARK)
+        return sorted(file.name for mark in marks for file in self.path.parent.glob(f"{self.path.name}{mark}*"))
 
     def find_harm(self) -> Harm | None:
         """What somebody has done to the file: nobody would find what is written to it from then on, or much later."""
-        return self._footing.find_harm()
+        return self.footing.find_harm()
 
     def leave(self, harm: Harm, *, now_s: float) -> None:
         """Close a harmed file, so that nothing of what was written is lost, or mixed with what stands there now.
@@ -220,20 +217,29 @@ class Records:
                 n_frames, n_done = self._writer.wal_checkpoint()
             if n_done < n_frames:
                 raise StoreFailed("another program is reading records.db", hint="let it end; memsyncd goes on by itself")
-        self._writer.close()
+        self.close()
         if harm is Harm.REPLACED:
-            self._footing.remove_log()
+            self.footing.remove_log()
+        elif harm is Harm.OVERWRITTEN and self._is_foreign():
+            # The log is ours and the file is not: kept together, each would spoil the other.
+            self._put_aside(now_s, *LOG_SUFFIXES)
         elif harm is Harm.OVERWRITTEN and not _size(str(self.path)):
             # Beside an empty file SQLite would throw the log away.
             self._put_aside(now_s, "", *LOG_SUFFIXES)
 
-    def release_memory(self) -> None:
-        """Let go of what was read, once there is nothing to do."""
+    def _is_foreign(self) -> bool:
+        owners = peek_owners(self.path, newest_version=len(MIGRATIONS))
+        return bool(owners) and all(owner.id != self._own.id for owner in owners)
+
+    def tidy(self) -> bool:
+        """Once there is nothing to do: empty the WAL and let go of what was read. False if somebody who reads keeps the WAL."""
         with naming_failures():
             release_memory(self._writer)
+            return self.footing.tidy()
 
     def close(self) -> None:
         self._writer.close()
+        OPEN_FILES.discard(self.path)
 
 
 def _migrate(writer: apsw.Connection) -> None:

@@ -27,6 +27,8 @@ class Seen:
     path: str
     data: bytes | None
     moved_from: str | None = None
+    is_new: bool = False
+    """True if it was not there before, though not every note was seen yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

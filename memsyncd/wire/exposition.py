@@ -81,9 +81,12 @@ def _tell_workspaces(workspaces: list[WorkspaceMetrics]) -> Iterator[str]:
     yield each("sections", "gauge", "Indexed sections.", "sections")
     yield each("chunks", "gauge", "Indexed chunks.", "chunks")
     yield each("pending_notes", "gauge", "Notes known to differ from the index.", "pending")
+    yield each("unrecorded_notes", "gauge", "Notes that the history has yet to record.", "unrecorded")
     yield each("problems", "gauge", "What is odd about notes and folders.", "problems")
     yield each("skipped_files", "gauge", "Files and folders that cannot be indexed as they are.", "skipped_files")
     yield each("index_bytes", "gauge", "Size of the index on the disk.", "index_bytes")
+    yield each("index_wal_bytes", "gauge", "Size of index.db-wal.", "index_wal_bytes")
+    yield each("records_wal_bytes", "gauge", "Size of records.db-wal.", "records_wal_bytes")
     told = "When the last full look that succeeded began, in seconds since 1970."
     yield each("last_sync_timestamp_seconds", "gauge", told, "last_sync_at")
     took = [({"workspace": one.id}, one.syncs) for one in workspaces]

@@ -94,10 +94,14 @@ class WorkspaceMetrics(Result, frozen=True, kw_only=True):
     sections: int
     chunks: int
     pending: int
+    unrecorded: int
+    """Notes that the history has yet to record."""
     problems: int
     skipped_files: int
     """Files and folders that are memory by their place, and cannot be indexed as they are."""
     index_bytes: int
+    index_wal_bytes: int
+    records_wal_bytes: int
     last_sync_at: float | None
     syncs: Durations
     changing_syncs_total: int

@@ -36,9 +36,15 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     chunks: int
     pending: int
     """Notes known to differ from the index and not yet indexed; during a first index, those still to be read."""
+    unrecorded: int
+    """Notes that the history has yet to record: of what is changed in one meanwhile, the text before is not kept."""
     last_sync_at: float | None
     problems: int
     index_bytes: int
+    """Of index.db with its -wal file."""
+    index_wal_bytes: int
+    """Of index.db-wal alone; it is emptied after quiet time, unless another program reads."""
+    records_wal_bytes: int
     missed_events: int
     failed_syncs: int
 
@@ -119,6 +125,7 @@ class Hit(Result, frozen=True, kw_only=True):
 class Freshness(Result, frozen=True, kw_only=True):
     generation: int
     pending: int
+    unrecorded: int
     synced_at: float | None
     state: str
 

@@ -240,7 +240,7 @@ class Purged(Result, frozen=True, kw_only=True):
     still_in: list[str]
     """Notes whose text holds `containing` today: history no longer has it, they do."""
     set_aside: list[str]
-    """Damaged records that were set aside beside records.db: nobody looks into them, and they may hold it, too."""
+    """Files, damaged or another workspace's, set aside beside records.db: nobody looks into them, and they may hold it, too."""
 
 
 class Cleared(Written, frozen=True, kw_only=True):

@@ -70,6 +70,20 @@ def find_identity(path: str) -> tuple[int, int] | None:
     return stat.st_dev, stat.st_ino
 
 
+def is_gone(path: str, inode: int | None) -> bool:
+    """True if no folder is at `path`, or another than the one with this inode. What cannot be looked at is not gone.
+
+    The device is not compared: some file systems number theirs anew each time they are mounted.
+    """
+    try:
+        stat = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return inode not in (None, stat.st_ino)
+
+
 def has_memory(root: str) -> bool:
     """True if `MEMORY.md` or `.memories/` stands in this folder."""
     return os.path.isfile(f"{root}/{MEMORY_FILE}") or os.path.isdir(f"{root}/{MEMORY_FOLDER}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
@@ -33,6 +36,26 @@ def take(steps: Generator[None, None, Any]) -> Any:
             next(steps)
         except StopIteration as end:
             return end.value
+
+
+READ_ON = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("BEGIN")
+connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+print("reading", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def other_program_reading(path: Path) -> Iterator[None]:
+    command = [sys.executable, "-c", READ_ON, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdout is not None
+        assert reader.stdout.readline() == b"reading\n"
+        yield
+        reader.communicate()
 
 
 @dataclass(kw_only=True)

@@ -60,7 +60,8 @@ def write(root, index, records, point):
         os.fsync = die
     elif point == "after the record is settled":
         then_die(History, "finish")
-    workspace = Workspace(Entry(id="project-1", name="project", root=root), SyncPolicy(),
+    name = os.path.basename(root)
+    workspace = Workspace(Entry(id=f"{name}-1", name=name, root=root), SyncPolicy(),
                           index_path=Path(index), records_path=Path(records))
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     asked = memory.Asked(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")

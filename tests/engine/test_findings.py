@@ -67,6 +67,10 @@ def test_every_fault_is_a_finding_with_a_remedy(fault: str, check: str, level: s
         ({"synced_at_s": NOW_S + 3}, "freshness", None),
         ({"synced_at_s": NOW_S + 3600}, "clock", "warning"),
         ({"pending": 2}, "freshness", "info"),
+        ({"n_unrecorded": 2, "n_to_record": 9}, "history", "info"),
+        ({"n_to_record": 9}, "history", None),
+        ({"notices": {"index_log_held": "large"}}, "index", "warning"),
+        ({"notices": {"records_log_held": "large"}}, "records", "warning"),
         ({"root_state": "missing", "synced_at_s": None}, "freshness", None),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.engine import indexing
 from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, build_index, may_rebuild, rebuild_index, tidy_workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
+from memsyncd.store import footing
 from memsyncd.store import readers as readers_module
-from tests.engine.conftest import take
+from tests.engine.conftest import other_program_reading, take
 
 
 def files_of(bench: Any) -> list[str]:
@@ -243,9 +245,9 @@ def test_records_that_are_damaged_while_they_are_open_stop_no_indexing_and_are_s
 def test_records_that_are_emptied_while_they_are_read_are_set_aside_and_not_begun_anew_in_silence(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="one")
     records = bench.workspace.records
-    records._footing.empty_log()
+    records.footing.empty_log()
     bench.workspace.records_path.write_bytes(b"")
-    records.release_memory()
+    records.tidy()
     bench.see()
     assert "records.db" in bench.workspace.condition.faults["records"]
     bench.update()
@@ -316,3 +318,52 @@ def test_tidying_says_whether_a_query_kept_the_text_there(bench: Any) -> None:
         assert tidy() is False
     assert tidy() is True
     assert bench.workspace.condition.index_bytes == bench.workspace.index.size_bytes()
+
+
+def wal_bytes(path: Path) -> int:
+    return Path(f"{path}-wal").stat().st_size
+
+
+def write_much(bench: Any, n: int, word: str) -> None:
+    for number in range(n):
+        bench.write(f".memories/{number}.md", f"{word} {number} {os.urandom(40_000).hex()}\n")
+
+
+def test_the_log_of_the_records_is_small_again_after_a_large_act_and_quiet_time(bench: Any) -> None:
+    write_much(bench, 64, "one")
+    bench.follow()
+    bench.see()
+    records_path = bench.workspace.records_path
+    assert wal_bytes(records_path) > 2_000_000
+    assert bench.workspace.condition.records_wal_bytes == wal_bytes(records_path)
+    assert take(tidy_workspace(bench.workspace)) is True
+    assert wal_bytes(records_path) == wal_bytes(bench.workspace.index_path) == 0
+    assert bench.workspace.condition.records_wal_bytes == bench.workspace.condition.index_wal_bytes == 0
+    bench.memory("create", "/memories/after.md", file_text="after\n")
+    assert bench.undo(".memories/after.md").answer.digests == ((".memories/after.md", None),)
+
+
+@pytest.mark.parametrize("name", ["index", "records"])
+def test_a_log_that_another_program_keeps_from_being_emptied_is_said_until_that_lets_go(
+    bench: Any, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(footing, "HELD_LOG_BYTES", 1_000_000)
+    monkeypatch.setattr(footing, "CHECKPOINT_PAGES", 100)
+    write_much(bench, 16, "one")
+    bench.follow()
+    bench.see()
+    assert take(tidy_workspace(bench.workspace)) is True
+    path, word = getattr(bench.workspace, f"{name}_path"), f"{name}_log_held"
+    with other_program_reading(path):
+        for turn in range(4):
+            write_much(bench, 16, f"turn{turn}")
+            bench.follow()
+        notices = bench.workspace.condition.notices
+        assert list(notices) == [word]
+        assert f"another program reads {path.name}" in notices[word]
+        assert str(path) in notices[word]
+        assert getattr(bench.workspace.condition, f"{name}_wal_bytes") == wal_bytes(path) > 1_000_000
+        assert take(tidy_workspace(bench.workspace)) is False
+    assert take(tidy_workspace(bench.workspace)) is True
+    assert bench.workspace.condition.notices == {}
+    assert wal_bytes(path) == 0

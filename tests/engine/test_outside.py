@@ -183,3 +183,81 @@ def test_records_that_were_deleted_are_not_written_on(bench: Any) -> None:
     bench.open()
     bench.undo("MEMORY.md")
     assert bench.files() == {"MEMORY.md": b"one\n"}
+
+
+N_MANY = 3 * outside.BATCH_NOTES
+
+
+def record_a_slice(bench: Any) -> bool:
+    return bool(take(outside.catch_up(bench.workspace, bench.policy, bench.clock)))
+
+
+@pytest.fixture
+def half_recorded(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A workspace of which the first batch of notes is recorded, in the order of their names."""
+    monkeypatch.setattr(outside, "SLICE_S", 0.0)
+    for number in range(N_MANY):
+        bench.write(f".memories/{number:03}.md", f"note {number}\n")
+    bench.follow()
+    assert record_a_slice(bench)
+    assert not bench.workspace.is_seen
+    return bench
+
+
+def test_recording_goes_on_slice_by_slice_and_says_how_far_it_is(half_recorded: Any) -> None:
+    condition = half_recorded.workspace.condition
+    assert (condition.n_unrecorded, condition.n_to_record) == (N_MANY - outside.BATCH_NOTES, N_MANY)
+    n_slices = 1
+    while record_a_slice(half_recorded):
+        n_slices += 1
+    assert n_slices >= 3
+    assert half_recorded.workspace.is_seen
+    assert half_recorded.workspace.condition.n_unrecorded == 0
+    assert len(half_recorded.workspace.records.history.tips()) == N_MANY
+    assert half_recorded.past() == []
+
+
+def test_what_others_change_between_two_slices_is_a_revision_where_the_text_before_is_known(half_recorded: Any) -> None:
+    bench, last = half_recorded, f".memories/{N_MANY - 1:03}.md"
+    bench.write(".memories/000.md", "changed\n")
+    bench.write(".memories/new.md", "new\n")
+    bench.write(last, "changed before it was recorded\n")
+    (bench.root / ".memories/001.md").unlink()
+    (bench.root / ".memories/002.md").rename(bench.root / ".memories/moved.md")
+    bench.follow()
+    while record_a_slice(bench):
+        pass
+    assert {(one.old_path, one.path, one.old_digest, one.new_digest) for one in bench.past()} == {
+        (None, ".memories/000.md", digest_bytes(b"note 0\n"), digest_bytes(b"changed\n")),
+        (None, ".memories/new.md", None, digest_bytes(b"new\n")),
+        (None, ".memories/001.md", digest_bytes(b"note 1\n"), None),
+        (".memories/002.md", ".memories/moved.md", digest_bytes(b"note 2\n"), digest_bytes(b"note 2\n")),
+    }
+    tips = bench.workspace.records.history.tips()
+    assert tips == bench.workspace.index.read_digests()
+    assert tips[last] == digest_bytes(b"changed before it was recorded\n")
+
+
+def test_recording_that_ended_half_way_goes_on_and_what_changed_since_is_a_revision(half_recorded: Any) -> None:
+    bench = half_recorded
+    bench.workspace.close()
+    bench.write(".memories/000.md", "changed\n")
+    bench.update()
+    bench.see()
+    [found] = bench.past()
+    assert (found.path, found.old_digest) == (".memories/000.md", digest_bytes(b"note 0\n"))
+    assert len(bench.workspace.records.history.tips()) == N_MANY
+
+
+def test_a_folder_that_goes_away_while_it_is_recorded_is_recorded_once_it_is_back(half_recorded: Any) -> None:
+    bench = half_recorded
+    bench.root.rename(bench.root.with_name("away"))
+    bench.follow()
+    assert not record_a_slice(bench)
+    assert not bench.workspace.is_seen
+    assert bench.workspace.condition.n_unrecorded == 0
+    bench.root.with_name("away").rename(bench.root)
+    bench.follow()
+    bench.see()
+    assert bench.workspace.is_seen
+    assert len(bench.workspace.records.history.tips()) == N_MANY

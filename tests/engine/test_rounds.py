@@ -7,6 +7,8 @@ import threading
 from pathlib import Path
 
 from memsyncd.engine.lane import Steps
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.workspaces import Workspace
 from tests.engine.test_watching import open_house, wait_for
 
 
@@ -35,6 +37,34 @@ def test_timed_looks_do_not_pile_up_behind_a_lane_that_is_held_up(tmp_path: Path
         house.rounds.reconcile(then=lambda: told.append(5))
         await wait_for(lambda: 5 in told)
         assert house.tally(workspace).syncs.n == n_syncs + 1
+        await asyncio.get_running_loop().run_in_executor(None, house.stop)
+
+    asyncio.run(live())
+
+
+def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+    for number in range(3000):
+        (root / ".memories" / f"{number}.md").write_text(f"note {number}\n")
+
+    async def live() -> None:
+        house = open_house(tmp_path)
+        told: list[bool] = []
+
+        def save(workspace: Workspace, _done: SyncDone) -> None:
+            """As soon as all notes are indexed; recording them is the next job by then."""
+            if not told:
+                told.append(workspace.is_seen)
+                (root / ".memories" / "0.md").write_text("saved\n")
+                house.rounds.sync(workspace).add_done_callback(lambda _: told.append(workspace.is_seen))
+
+        house.listen(save)
+        workspace = house.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: len(told) == 2)
+        assert told == [False, False]
+        await wait_for(lambda: workspace.is_seen)
+        await wait_for(lambda: not house.count_jobs() and not workspace.condition.n_unrecorded)
         await asyncio.get_running_loop().run_in_executor(None, house.stop)
 
     asyncio.run(live())

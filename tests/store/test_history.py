@@ -140,7 +140,7 @@ import os, signal, sys
 from pathlib import Path
 from memsyncd.store.history import Intended
 from memsyncd.store.records import Records
-records = Records(Path(sys.argv[1]), workspace="w", root="/w", now_s=1.0)
+records = Records(Path(sys.argv[1]), workspace="project-1", root="/home/ada", now_s=1.0)
 change = Intended(path="a.md", old=b"before", new=b"after")
 print(records.history.begin(at_s=5, client="ada", command="create", path="a.md", changes=[change]), flush=True)
 if sys.argv[2] == "finished":
@@ -206,10 +206,7 @@ def test_a_disk_that_is_really_full_stops_a_write_too_and_keeps_what_was_there(s
 
 def test_a_workspace_seen_for_the_first_time_has_no_history_but_its_texts_are_known(history: History) -> None:
     assert not history.is_complete
-    assert history.see([Seen(path="a.md", data=b"one"), Seen(path="b.md", data=b"two")], at_s=1, is_first=True) == [
-        "a.md",
-        "b.md",
-    ]
+    assert history.see([Seen(path="a.md", data=b"one"), Seen(path="b.md", data=b"two")], at_s=1, is_first=True) == []
     history.set_complete()
     assert history.find_revisions() == []
     assert history.see([Seen(path="a.md", data=b"three")], at_s=2, is_first=False) == ["a.md"]
@@ -235,10 +232,22 @@ def test_what_is_as_it_was_when_last_heard_of_is_no_change(records: Records) -> 
     assert count_rows(records) == before
 
 
-def test_a_text_that_was_only_taken_note_of_goes_when_another_is(records: Records) -> None:
-    for data in (b"one", b"two", None):
-        records.history.see([Seen(path="a.md", data=data)], at_s=1, is_first=True)
-    assert count_rows(records) == (0, 0, 0, 0)
+def test_what_changes_while_a_workspace_is_seen_for_the_first_time_is_a_revision(history: History) -> None:
+    history.see([Seen(path="a.md", data=b"one"), Seen(path="gone.md", data=b"x")], at_s=1, is_first=True)
+    later = [
+        Seen(path="a.md", data=b"two"),
+        Seen(path="gone.md", data=None),
+        Seen(path="new.md", data=b"new", is_new=True),
+        Seen(path="old.md", data=b"old"),
+    ]
+    assert history.see(later, at_s=2, is_first=True) == ["a.md", "gone.md", "new.md"]
+    assert {(one.path, one.old_digest) for one in history.find_revisions()} == {
+        ("a.md", digest_bytes(b"one")),
+        ("gone.md", digest_bytes(b"x")),
+        ("new.md", None),
+    }
+    assert history.read_text(digest_bytes(b"one")) == b"one"
+    assert history.find_tips(["a.md", "gone.md", "old.md"]) == {"a.md": digest_bytes(b"two"), "old.md": digest_bytes(b"old")}
 
 
 def test_a_note_moved_outside_keeps_its_history(history: History) -> None:

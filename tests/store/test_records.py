@@ -1,15 +1,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
 
+from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFailed
 from memsyncd.store import records
 from memsyncd.store.history import Seen
+from memsyncd.store.identity import Owner, peek_owners
 from memsyncd.store.records import MIGRATIONS, Move, Records
 
 Open = Callable[..., Records]
@@ -19,8 +22,9 @@ Open = Callable[..., Records]
 def open_records(tmp_path: Path) -> Iterator[Open]:
     opened: list[Records] = []
 
-    def open_one(*, root: str = "/home/ada/project", now_s: float = 1000.0) -> Records:
-        opened.append(Records(tmp_path / "state" / "records.db", workspace="project-1", root=root, now_s=now_s))
+    def open_one(*, workspace: str = "project-1", root: str = "/home/ada/project", now_s: float = 1000.0, **more: Any) -> Records:
+        path = tmp_path / "state" / "records.db"
+        opened.append(Records(path, workspace=workspace, root=root, now_s=now_s, **more))
         return opened[-1]
 
     yield open_one
@@ -61,6 +65,68 @@ def test_the_file_says_whose_it_is_and_since_when(open_records: Open) -> None:
     open_records(root="/old", now_s=1.0).close()
     path = open_records(root="/new", now_s=2.0).path
     assert ask(path, "SELECT id, root, created_at FROM workspace") == [("project-1", "/new", 1.0)]
+
+
+def test_a_file_that_several_workspaces_opened_before_belongs_to_the_next_of_them(tmp_path: Path, open_records: Open) -> None:
+    """Before version 3 nobody looked whose a file was."""
+    (tmp_path / "state").mkdir()
+    path = tmp_path / "state" / "records.db"
+    connection = apsw.Connection(str(path))
+    for script in MIGRATIONS[:2]:
+        connection.execute(script)
+    connection.pragma("user_version", 2)
+    rows = [("other-1", "/home/ada/other", 1.0), ("project-1", "/home/ada/project", 2.0)]
+    connection.executemany("INSERT INTO workspace VALUES(?,?,?)", rows)
+    connection.execute("INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES('a.md', 'b.md', 'd', 1.0)")
+    connection.close()
+    kept = open_records(inode=2**63 + 1)
+    assert (kept.foreign, kept.moved_from) == (None, "")
+    assert [move.old_path for move in kept.find_moves("b.md")] == ["a.md"]
+    kept.close()
+    row = ("project-1", "/home/ada/project", 2.0, str(2**63 + 1))
+    assert ask(path, "SELECT id, root, created_at, inode FROM workspace") == [row]
+
+
+def test_a_file_of_another_workspace_is_set_aside_as_it_is(open_records: Open) -> None:
+    theirs = open_records(workspace="other-1")
+    theirs.history.see([Seen(path="a.md", data=b"theirs")], at_s=1.0, is_first=False)
+    theirs.close()
+    before = theirs.path.read_bytes()
+    kept = open_records(now_s=77.0)
+    assert kept.foreign == kept.path.with_name("records.db.foreign-77")
+    assert kept.foreign.read_bytes() == before
+    assert kept.set_aside is None
+    assert kept.history.find_revisions() == []
+    assert kept.find_set_aside() == ["records.db.foreign-77"]
+
+
+def test_a_file_of_another_workspace_that_stands_in_its_log_alone_is_set_aside_with_it(open_records: Open) -> None:
+    theirs = open_records(workspace="other-1")
+    files = {file: file.read_bytes() for file in (theirs.path, Path(f"{theirs.path}-wal"))}
+    theirs.close()
+    for file, data in files.items():
+        file.write_bytes(data)
+    assert peek_owners(theirs.path, newest_version=len(MIGRATIONS)) == ()
+    kept = open_records()
+    assert kept.foreign is not None
+    assert kept.history.find_revisions() == []
+
+
+def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(open_records: Open) -> None:
+    before = open_records(workspace="old-1", root="/old", inode=5, now_s=1.0)
+    before.history.see([Seen(path="a.md", data=b"text")], at_s=1.0, is_first=False)
+    before.close()
+    asked: list[object] = []
+
+    def is_moved(owner: Owner, tips: Mapping[str, str]) -> bool:
+        asked.append((owner, dict(tips)))
+        return True
+
+    kept = open_records(root="/new", inode=6, is_moved=is_moved)
+    assert asked == [(Owner(id="old-1", root="/old", inode=5), {"a.md": digest_bytes(b"text")})]
+    assert (kept.foreign, kept.moved_from) == (None, "/old")
+    assert len(kept.history.find_revisions()) == 1
+    assert ask(kept.path, "SELECT id, root, created_at, inode FROM workspace") == [("project-1", "/new", 1.0, "6")]
 
 
 def test_what_is_purged_or_undone_is_no_other_programs_writing(open_records: Open) -> None:
@@ -153,7 +219,7 @@ def test_a_file_of_the_first_version_keeps_everything_and_can_hold_history(tmp_p
     connection.close()
     kept = open_records()
     assert kept.set_aside is None
-    assert ask(path, "SELECT * FROM workspace") == [("project-1", "/home/ada/project", 12.5)]
+    assert ask(path, "SELECT id, root, created_at FROM workspace") == [("project-1", "/home/ada/project", 12.5)]
     assert ask(path, "SELECT * FROM moves") == [(7, "a.md", "b.md", "d" * 32, 13.5)]
     assert ask(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
     assert kept.history.see([Seen(path="b.md", data=b"now")], at_s=20.0, is_first=False) == ["b.md"]

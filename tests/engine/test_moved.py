@@ -1,0 +1,247 @@
+"""A records.db of another workspace is never taken for one's own, and that of a folder that was moved comes along."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.engine import indexing
+from memsyncd.errors import NoteNotFound
+from memsyncd.store.identity import find_foreign
+from tests.engine.conftest import other_program_reading, take
+from tests.engine.test_watching import open_house, wait_for
+
+OWN, OWN_BEFORE, THEIRS, THEIRS_BEFORE = "own\n", "own before\n", "theirs\n", "theirs before\n"
+NOTES = (".memories/a.md", ".memories/b.md", ".memories/c.md")
+
+
+def make_lived(make_bench: Callable[..., Any], name: str, before: str, now: str) -> Any:
+    """A workspace whose first note was written twice, so that there is something to undo."""
+    bench = make_bench(name)
+    for path in NOTES:
+        bench.write(path, f"{name} {path}\n")
+    bench.write("MEMORY.md", before)
+    bench.open()
+    bench.follow()
+    bench.see()
+    bench.write("MEMORY.md", now)
+    bench.follow()
+    assert [one.new_digest for one in bench.past()] == [digest_bytes(now.encode())]
+    return bench
+
+
+@pytest.fixture
+def own(make_bench: Callable[..., Any]) -> Any:
+    return make_lived(make_bench, "own", OWN_BEFORE, OWN)
+
+
+@pytest.fixture
+def theirs(make_bench: Callable[..., Any]) -> Any:
+    return make_lived(make_bench, "theirs", THEIRS_BEFORE, THEIRS)
+
+
+def copy_while_closed(own: Any, theirs: Any) -> None:
+    own.workspace.close()
+    theirs.workspace.close()
+    shutil.copyfile(theirs.workspace.records_path, own.workspace.records_path)
+
+
+def replace_while_open(own: Any, theirs: Any) -> None:
+    theirs.workspace.close()
+    fresh = own.workspace.records_path.with_name("fresh")
+    shutil.copyfile(theirs.workspace.records_path, fresh)
+    fresh.rename(own.workspace.records_path)
+
+
+def overwrite_while_open(own: Any, theirs: Any) -> None:
+    theirs.workspace.close()
+    assert Path(f"{own.workspace.records_path}-wal").stat().st_size > 0
+    shutil.copyfile(theirs.workspace.records_path, own.workspace.records_path)
+
+
+def overwrite_beside_a_log_that_a_crash_left(own: Any, theirs: Any) -> None:
+    """The log would be put into the other's file by whoever opens it."""
+    theirs.workspace.close()
+    path = own.workspace.records_path
+    log = Path(f"{path}-wal").read_bytes()
+    own.workspace.close()
+    shutil.copyfile(theirs.workspace.records_path, path)
+    Path(f"{path}-wal").write_bytes(log)
+
+
+@pytest.mark.parametrize(
+    "bring",
+    [copy_while_closed, replace_while_open, overwrite_while_open, overwrite_beside_a_log_that_a_crash_left],
+)
+def test_records_of_another_workspace_are_set_aside_and_nothing_of_them_is_undone(
+    own: Any, theirs: Any, bring: Callable[[Any, Any], None]
+) -> None:
+    bring(own, theirs)
+    brought = theirs.workspace.records_path.read_bytes()
+    own.update()
+    own.see()
+    [aside] = find_foreign(own.workspace.records_path)
+    assert aside.read_bytes() == brought
+    fault = own.workspace.condition.faults["records_foreign"]
+    assert "came from another workspace" in fault
+    assert aside.name in fault
+    with pytest.raises(NoteNotFound, match="came from another workspace"):
+        own.undo("MEMORY.md")
+    with pytest.raises(NoteNotFound, match="came from another workspace"):
+        own.undo(act=1)
+    assert own.files()["MEMORY.md"] == OWN.encode()
+    own.memory("create", "/memories/new.md", file_text="new\n")
+    own.undo(".memories/new.md")
+    aside.unlink()
+    own.update()
+    assert own.workspace.condition.faults == {}
+    with pytest.raises(NoteNotFound, match=r"there is no revision of MEMORY\.md$"):
+        own.undo("MEMORY.md")
+    theirs.open()
+    theirs.undo("MEMORY.md")
+    assert theirs.files()["MEMORY.md"] == THEIRS_BEFORE.encode()
+
+
+def test_a_backup_of_ones_own_records_is_ones_own(own: Any) -> None:
+    path = own.workspace.records_path
+    own.workspace.close()
+    backup = path.read_bytes()
+    own.update()
+    own.memory("create", "/memories/later.md", file_text="later\n")
+    own.workspace.close()
+    path.write_bytes(backup)
+    own.update()
+    own.see()
+    assert own.workspace.condition.faults == {}
+    own.undo("MEMORY.md")
+    assert own.files()["MEMORY.md"] == OWN_BEFORE.encode()
+
+
+@pytest.fixture
+def moved(make_bench: Callable[..., Any], own: Any) -> Callable[[], Any]:
+    """Opens the folder under another name, as another workspace."""
+
+    def open_moved(place: Path) -> Any:
+        bench = make_bench("moved")
+        shutil.rmtree(bench.root)
+        place.rename(bench.root)
+        bench.open()
+        bench.follow()
+        bench.see()
+        return bench
+
+    own.workspace.close()
+    return lambda: open_moved(own.root)
+
+
+def test_the_history_of_a_folder_that_was_moved_comes_along(own: Any, moved: Callable[[], Any]) -> None:
+    bench = moved()
+    assert f"moved here from {own.root}" in bench.workspace.condition.notices["records_moved"]
+    assert not own.workspace.records_path.exists()
+    bench.undo("MEMORY.md")
+    assert bench.files()["MEMORY.md"] == OWN_BEFORE.encode()
+    # And back again.
+    bench.workspace.close()
+    bench.root.rename(own.root)
+    own.open()
+    own.follow()
+    own.see()
+    assert [one.command for one in own.past()] == ["undo", "outside"]
+
+
+def test_records_that_were_brought_to_a_copy_elsewhere_are_taken_once_the_first_folder_is_gone(
+    make_bench: Callable[..., Any], own: Any
+) -> None:
+    """As on another machine: nothing but what the notes say tells that it is the same folder."""
+    bench = make_bench("copy")
+    shutil.copytree(own.root, bench.root, dirs_exist_ok=True)
+    own.workspace.close()
+    shutil.rmtree(own.root)
+    bench.workspace.records_path.parent.mkdir(parents=True)
+    shutil.copyfile(own.workspace.records_path, bench.workspace.records_path)
+    bench.open()
+    bench.follow()
+    bench.see()
+    assert bench.workspace.condition.faults == {}
+    bench.undo("MEMORY.md")
+    assert bench.files()["MEMORY.md"] == OWN_BEFORE.encode()
+    assert own.workspace.records_path.exists()
+
+
+def test_a_copy_of_a_folder_that_is_still_there_gets_none_of_its_history(make_bench: Callable[..., Any], own: Any) -> None:
+    bench = make_bench("copy")
+    shutil.copytree(own.root, bench.root, dirs_exist_ok=True)
+    bench.open()
+    bench.follow()
+    bench.see()
+    assert bench.past() == []
+    own.undo("MEMORY.md")
+    assert own.files()["MEMORY.md"] == OWN_BEFORE.encode()
+
+
+def test_another_folder_that_was_given_the_inode_of_one_that_is_gone_gets_none_of_its_history(
+    make_bench: Callable[..., Any], own: Any
+) -> None:
+    bench = make_bench("stranger")
+    bench.write("MEMORY.md", "somebody else's\n")
+    bench.write(NOTES[0], f"own {NOTES[0]}\n")  # one of four says the same
+    own.workspace.close()
+    with closing(sqlite3.connect(own.workspace.records_path)) as file, file:
+        file.execute("UPDATE workspace SET inode = ?", (str(os.stat(bench.root).st_ino),))
+    shutil.rmtree(own.root)
+    bench.open()
+    bench.follow()
+    bench.see()
+    assert bench.past() == []
+    assert own.workspace.records_path.exists()
+
+
+def test_a_history_that_another_program_has_open_stays_and_that_is_said(own: Any, moved: Callable[[], Any]) -> None:
+    path = own.workspace.records_path
+    with other_program_reading(path):
+        bench = moved()
+        assert bench.past() == []
+        notice = bench.workspace.condition.notices["records_moved"]
+    assert str(path) in notice
+    assert "to take it over" in notice
+    bench.workspace.close()
+    bench.workspace.records_path.unlink()
+    bench.open()
+    assert [one.command for one in bench.past()] == ["outside"]
+
+
+def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_history(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "before"
+    (root / ".memories").mkdir(parents=True)
+    (root / "MEMORY.md").write_text("one\n")
+
+    async def live() -> None:
+        house = open_house(tmp_path)
+        first = house.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: first.is_seen and not house.count_jobs())
+        (root / "MEMORY.md").write_text("two\n")
+        await asyncio.wrap_future(house.rounds.sync(first))
+        root.rename(root.with_name("after"))
+        second = house.add(str(root.with_name("after")), name="", include=(), exclude=())
+        await wait_for(lambda: second.is_seen and not house.count_jobs())
+        assert second.records is not None
+        assert [one.path for one in second.records.history.find_revisions()] == ["MEMORY.md"]
+        assert f"moved here from {root}" in second.condition.notices["records_moved"]
+        assert "records_gone" not in first.condition.notices
+        await asyncio.get_running_loop().run_in_executor(None, house.stop)
+
+    asyncio.run(live())
+
+
+def test_a_workspace_that_is_closed_for_good_lets_go_of_its_records_at_once(own: Any) -> None:
+    take(indexing.close_workspace(own.workspace))
+    assert own.workspace.records is None
