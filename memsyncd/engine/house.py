@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
+from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.indexing import close_workspace
 from memsyncd.engine.lane import Lane, take_a_step
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.rounds import Rounds
+from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.tally import Tally
 from memsyncd.engine.watching import Watching
@@ -29,7 +32,9 @@ from memsyncd.logs import Event, get_log
 STEP_KEY = "step"
 """No workspace's id, so that the writer comes to it between two steps of whatever it does."""
 SLEPT_S = 1.0
-STOP_S = 5.0
+STOP_S = 2.0
+"""What runs when the daemon stops gets half of this at least; a commit that is cut off is undone by SQLite."""
+DEFAULT_STALLS = StallPolicy()
 
 log = get_log("engine")
 
@@ -48,6 +53,7 @@ class House:
         policy: SyncPolicy,
         clock: Clock,
         on_reconcile: Callable[[], None] = lambda: None,
+        stall_policy: StallPolicy = DEFAULT_STALLS,
     ) -> None:
         """`on_reconcile` is called before each timed look, for what the daemon itself wants to look at then."""
         self._loop = asyncio.get_running_loop()
@@ -55,7 +61,16 @@ class House:
         self._state_dir = state_dir
         self._cache_dir = cache_dir
         self._clock = clock
-        self._lane = Lane("memsyncd-index")
+        self.workspaces: dict[str, Workspace] = {}
+        self.stalls = StallMonitor(
+            self.workspaces,
+            stall_policy,
+            on_checked=lambda: self.watching.note_slow(),
+            on_stalled=lambda workspace: self.watching.suspend(workspace),
+            on_recovered=self._recovered,
+        )
+        self._lane = Lane("memsyncd-index", policy=stall_policy, on_returned=self.stalls.note_returned)
+        self.stalls.watch(self._lane)
         self._listeners: list[OnSynced] = []
         self._on_reconcile = on_reconcile
         self.rounds = Rounds(
@@ -65,10 +80,10 @@ class House:
             on_synced=self._synced,
             on_folders=self._follow,
             on_reconciled=self._reconciled,
+            stalls=self.stalls,
         )
-        self.watching = Watching(self.rounds, clock)
-        self.writers = Writers(self._lane, self.rounds, clock, on_written=self._written)
-        self.workspaces: dict[str, Workspace] = {}
+        self.watching = Watching(self.rounds, clock, self.stalls, stall_policy)
+        self.writers = Writers(self._lane, self.rounds, clock, self.stalls, on_written=self._written)
         self._tallies: dict[str, Tally] = {}
         self._reconcile: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
@@ -86,14 +101,22 @@ class House:
             self._open(entry)
         self._arm()
 
-    def stop(self) -> None:
-        """Stop watching, end what runs at its next step, close the databases. Takes a few seconds at most."""
+    def stop(self) -> bool:
+        """Stop watching, end what runs at its next step, close the databases. Takes STOP_S at most, whatever does not return.
+
+        False if a step has not returned: its thread and the databases of its workspace are left as they are.
+        """
         if self._reconcile is not None:
             self._reconcile.cancel()
-        self.watching.stop()
-        if self._lane.stop(STOP_S):
-            for workspace in self.workspaces.values():
+        self.stalls.stop()
+        began_s = time.monotonic()
+        is_unwatched = self.watching.stop(STOP_S / 2)
+        is_idle = self._lane.stop(max(STOP_S / 2, STOP_S - (time.monotonic() - began_s)))
+        blocked = self._lane.find_running()
+        for workspace in self.workspaces.values():
+            if workspace.id not in blocked:
                 workspace.close()
+        return is_unwatched and is_idle
 
     def listen(self, on_synced: OnSynced) -> None:
         """Have `on_synced` called on the loop after every sync."""
@@ -105,6 +128,7 @@ class House:
 
     def take_step(self) -> Future[None]:
         """Have the writer's lane take one step for nobody: done as soon as it makes progress."""
+        self.stalls.arm()
         return self._lane.submit(STEP_KEY, take_a_step, is_urgent=True)
 
     def count_jobs(self) -> int:
@@ -171,6 +195,7 @@ class House:
         self.workspaces.pop(workspace.id, None)
         self.rounds.forget(workspace)
         self.watching.forget(workspace)
+        self.stalls.arm()
         closed = self._lane.submit(workspace.id, partial(close_workspace, workspace))
         if then is not None:
             closed.add_done_callback(lambda _: then())
@@ -180,6 +205,12 @@ class House:
 
     def _reconciled(self, workspace: Workspace, has_missed: bool) -> None:
         self.watching.note_reconciled(workspace, has_missed)
+
+    def _recovered(self, workspace: Workspace) -> None:
+        """The disk answers again: what was saved meanwhile is looked for, and events are heard from now on."""
+        self.watching.resume(workspace)
+        if self.policy.is_enabled:
+            self.rounds.look(workspace)
 
     def _synced(self, workspace: Workspace, done: SyncDone) -> None:
         """After each sync, whatever led to it: its figures, its line in the log, and then those who listen."""

@@ -282,6 +282,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         pending=len(done.waiting) + len(done.growing),
         index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,
         synced_at_s=done.started_at_s if snapshot.only is None else workspace.condition.synced_at_s,
+        scanned_s=done.began_s if snapshot.only is None else workspace.condition.scanned_s,
         root_state=snapshot.root_state,
         scan_problems=tuple(sorted((*kept, *fresh.values()), key=lambda problem: (problem.path, problem.code))),
     )

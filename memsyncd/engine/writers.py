@@ -17,6 +17,7 @@ from memsyncd.engine.lane import Lane, Steps
 from memsyncd.engine.outside import PRUNE_AFTER, prune, see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rounds import Rounds
+from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.workspaces import Workspace
 
 T = TypeVar("T")
@@ -27,12 +28,15 @@ Job = Callable[[Workspace, SyncPolicy, Clock], Steps[T]]
 class Writers:
     """Hands jobs to the lane. Lives on the running loop."""
 
-    def __init__(self, lane: Lane, rounds: Rounds, clock: Clock, *, on_written: Callable[[Workspace], None]) -> None:
+    def __init__(
+        self, lane: Lane, rounds: Rounds, clock: Clock, stalls: StallMonitor, *, on_written: Callable[[Workspace], None]
+    ) -> None:
         """`on_written(workspace)` is called on the loop after every change that was carried out."""
         self._loop = asyncio.get_running_loop()
         self._lane = lane
         self._rounds = rounds
         self._clock = clock
+        self._stalls = stalls
         self._on_written = on_written
         self._looking: set[str] = set()
 
@@ -44,6 +48,7 @@ class Writers:
 
     def ask(self, workspace: Workspace, job: Job[T]) -> Future[T]:
         """Have a job done that needs the records."""
+        self._stalls.arm()
         return self._lane.submit(workspace.id, partial(self._start, workspace, job), is_urgent=True)
 
     def note_synced(self, workspace: Workspace) -> None:
@@ -51,6 +56,7 @@ class Writers:
         is_wanted = self._rounds.policy.history.is_enabled and workspace.records is not None and not workspace.is_seen
         if is_wanted and workspace.id not in self._looking:
             self._looking.add(workspace.id)
+            self._stalls.arm()
             looked = self._lane.submit(workspace.id, partial(self._start, workspace, see_all))
             looked.add_done_callback(lambda _: self._looking.discard(workspace.id))
 
@@ -68,7 +74,9 @@ class Writers:
             return  # the loop has ended, and with it everybody who could listen
 
     def _tell(self, workspace: Workspace, edited: Edited[Any]) -> None:
+        self._stalls.relax()
         if workspace.n_unpruned >= PRUNE_AFTER:
+            self._stalls.arm()
             self._lane.submit(workspace.id, partial(self._start, workspace, prune))
         outcome = edited.synced or edited.failure
         if outcome is not None:

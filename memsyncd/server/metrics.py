@@ -74,7 +74,7 @@ class Metrics:
             ),
             watcher=wire.WatcherMetrics(
                 watches=watching.watcher.n_watches,
-                events_total=watching.watcher.n_events,
+                events_total=watching.n_events,
                 doubts_total=watching.n_doubts,
                 rebuilds_total=watching.n_rebuilds,
             ),

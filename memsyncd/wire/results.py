@@ -25,7 +25,7 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     id: str
     name: str
     root: str
-    state: Literal["indexing", "ready", "degraded", "missing"]
+    state: Literal["indexing", "ready", "degraded", "missing", "stalled"]
     reasons: list[str]
     """Why the state is not `ready`, and what else should be known of it, in words a person can act on."""
     watcher: str

@@ -117,7 +117,7 @@ def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, ga
         yield
 
     assert asyncio.run(live(lambda house, job: house._lane.submit("ws", lambda: job))) == ("writer",)
-    assert asyncio.run(live(lambda house, job: house.watching._thread.submit(next, job))) == ("watcher",)
+    assert asyncio.run(live(lambda house, job: house.watching._pool.call(lambda: next(job)))) == ("watcher",)
 
 
 def test_an_answer_that_is_a_failure_is_an_answer() -> None:
