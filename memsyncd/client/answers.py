@@ -70,6 +70,7 @@ class Freshness(TypedDict):
     pending: int
     synced_at: float | None
     state: str
+    reason: str | None
 
 
 class Hit(TypedDict):

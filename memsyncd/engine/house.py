@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import shutil
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.doorbells import ROOT
 from memsyncd.engine.indexing import close_workspace
 from memsyncd.engine.lane import Lane, take_a_step
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.registry import Registry
+from memsyncd.engine.registry import Registry, SeenFolder
 from memsyncd.engine.rounds import Rounds
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
@@ -65,8 +66,8 @@ class House:
         self.stalls = StallMonitor(
             self.workspaces,
             stall_policy,
-            on_checked=lambda: self.watching.note_slow(),
-            on_stalled=lambda workspace: self.watching.suspend(workspace),
+            on_checked=self._steps_checked,
+            on_stalled=self._stalled,
             on_recovered=self._recovered,
         )
         self._lane = Lane("memsyncd-index", policy=stall_policy, on_returned=self.stalls.note_returned)
@@ -136,12 +137,42 @@ class House:
         return self._lane.count_jobs()
 
     def find(self, text: str | None) -> Workspace:
-        """As `Registry.find`."""
+        """As `Registry.find`; a path that is not a root is looked for on the disk, which may block."""
         return self.workspaces[self._registry.find(text).id]
 
-    def add(self, path: str, *, name: str, include: Iterable[str], exclude: Iterable[str]) -> Workspace:
-        """Register a folder and look after it from now on. Raises as `Registry.make_entry` and `Registry.add`."""
-        entry = self._registry.add(self._registry.make_entry(path, name=name, include=include, exclude=exclude))
+    def is_root(self, text: str) -> bool:
+        """True if this is exactly the root of a workspace. Looks at no disk."""
+        return any(workspace.entry.root == text for workspace in self.workspaces.values())
+
+    def find_near(self, path: str) -> Workspace | None:
+        """As `Registry.find_near`."""
+        entry = self._registry.find_near(path)
+        return None if entry is None else self.workspaces.get(entry.id)
+
+    def find_id(self, path: str) -> str:
+        """The id of the workspace that a path belongs to; on any thread, for it may block. Raises WorkspaceNotFound."""
+        return self._registry.find(path).id
+
+    def see_folder(self, path: str, silent: Collection[str]) -> SeenFolder:
+        """As `Registry.see_folder`."""
+        return self._registry.see_folder(path, silent)
+
+    def add(
+        self,
+        path: str,
+        *,
+        name: str,
+        include: Iterable[str],
+        exclude: Iterable[str],
+        seen: SeenFolder | None = None,
+    ) -> Workspace:
+        """Register a folder and look after it from now on. Raises as `Registry.make_entry` and `Registry.add`.
+
+        Looks at no disk but the registry's own if the folder was `seen` before.
+        """
+        root = seen.root if seen is not None else None
+        made = self._registry.make_entry(path, name=name, include=include, exclude=exclude, seen=root)
+        entry = self._registry.add(made, seen)
         known = self.workspaces.get(entry.id)
         if known is not None and known.entry == entry:
             return known
@@ -205,6 +236,14 @@ class House:
 
     def _reconciled(self, workspace: Workspace, has_missed: bool) -> None:
         self.watching.note_reconciled(workspace, has_missed)
+
+    def _steps_checked(self) -> None:
+        self.watching.note_slow()
+
+    def _stalled(self, workspace: Workspace) -> None:
+        """Its disk does not answer: what changes there meanwhile is not known."""
+        workspace.note_unscanned(ROOT, self._clock.now_s())
+        self.watching.suspend(workspace)
 
     def _recovered(self, workspace: Workspace) -> None:
         """The disk answers again: what was saved meanwhile is looked for, and events are heard from now on."""

@@ -80,9 +80,7 @@ class WorkerPool:
         self._numbers = itertools.count(1)
         self._is_stopping = False
 
-    def submit(
-        self, key: str, start: Callable[[], Steps[T]], *, is_urgent: bool = False, may_stall: bool = True
-    ) -> Future[T]:
+    def submit(self, key: str, start: Callable[[], Steps[T]], *, is_urgent: bool = False, may_stall: bool = True) -> Future[T]:
         """Queue a job behind those of the same key. After `stop` it fails with ShuttingDown, as one does that waits then.
 
         One that cannot stall keeps its place in the pool however long it takes.

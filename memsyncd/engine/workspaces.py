@@ -26,6 +26,7 @@ from memsyncd.store.index import Index
 from memsyncd.store.readers import Reader, Readers
 from memsyncd.store.records import Records
 from memsyncd.store.updates import Counts, Written
+from memsyncd.workspace.roots import has_memory
 from memsyncd.workspace.scope import Scope, parse_scope
 
 REMEMBERED_CHANGES = 256
@@ -171,6 +172,10 @@ class Workspace:
         """A scan of these paths, or of everything, that began then is over."""
         with self._lock:
             self._unscanned.settle(paths, began_s)
+
+    def look_for_memory(self) -> None:
+        """Look whether there are MEMORY.md or .memories/; may block."""
+        self.has_memory = has_memory(self.entry.root)
 
     def set_notice(self, word: str, text: str) -> None:
         with self._lock:

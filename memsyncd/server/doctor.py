@@ -41,7 +41,7 @@ LANE_S = 20.0
 STEP_S = 10.0
 """Writer and watcher take steps of milliseconds, seldom of seconds; who takes none for so long stands still."""
 
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+InThread = Callable[..., Awaitable[Any]]
 
 
 class Doctor:
@@ -66,7 +66,7 @@ class Doctor:
         stalled = await self._find_stalled()
         found = [_to_info(None, finding) for finding in (*judge_clock(drift_s), *judge_progress(stalled))]
         for workspace in chosen:
-            if "writer" in stalled:
+            if "writer" in stalled or self._house.stalls.is_stalled(workspace):
                 own = await self._look_from_aside(workspace)
             else:
                 own = await self._examine_one(workspace, is_verified=params.verify)
@@ -87,7 +87,7 @@ class Doctor:
     async def _look_from_aside(self, workspace: Workspace) -> list[Finding]:
         """What can be seen of it without the writer and without its notes."""
         health, now_s = self._house.watching.health(workspace), self._clock.wall_s()
-        found = judge_condition(workspace.condition, health, self._house.policy, now_s=now_s)
+        found = judge_condition(workspace.condition, health, self._house.policy, now_s=now_s, pending=workspace.pending)
         if workspace.index is not None:
             found += await self._try("problems", partial(_look_at_problems, workspace))
         return found
@@ -138,7 +138,7 @@ class Doctor:
             pieces = await self._in_thread(partial(list_pieces, workspace))
             for is_last in (False,) * SYNC_ROUNDS + (True,):
                 for paths in pieces:
-                    await self._in_thread(self._compare(workspace, paths, compared))
+                    await self._in_thread(self._compare(workspace, paths, compared), disk_of=workspace)
                 if is_last or not compared.late:
                     break
                 late += len(compared.late)

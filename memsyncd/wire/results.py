@@ -35,7 +35,8 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     sections: int
     chunks: int
     pending: int
-    """Notes known to differ from the index and not yet indexed; during a first index, those still to be read."""
+    """Notes known to differ from the index and not yet indexed, or paths that events announced and no scan has looked at yet;
+    during a first index, those still to be read."""
     last_sync_at: float | None
     problems: int
     index_bytes: int
@@ -121,6 +122,9 @@ class Freshness(Result, frozen=True, kw_only=True):
     pending: int
     synced_at: float | None
     state: str
+    """`ready` only if nothing is known that no scan has looked at, and no scan is overdue."""
+    reason: str | None
+    """Why scans are overdue or a disk does not answer; null if neither is so. `status` says the rest."""
 
 
 class SearchResult(Result, frozen=True, kw_only=True):

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.daemon.pulse import Pulse, QueryThreads, make_proofs
+from memsyncd.daemon.pulse import Pulse, make_proofs
 from memsyncd.engine.house import House
 from memsyncd.engine.lane import Lane, Steps, take_a_step
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
 
 PATIENT_S, HASTY_S = 10.0, 0.2

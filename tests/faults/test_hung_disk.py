@@ -160,9 +160,7 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
         acts: dict[str, Callable[[], object]] = {
             "get": lambda: client.call("get", workspace=a, path=".memories/first.md"),
             "view": lambda: client.call("memory", workspace=a, command="view", path="/memories/first.md"),
-            "create": lambda: client.call(
-                "memory", workspace=a, command="create", path="/memories/second.md", file_text="oak\n"
-            ),
+            "create": lambda: client.call("memory", workspace=a, command="create", path="/memories/second.md", file_text="oak\n"),
             "add": lambda: client.call("note.add", workspace=a, content="oak"),
             "wait": lambda: client.call("search", workspace=a, query="larch", wait="disk", timeout_ms=500),
         }
