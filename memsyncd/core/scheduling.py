@@ -16,8 +16,6 @@ class StallPolicy:
 
     takeover_s: float = 2.0
     stalled_s: float = 10.0
-    repeat_s: float = 5.0
-    """How often it is said anew for how long a key has been stalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +49,10 @@ def find_stalled(running: Mapping[str, Step], now_s: float, policy: StallPolicy)
 
 
 def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy) -> float:
-    """After how many seconds steps should be looked at again: when the first may pass a limit, or what is said is old."""
-    dues = [policy.takeover_s]
-    for step in running:
-        age_s = now_s - step.since_s
-        later = [limit_s - age_s for limit_s in (policy.takeover_s, policy.stalled_s) if limit_s > age_s]
-        dues.append(min(later, default=policy.repeat_s))
-    return max(min(dues), 0.0)
+    """After how many seconds steps should be looked at again: when the first may pass a limit, those yet to begin, too."""
+    ages_s = [now_s - step.since_s for step in running]
+    limits_s = (policy.takeover_s, policy.stalled_s)
+    return min([policy.takeover_s, *(limit_s - age_s for age_s in ages_s for limit_s in limits_s if limit_s > age_s)])
 
 
 def describe_stall(root: str, seconds: float) -> str:
