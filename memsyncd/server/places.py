@@ -42,7 +42,7 @@ class Places:
             return near
         key = path if near is None else near.id
         try:
-            return self._house.workspaces[await self._ask(key, lambda: self._house.find_id(path), FIND_S)]
+            return self._house.find(await self._ask(key, lambda: self._house.find_id(path), FIND_S))
         except TimeoutError:
             if near is None:
                 raise _say_silent(path) from None

@@ -7,6 +7,7 @@ turn does not come in time is taken back and says that nothing was written; one 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
@@ -179,7 +180,7 @@ class Writing:
         return wire.Cleared(act=edited.act, removed=edited.answer, **_tell(workspace, edited))
 
     async def _edit(self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None) -> Edited[T]:
-        withdrawn = asyncio.Event()
+        withdrawn = threading.Event()
 
         def decide_if_wanted() -> tuple[Act, T]:
             decided = decide()
