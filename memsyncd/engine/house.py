@@ -86,6 +86,7 @@ class House:
         self.watching = Watching(self.rounds, clock, self.stalls, stall_policy)
         self.writers = Writers(self._lane, self.rounds, clock, self.stalls, on_written=self._written)
         self._tallies: dict[str, Tally] = {}
+        self._recovered_s: dict[str, float] = {}
         self._reconcile: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
 
@@ -185,6 +186,7 @@ class House:
         """Forget a workspace and drop its index; notes and records stay. Raises as `Registry.remove`."""
         self._registry.remove(workspace.entry)
         self._tallies.pop(workspace.id, None)
+        self._recovered_s.pop(workspace.id, None)
         self._close(workspace, then=partial(shutil.rmtree, workspace.index_path.parent, ignore_errors=True))
         log.info(Event.WORKSPACE_REMOVED, workspace=workspace.id)
 
@@ -243,12 +245,14 @@ class House:
     def _stalled(self, workspace: Workspace) -> None:
         """Its disk does not answer: what changes there meanwhile is not known."""
         workspace.note_unscanned(ROOT, self._clock.now_s())
-        self.watching.suspend(workspace)
 
     def _recovered(self, workspace: Workspace) -> None:
-        """The disk answers again: what was saved meanwhile is looked for, and events are heard from now on."""
-        self.watching.resume(workspace)
-        if self.policy.is_enabled:
+        """The disk answers again: look for what was saved meanwhile."""
+        # Not again and again for a disk that is merely slow, so that each look takes long enough to count as stalled.
+        now_s = self._clock.now_s()
+        is_first = now_s - self._recovered_s.get(workspace.id, float("-inf")) > self.policy.reconcile_s
+        if self.policy.is_enabled and is_first:
+            self._recovered_s[workspace.id] = now_s
             self.rounds.look(workspace)
 
     def _synced(self, workspace: Workspace, done: SyncDone) -> None:

@@ -31,6 +31,8 @@ from memsyncd.watch.supervisor import Watcher
 WATCH_FAULT = "watch"
 TURN_KEY = "turn"
 """No watcher's key, so that a proof of progress waits for none that is blocked."""
+BLOCKED_SHARE = 0.8
+"""Of the time until a step loses its place: so long a slow turn must have watched nothing more to count as blocked."""
 SILENT_REASON = "its disk did not answer when it was to be watched: changes are seen by timed scans until it does"
 
 log = get_log("watch")
@@ -46,13 +48,12 @@ class Watching:
         self._rounds = rounds
         self._clock = clock
         self._stalls = stalls
+        self._policy = policy
         self._pool = WorkerPool("memsyncd-watch", policy=policy, on_returned=stalls.note_returned)
         stalls.watch(self._pool)
         self._workspaces: dict[str, Workspace] = {}
         self._links: dict[str, frozenset[str]] = {}
         """Where each workspace's links led when it was planned last; for the watcher's thread."""
-        self._suspended: set[str] = set()
-        """Workspaces that are stalled."""
         self._silent: dict[str, str] = {}
         """Workspaces whose disk blocked a turn, with the key under which it is blocked."""
         self._is_doubted = False
@@ -60,6 +61,8 @@ class Watching:
         self.n_doubts = self.n_rebuilds = self._n_events_before = 0
         self._numbers = itertools.count(1)
         self._turn: WatchTurn | None = None
+        self._slow_turn: tuple[int, float] | None = None
+        """Of a turn that takes long how much was watched when it was looked at, and since when it is so much."""
         self._begin_watcher()
 
     def _begin_watcher(self) -> None:
@@ -77,19 +80,8 @@ class Watching:
 
     def forget(self, workspace: Workspace) -> None:
         self._workspaces.pop(workspace.id, None)
-        self._suspended.discard(workspace.id)
         self._silent.pop(workspace.id, None)
         self._run(lambda turn: turn.drop(workspace.id), _ignore)
-
-    def suspend(self, workspace: Workspace) -> None:
-        """Its disk does not answer: touch none of its folders until `resume`."""
-        self._suspended.add(workspace.id)
-        self._run(lambda turn: turn.drop(workspace.id), _ignore)
-
-    def resume(self, workspace: Workspace) -> None:
-        """Its disk answers again: watch it as before."""
-        self._suspended.discard(workspace.id)
-        self.follow(workspace)
 
     def note_slow(self) -> None:
         """A step of some pool takes long, or has returned: go on without what blocks the watcher, and with what does no more."""
@@ -100,7 +92,9 @@ class Watching:
                 if workspace_id in self._workspaces:
                     self.follow(self._workspaces[workspace_id])
         if self._key in running and running[self._key].is_detached:
-            self._abandon_watcher()
+            self._note_slow_turn()
+        else:
+            self._slow_turn = None
 
     def follow(self, workspace: Workspace) -> None:
         """Plan this workspace's watches anew; if more is watched than before, look at everything."""
@@ -145,7 +139,16 @@ class Watching:
         return self._pool.stop(max(0.0, end_s - time.monotonic()))
 
     def _is_answering(self, workspace: Workspace) -> bool:
-        return workspace.id not in self._suspended and workspace.id not in self._silent
+        return workspace.id not in self._silent
+
+    def _note_slow_turn(self) -> None:
+        """One that watches a large tree takes long, too, but then ever more is watched."""
+        now_s, n_watches = time.monotonic(), self.watcher.n_watches
+        if self._slow_turn is None or self._slow_turn[0] != n_watches:
+            self._slow_turn = n_watches, now_s
+        elif now_s - self._slow_turn[1] >= BLOCKED_SHARE * self._policy.takeover_s:
+            self._slow_turn = None
+            self._abandon_watcher()
 
     def _abandon_watcher(self) -> None:
         """Leave the blocked turn to itself: a new watcher goes on without the workspace that it was about."""
@@ -158,8 +161,8 @@ class Watching:
         self._n_events_before += turn.watcher.n_events
         is_blocked = turn.is_watching
         self._begin_watcher()
-        # One that is blocked ends behind its blocked call; any other goes on telling of events until the new one is there.
-        self._pool.call(turn.watcher.stop, turn.key if is_blocked else self._key)
+        # One that is blocked ends behind its blocked call.
+        self._pool.call(turn.watcher.stop, turn.key if is_blocked else f"end of {turn.key}")
         self._is_doubted = False
         self.doubt("a disk does not answer")
 

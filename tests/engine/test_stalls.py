@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from watchdog.observers.api import BaseObserver
 
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine import watchturn
@@ -87,14 +88,12 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(tmp_pat
         fresh = read_freshness(a, POLICY, now_s=time.monotonic())
         assert (fresh.state, fresh.pending) == ("stalled", 1)
         assert fresh.stall.startswith(f"the disk under {a.entry.root} has not answered for ")
-        assert house.watching.health(a).mode == "timed"
         save(a, "second.md")
         save(b, "third.md")
         await wait_for(lambda: is_ready(b, 3))
         gate.set()
         await wait_for(lambda: is_ready(a, 2))
         assert dict(a.condition.faults) == {}
-        await wait_for(lambda: house.watching.health(a).mode == "events")
         save(a, "third.md")
         await wait_for(lambda: is_ready(a, 3))
 
@@ -123,6 +122,25 @@ def test_planning_that_blocks_keeps_nobody_else_from_being_watched(
         save(a, "second.md")
         await wait_for(lambda: is_ready(a, 2))
         assert house.watching.health(a).mode == "events"
+
+    live(tmp_path, story)
+
+
+def test_a_large_tree_that_takes_long_to_watch_is_watched_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = BaseObserver.schedule
+
+    def take_long(self: BaseObserver, *args: object, **options: object) -> object:
+        time.sleep(0.3)  # longer than a step may take in this house, for each folder
+        return schedule(self, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(BaseObserver, "schedule", take_long)
+
+    async def story(house: House, a: Workspace, b: Workspace) -> None:
+        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+        save(a, "second.md")
+        save(b, "second.md")
+        await wait_for(lambda: is_ready(a, 2) and is_ready(b, 2))
+        assert [house.watching.health(one).mode for one in (a, b)] == ["events", "events"]
 
     live(tmp_path, story)
 
