@@ -53,7 +53,7 @@ SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
 GIVE_BACK_AFTER_S = 7.0
 MANY_CHUNKS = 500
-STOP_GRACE_S = 1.5
+STOP_GRACE_S = 1.0
 """With what `server` and `house` take at most it makes less than five seconds until the process has ended."""
 
 log = get_log("daemon")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -181,6 +183,41 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
         assert not (hung / ".memories" / "second.md").exists()
         assert client.call("history", workspace=a)["revisions"] == []
         save(client, a, hung, "alder")
+
+
+def test_it_ends_soon_while_clients_wait_for_the_disk_and_closes_what_is_well(
+    patrol: Home, namespace: Namespace, launch: Launch
+) -> None:
+    hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")
+    process = launch(patrol, namespace.prefix)
+    with connect(patrol) as client, contextlib.ExitStack() as waiting:
+        a, b = add(client, hung), add(client, well)
+        namespace.hang(hung / ".memories")
+        path = {"path": ".memories/first.md"}
+        for method, params in (
+            ("get", path),
+            ("get", path),
+            ("memory", {"command": "create", "path": "/memories/second.md", "file_text": "oak\n"}),
+            ("sync", {}),
+        ):
+            ask = waiting.enter_context(socket.socket(socket.AF_UNIX))
+            ask.connect(patrol.socket_path)
+            request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"workspace": a, **params}}
+            ask.sendall(json.dumps(request).encode() + b"\n")
+        assert find(client, b, "maple") == [".memories/first.md"]
+        queue = lambda: client.call("metrics")["queue"]  # noqa: E731
+        wait_until(lambda: queue()["in_threads"] == 2 and queue()["lane_jobs"] >= 2, "nobody waits")
+        end(process)
+    databases = sorted(path.name for path in (patrol.folder / "cache").rglob("*") if b in path.parts and path.is_file())
+    assert databases == ["index.db"], "the index of the other was not closed"
+    assert [path.name for path in (patrol.folder / "state").rglob("*") if b in path.parts and path.is_file()] == ["records.db"]
+    namespace.release(hung / ".memories")
+    process = launch(patrol, namespace.prefix)
+    with connect(patrol) as client:
+        wait_until(lambda: status(client, a)["state"] == "ready", "it did not recover", limit_s=LIMIT_S)
+        assert not (hung / ".memories" / "second.md").exists()
+        assert client.call("history", workspace=a)["revisions"] == []
+    end(process)
 
 
 @pytest.mark.parametrize("place", [".memories", "."])
