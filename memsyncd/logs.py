@@ -46,6 +46,8 @@ class Event(StrEnum):
     WORKSPACE_MISSING = "workspace_missing"
     """The folder is not there; its index is kept and searched."""
     WORKSPACE_BACK = "workspace_back"
+    WORKSPACE_STALLED = "workspace_stalled"
+    WORKSPACE_RECOVERED = "workspace_recovered"
     SYNC_DONE = "sync_done"
     """A sync is over; one that found nothing new is told to those who debug alone."""
     SYNC_FAILED = "sync_failed"

@@ -69,6 +69,8 @@ def wrap_words(text: str, width: int) -> Iterator[str]:
 
 def render_freshness(freshness: dict[str, Any]) -> str:
     """What a reader should know of how old the answer is; empty if there is nothing to know."""
+    if freshness.get("reason"):
+        return str(freshness["reason"])
     if freshness["pending"]:
         return f"{render_count(freshness['pending'], 'note')} not indexed yet; --wait includes them"
     state = freshness["state"]

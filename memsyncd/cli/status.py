@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
     from memsyncd.cli.terminal import Paint
 
-STATE_STYLES = {"ready": "green", "indexing": "cyan", "degraded": "yellow", "missing": "red"}
+STATE_STYLES = {"ready": "green", "indexing": "cyan", "degraded": "yellow", "missing": "red", "stalled": "red"}
 
 
 def _status(args: Args, console: Console) -> int:

@@ -71,6 +71,7 @@ class Freshness(TypedDict):
     unrecorded: int
     synced_at: float | None
     state: str
+    reason: str | None
 
 
 class Hit(TypedDict):

@@ -9,14 +9,18 @@ import asyncio
 import os
 import shutil
 from collections.abc import Iterable
+from functools import partial
 from typing import TextIO
 
 from memsyncd import __version__
+from memsyncd.engine.queries import call_within
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.logs import escape
 from memsyncd.workspace.roots import has_memory
 
 DRAW_S = 0.1
+DISK_S = 0.5
+"""How long a folder is waited for, since a disk may not answer."""
 BAR_CELLS = 24
 CLEAR = "\r\x1b[2K"
 
@@ -62,7 +66,7 @@ class Foreground:
         self._say(f"{self._paint('1', f'memsyncd {__version__}')}  listens on {_home_short(socket_path)}")
         for workspace in chosen:
             self._say(f"  {self._paint('1', escape(workspace.entry.name))}  {_home_short(workspace.entry.root)}")
-            if os.path.isdir(workspace.entry.root) and not has_memory(workspace.entry.root):
+            if call_within(DISK_S, partial(_is_without_memory, workspace.entry.root), default=False):
                 self._say("    has no memory yet: neither MEMORY.md nor .memories/. Waiting for one to appear;")
                 self._say(f"    to begin with one now: memsyncd init {_home_short(workspace.entry.root)}  (or run with --init)")
         if not chosen:
@@ -105,6 +109,10 @@ class Foreground:
 
     def _paint(self, style: str, text: str) -> str:
         return f"\x1b[{style}m{text}\x1b[0m" if self._has_colour else text
+
+
+def _is_without_memory(root: str) -> bool:
+    return os.path.isdir(root) and not has_memory(root)
 
 
 def _home_short(path: str) -> str:

@@ -7,6 +7,7 @@ at the end everything that was started waited for. The clock is read here and ha
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -14,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from memsyncd import __version__
 from memsyncd.config import RESTART_KEYS, Loaded, find_changed_keys, load_config
@@ -24,23 +26,25 @@ from memsyncd.daemon.foreground import Foreground, Screen
 from memsyncd.daemon.memory import give_back, keep_program, share_heap
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
 from memsyncd.daemon.notify import find_supervisor
-from memsyncd.daemon.pulse import Pulse, QueryThreads, make_proofs
+from memsyncd.daemon.pulse import Pulse, make_proofs
 from memsyncd.daemon.requests import RequestLog
-from memsyncd.daemon.settings import to_entries, to_limits, to_search_policy, to_sync_policy
+from memsyncd.daemon.settings import check_roots, look_at_new, to_entries, to_limits, to_search_policy, to_sync_policy
 from memsyncd.daemon.supervised import Supervised
 from memsyncd.daemon.vitals import read_vitals
 from memsyncd.dirs import Dirs, find_dirs, has_named_socket
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
+from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.workers import WorkerPool
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.counts import Answered
 from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
 from memsyncd.server.metrics import Load
-from memsyncd.server.sockets import OwnedSocket, check_outside, open_socket
+from memsyncd.server.sockets import OwnedSocket, open_socket
 from memsyncd.server.unix import Server
 from memsyncd.store.connections import check_sqlite
 
@@ -49,7 +53,8 @@ SWITCH_INTERVAL_S = 0.001
 QUERY_THREADS = 2
 GIVE_BACK_AFTER_S = 7.0
 MANY_CHUNKS = 500
-STOP_GRACE_S = 2.0
+STOP_GRACE_S = 1.0
+"""With what `server` and `house` take at most it makes less than five seconds until the process has ended."""
 
 log = get_log("daemon")
 
@@ -79,9 +84,12 @@ def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
         daemon = _Daemon(dirs, loaded, env, owned, sqlite, foreground, say)
         for name in (*LENT_VARIABLES, *SUPERVISOR_VARIABLES):
             os.environ.pop(name, None)  # meant for this process, and for none that it may start
-        return asyncio.run(daemon.live(paths))
+        status = asyncio.run(daemon.live(paths))
     finally:
         owned.close()
+    if daemon.is_blocked:
+        _leave_at_once(status)
+    return status
 
 
 class _Daemon:
@@ -107,6 +115,8 @@ class _Daemon:
         self._set_up_logs = set_up_logs_by
         self._config_stamp = _read_stamp(dirs.config_file)
         self._is_on_terminal = _has_terminal()
+        self.is_blocked = False
+        """True if a thread had not returned when everything else had ended."""
         self._clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns, asleep_s=_read_asleep_s)
         self._registry = Registry(Path(dirs.state_dir) / "workspaces.json", home=os.path.expanduser("~"), uid=os.geteuid())
 
@@ -118,7 +128,6 @@ class _Daemon:
             log.warning(Event.CONFIG_WARNING, reason=warning)
         self._stopping = asyncio.Event()
         self._rebinding: asyncio.Task[None] | None = None
-        self._threads = QueryThreads(max_workers=QUERY_THREADS, thread_name_prefix="memsyncd-query")
         self._house = House(
             registry=self._registry,
             state_dir=Path(self._dirs.state_dir),
@@ -127,6 +136,7 @@ class _Daemon:
             clock=self._clock,
             on_reconcile=self._look_around,
         )
+        self._threads = QueryThreads(QUERY_THREADS, on_returned=self._house.stalls.note_returned)
         self._handlers = Handlers(self._house, to_search_policy(config), self._clock, self._threads, self._facts())
         self._server = Server(
             self._handlers.dispatch,
@@ -151,9 +161,9 @@ class _Daemon:
     def _begin(self, paths: list[str]) -> None:
         self._house.start(to_entries(self._loaded.config, self._registry))
         # Before they are added: what is once registered would keep the next daemon from starting, too.
-        check_outside(self._owned.path, [*paths, *(workspace.entry.root for workspace in self._house.workspaces.values())])
+        check_roots(self._owned.path, [*paths, *(workspace.entry.root for workspace in self._house.workspaces.values())])
         for path in paths:
-            self._house.add(path, name="", include=(), exclude=())
+            self._house.add(path, name="", include=(), exclude=(), seen=look_at_new(self._house, path))
 
     async def _serve(self) -> None:
         loop, stopping = asyncio.get_running_loop(), self._stopping
@@ -174,8 +184,10 @@ class _Daemon:
         await self._supervised.end()
         await self._server.stop(STOP_GRACE_S)
         # On a thread, so that what ends there may still hand its last word to the loop.
-        await asyncio.get_running_loop().run_in_executor(None, self._house.stop)
-        self._threads.shutdown(wait=True, cancel_futures=True)
+        stopping = WorkerPool("memsyncd-stop")
+        is_ended = await asyncio.wrap_future(stopping.call(self._house.stop))
+        self._threads.shutdown()
+        self.is_blocked = not is_ended or self._threads.pool.is_alive()
         log.debug(Event.DAEMON_STOPPED)
 
     def _look_around(self) -> None:
@@ -209,7 +221,7 @@ class _Daemon:
         try:
             loaded = load_config(self._dirs.config_file, self._env)
             entries = to_entries(loaded.config, self._registry)
-            check_outside(self._owned.path, [entry.root for entry in entries])
+            check_roots(self._owned.path, [entry.root for entry in entries])
         except MemsyncdError as failure:
             log.error(Event.CONFIG_REFUSED, reason=failure.message, hint=failure.hint)
             return
@@ -251,6 +263,14 @@ class _Daemon:
 def _set_up_logs(loaded: Loaded, *, stream: LineStream, is_terminal: bool) -> None:
     wanted = loaded.config.log
     set_up_logs(level=wanted.level, format=wanted.format, stream=stream, is_terminal=is_terminal)
+
+
+def _leave_at_once(status: int) -> NoReturn:
+    """End the process although a thread waits for a disk, which would see the interpreter taken apart around it."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
 
 
 def _has_terminal() -> bool:

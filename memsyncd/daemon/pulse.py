@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from concurrent.futures import Executor
 
 from memsyncd.engine.house import House
 from memsyncd.engine.workspaces import Workspace
@@ -19,23 +18,7 @@ from memsyncd.store.browse import read_digest
 
 READ_LIMIT_S = 5.0
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Proof = Callable[[], asyncio.Future[None]]
-
-
-class QueryThreads(ThreadPoolExecutor):
-    """Threads that count what they have brought to an end: a proof may have to wait behind more than it has time for."""
-
-    n_done = 0
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        future = super().submit(fn, *args, **kwargs)
-        future.add_done_callback(self._count)
-        return future
-
-    def _count(self, future: Future[T]) -> None:
-        self.n_done += not future.cancelled()
 
 
 class Pulse:

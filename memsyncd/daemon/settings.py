@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterable
+from functools import partial
 
 from memsyncd.config import Config
 from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.recall.leanings import Leanings
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.engine.house import House
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SearchPolicy, SyncPolicy
-from memsyncd.engine.registry import Registry
+from memsyncd.engine.queries import call_within
+from memsyncd.engine.registry import Registry, SeenFolder
 from memsyncd.engine.workspaces import Entry
-from memsyncd.errors import BadConfig, BadRequest
+from memsyncd.errors import BadConfig, BadRequest, Busy, MemsyncdError
 from memsyncd.server.limits import Limits
+from memsyncd.server.sockets import check_outside
+from memsyncd.workspace.roots import name_root
 
 SECONDS_A_DAY = 86_400.0
+DISK_S, ADD_S = 0.5, 5.0
+"""How long each folder of the configuration, and one that is to be added, is waited for: a disk may not answer."""
 
 
 def to_sync_policy(config: Config) -> SyncPolicy:
@@ -83,13 +91,40 @@ def to_entries(config: Config, registry: Registry) -> list[Entry]:
     entries = []
     for row in config.workspace:
         try:
+            root = call_within(DISK_S, partial(name_root, os.path.expanduser(row.path)), None)
+            is_answering = root is not None
             entry = registry.make_entry(
-                row.path, name=row.name, include=row.include, exclude=row.exclude, links=row.allow_links_to
+                row.path,
+                name=row.name,
+                include=row.include,
+                exclude=row.exclude,
+                links=row.allow_links_to,
+                # A disk that does not answer keeps no daemon from starting: the path is taken for a real one.
+                seen=root or name_root(os.path.expanduser(row.path), is_real=True),
             )
         except BadRequest as failure:
             raise BadConfig(f"workspace {row.path}: {failure.message}", hint=failure.hint) from failure
-        refusal = registry.find_refusal(entry) if os.path.exists(entry.root) else None
+        refusal = call_within(DISK_S, partial(_find_refusal, registry, entry), None) if is_answering else None
         if refusal is not None:
             raise BadConfig(f"workspace {row.path}: {refusal.message}", hint=refusal.hint)
         entries.append(dataclasses.replace(entry, source="config"))
     return entries
+
+
+def check_roots(socket: str, roots: Iterable[str]) -> None:
+    """As `check_outside`, of each folder that answers in time."""
+    for root in roots:
+        call_within(DISK_S, partial(check_outside, socket, [root]), None)
+
+
+def look_at_new(house: House, path: str) -> SeenFolder:
+    """As `House.see_folder`, before the loop turns. Raises Busy if a disk does not answer."""
+    seen = call_within(ADD_S, partial(house.see_folder, path, ()), None)
+    if seen is None:
+        hint = "start without it, and once its disk answers: memsyncd add PATH"
+        raise Busy(f"the disk under {path}, or one that another workspace lies on, does not answer", hint=hint)
+    return seen
+
+
+def _find_refusal(registry: Registry, entry: Entry) -> MemsyncdError | None:
+    return registry.find_refusal(entry) if os.path.exists(entry.root) else None

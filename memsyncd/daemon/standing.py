@@ -24,7 +24,7 @@ class Standing:
             parts.append(self._render_indexing(busy))
         else:
             self._totals.clear()
-        for state in ("degraded", "missing"):
+        for state in ("degraded", "missing", "stalled"):
             names = sorted(workspace.entry.name for workspace in workspaces if workspace.condition.state == state)
             if names:
                 parts.append(f"{state}: {_name_some(names)}")

@@ -14,7 +14,7 @@ from memsyncd.core.note import Problem
 from memsyncd.engine.opening import FOREIGN_FAULT, INDEX_LOG, MOVED, RECORDS_GONE, RECORDS_LOG, SET_ASIDE, TEXTS_LOST
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
-from memsyncd.engine.workspaces import Condition
+from memsyncd.engine.workspaces import STALL_FAULT, Condition
 from memsyncd.watch.health import WatchHealth
 
 Level = Literal["ok", "info", "warning", "error"]
@@ -35,6 +35,11 @@ UNFOUND = frozenset(
 
 _FAULTS: dict[str, tuple[Level, str, str]] = {
     "root": ("error", "folder", "bring the folder back and make it readable for you, or: memsyncd remove"),
+    STALL_FAULT: (
+        "error",
+        "folder",
+        "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back; all else goes on by itself",
+    ),
     "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
     "index": ("error", "index", "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex"),
     "records": ("error", "records", "notes are indexed and found; nothing can be written until this is mended"),
@@ -76,13 +81,16 @@ def has_errors(findings: Iterable[Finding]) -> bool:
     return any(finding.level == "error" for finding in findings)
 
 
-def judge_condition(condition: Condition, health: WatchHealth, policy: SyncPolicy, *, now_s: float) -> list[Finding]:
-    """What condition and watcher tell. `now_s` is the wall clock."""
+def judge_condition(
+    condition: Condition, health: WatchHealth, policy: SyncPolicy, *, now_s: float, pending: int | None = None
+) -> list[Finding]:
+    """What condition and watcher tell. `now_s` is the wall clock; `pending` counts what no scan has looked at yet, too."""
+    pending = condition.pending if pending is None else pending
     return [
         *_judge_faults(condition),
         *_judge_watcher(condition, health, policy),
         *_judge_past(condition),
-        *_judge_freshness(condition, policy, now_s),
+        *_judge_freshness(condition, policy, now_s, pending),
         *_judge_recording(condition),
     ]
 
@@ -110,7 +118,7 @@ def _judge_faults(condition: Condition) -> list[Finding]:
             check = "index" if word == INDEX_LOG else "records"
             judged: Level = "info" if word == MOVED else "warning"
             found.append(Finding(level=judged, check=check, what=text, remedy=remedy))
-    if "root" not in condition.faults:
+    if not condition.faults.keys() & {"root", STALL_FAULT}:
         found.append(Finding(level="ok", check="folder", what="the folder is there and can be listed"))
     return found
 
@@ -147,11 +155,11 @@ def _judge_past(condition: Condition) -> list[Finding]:
     return found
 
 
-def _judge_freshness(condition: Condition, policy: SyncPolicy, now_s: float) -> list[Finding]:
+def _judge_freshness(condition: Condition, policy: SyncPolicy, now_s: float, pending: int) -> list[Finding]:
     if condition.state == "indexing":
         what = f"the notes are being indexed, {condition.pending:,} are still to be read"
         return [Finding(level="info", check="freshness", what=what)]
-    if not policy.is_enabled or condition.root_state != "present":
+    if not policy.is_enabled or condition.root_state != "present" or condition.state == "stalled":
         return []
     if condition.synced_at_s is None:
         what = "the folder was never looked at in full"
@@ -163,8 +171,8 @@ def _judge_freshness(condition: Condition, policy: SyncPolicy, now_s: float) -> 
     if age_s > LATE_ROUNDS * policy.reconcile_s + LATE_SLACK_S:
         what = f"the last look at the folder was {age_s:,.0f} s ago, one is due every {policy.reconcile_s:g} s"
         return [Finding(level="error", check="freshness", what=what, remedy="see the log, then: memsyncd restart")]
-    if condition.pending:
-        what = f"{render_count(condition.pending, 'note')} changed a moment ago and will be indexed in the next one"
+    if pending:
+        what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the next one"
         return [Finding(level="info", check="freshness", what=what)]
     return [Finding(level="ok", check="freshness", what=f"the index says what stood there {max(age_s, 0):.0f} s ago")]
 

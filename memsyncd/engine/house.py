@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
+from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.doorbells import ROOT
 from memsyncd.engine.indexing import close_workspace
 from memsyncd.engine.lane import Lane, take_a_step
 from memsyncd.engine.opening import release_records
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.registry import Registry
+from memsyncd.engine.registry import Registry, SeenFolder
 from memsyncd.engine.rounds import Rounds
+from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.tally import Tally
 from memsyncd.engine.watching import Watching
@@ -31,7 +35,9 @@ from memsyncd.workspace.roots import find_identity
 STEP_KEY = "step"
 """No workspace's id, so that the writer comes to it between two steps of whatever it does."""
 SLEPT_S = 1.0
-STOP_S = 5.0
+STOP_S = 2.0
+"""What runs when the daemon stops gets half of this at least; a commit that is cut off is undone by SQLite."""
+DEFAULT_STALLS = StallPolicy()
 
 log = get_log("engine")
 
@@ -50,6 +56,7 @@ class House:
         policy: SyncPolicy,
         clock: Clock,
         on_reconcile: Callable[[], None] = lambda: None,
+        stall_policy: StallPolicy = DEFAULT_STALLS,
     ) -> None:
         """`on_reconcile` is called before each timed look, for what the daemon itself wants to look at then."""
         self._loop = asyncio.get_running_loop()
@@ -57,7 +64,16 @@ class House:
         self._state_dir = state_dir
         self._cache_dir = cache_dir
         self._clock = clock
-        self._lane = Lane("memsyncd-index")
+        self.workspaces: dict[str, Workspace] = {}
+        self.stalls = StallMonitor(
+            self.workspaces,
+            stall_policy,
+            on_checked=self._steps_checked,
+            on_stalled=self._stalled,
+            on_recovered=self._recovered,
+        )
+        self._lane = Lane("memsyncd-index", policy=stall_policy, on_returned=self.stalls.note_returned)
+        self.stalls.watch(self._lane)
         self._listeners: list[OnSynced] = []
         self._on_reconcile = on_reconcile
         self.rounds = Rounds(
@@ -67,11 +83,12 @@ class House:
             on_synced=self._synced,
             on_folders=self._follow,
             on_reconciled=self._reconciled,
+            stalls=self.stalls,
         )
-        self.watching = Watching(self.rounds, clock)
-        self.writers = Writers(self._lane, self.rounds, clock, on_written=self._written)
-        self.workspaces: dict[str, Workspace] = {}
+        self.watching = Watching(self.rounds, clock, self.stalls, stall_policy)
+        self.writers = Writers(self._lane, self.rounds, clock, self.stalls, on_written=self._written)
         self._tallies: dict[str, Tally] = {}
+        self._recovered_s: dict[str, float] = {}
         self._reconcile: asyncio.TimerHandle | None = None
         self._asleep_s = clock.asleep_s()
 
@@ -88,14 +105,22 @@ class House:
             self._open(entry)
         self._arm()
 
-    def stop(self) -> None:
-        """Stop watching, end what runs at its next step, close the databases. Takes a few seconds at most."""
+    def stop(self) -> bool:
+        """Stop watching, end what runs at its next step, close the databases. Takes STOP_S at most, whatever does not return.
+
+        False if a step has not returned: its thread and the databases of its workspace are left as they are.
+        """
         if self._reconcile is not None:
             self._reconcile.cancel()
-        self.watching.stop()
-        if self._lane.stop(STOP_S):
-            for workspace in self.workspaces.values():
+        self.stalls.stop()
+        began_s = time.monotonic()
+        is_unwatched = self.watching.stop(STOP_S / 2)
+        is_idle = self._lane.stop(max(STOP_S / 2, STOP_S - (time.monotonic() - began_s)))
+        blocked = self._lane.find_running()
+        for workspace in self.workspaces.values():
+            if workspace.id not in blocked:
                 workspace.close()
+        return is_unwatched and is_idle
 
     def listen(self, on_synced: OnSynced) -> None:
         """Have `on_synced` called on the loop after every sync."""
@@ -107,6 +132,7 @@ class House:
 
     def take_step(self) -> Future[None]:
         """Have the writer's lane take one step for nobody: done as soon as it makes progress."""
+        self.stalls.arm()
         return self._lane.submit(STEP_KEY, take_a_step, is_urgent=True)
 
     def count_jobs(self) -> int:
@@ -114,12 +140,42 @@ class House:
         return self._lane.count_jobs()
 
     def find(self, text: str | None) -> Workspace:
-        """As `Registry.find`."""
+        """As `Registry.find`; a path that is not a root is looked for on the disk, which may block."""
         return self.workspaces[self._registry.find(text).id]
 
-    def add(self, path: str, *, name: str, include: Iterable[str], exclude: Iterable[str]) -> Workspace:
-        """Register a folder and look after it from now on. Raises as `Registry.make_entry` and `Registry.add`."""
-        entry = self._registry.add(self._registry.make_entry(path, name=name, include=include, exclude=exclude))
+    def is_root(self, text: str) -> bool:
+        """True if this is exactly the root of a workspace. Looks at no disk."""
+        return any(workspace.entry.root == text for workspace in self.workspaces.values())
+
+    def find_near(self, path: str) -> Workspace | None:
+        """As `Registry.find_near`."""
+        entry = self._registry.find_near(path)
+        return None if entry is None else self.workspaces.get(entry.id)
+
+    def find_id(self, path: str) -> str:
+        """The id of the workspace that a path belongs to; on any thread, for it may block. Raises WorkspaceNotFound."""
+        return self._registry.find(path).id
+
+    def see_folder(self, path: str, silent: Collection[str]) -> SeenFolder:
+        """As `Registry.see_folder`."""
+        return self._registry.see_folder(path, silent)
+
+    def add(
+        self,
+        path: str,
+        *,
+        name: str,
+        include: Iterable[str],
+        exclude: Iterable[str],
+        seen: SeenFolder | None = None,
+    ) -> Workspace:
+        """Register a folder and look after it from now on. Raises as `Registry.make_entry` and `Registry.add`.
+
+        Looks at no disk but the registry's own if the folder was `seen` before.
+        """
+        root = seen.root if seen is not None else None
+        made = self._registry.make_entry(path, name=name, include=include, exclude=exclude, seen=root)
+        entry = self._registry.add(made, seen)
         known = self.workspaces.get(entry.id)
         if known is not None and known.entry == entry:
             return known
@@ -139,6 +195,7 @@ class House:
         """Forget a workspace and drop its index; notes and records stay. Raises as `Registry.remove`."""
         self._registry.remove(workspace.entry)
         self._tallies.pop(workspace.id, None)
+        self._recovered_s.pop(workspace.id, None)
         self._close(workspace, then=partial(shutil.rmtree, workspace.index_path.parent, ignore_errors=True))
         log.info(Event.WORKSPACE_REMOVED, workspace=workspace.id)
 
@@ -180,6 +237,7 @@ class House:
         self.workspaces.pop(workspace.id, None)
         self.rounds.forget(workspace)
         self.watching.forget(workspace)
+        self.stalls.arm()
         closed = self._lane.submit(workspace.id, partial(close_workspace, workspace))
         if then is not None:
             closed.add_done_callback(lambda _: then())
@@ -189,6 +247,22 @@ class House:
 
     def _reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
         self.watching.note_reconciled(workspace, missed)
+
+    def _steps_checked(self) -> None:
+        self.watching.note_slow()
+
+    def _stalled(self, workspace: Workspace) -> None:
+        """Its disk does not answer: what changes there meanwhile is not known."""
+        workspace.note_unscanned(ROOT, self._clock.now_s())
+
+    def _recovered(self, workspace: Workspace) -> None:
+        """The disk answers again: look for what was saved meanwhile."""
+        # Not again and again for a disk that is merely slow, so that each look takes long enough to count as stalled.
+        now_s = self._clock.now_s()
+        is_first = now_s - self._recovered_s.get(workspace.id, float("-inf")) > self.policy.reconcile_s
+        if self.policy.is_enabled and is_first:
+            self._recovered_s[workspace.id] = now_s
+            self.rounds.look(workspace)
 
     def _synced(self, workspace: Workspace, done: SyncDone) -> None:
         """After each sync, whatever led to it: its figures, its line in the log, and then those who listen."""

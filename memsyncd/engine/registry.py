@@ -9,19 +9,35 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspaces import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
-from memsyncd.workspace.roots import find_identity, find_owner, find_root_refusal, name_root
+from memsyncd.workspace.roots import (
+    Root,
+    find_identity,
+    find_nearest_root,
+    find_owner,
+    find_root_refusal,
+    name_root,
+)
 from memsyncd.workspace.scope import parse_scope
 
 VERSION = 1
 NAME_LIMIT_CHARACTERS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenFolder:
+    """What stands at a path. `known` is the id of the workspace that is the same folder, if there is one."""
+
+    root: Root
+    refusal: MemsyncdError | None
+    known: str | None
 
 
 class Registry:
@@ -47,12 +63,33 @@ class Registry:
         added = [entry for entry in self.entries.values() if entry.source == "added"]
         self.entries = {entry.id: entry for entry in (*added, *configured)}
 
+    def see_folder(self, path: str, silent: Collection[str] = ()) -> SeenFolder:
+        """Look at a path; from any thread, for it may block. No other workspace's folder is touched of those in `silent`.
+
+        Raises BadRequest for a path that no answer could name.
+        """
+        root = name_root(os.path.expanduser(path))
+        known = self._find_same_folder(root.path, silent)
+        refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
+        return SeenFolder(root=root, refusal=refusal, known=known.id if known is not None else None)
+
     def make_entry(
-        self, path: str, *, name: str = "", include: Iterable[str] = (), exclude: Iterable[str] = (), links: Iterable[str] = ()
+        self,
+        path: str,
+        *,
+        name: str = "",
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        links: Iterable[str] = (),
+        seen: Root | None = None,
     ) -> Entry:
-        """An entry for the folder at `path`, whether it stands there or not. Raises BadRequest for what cannot be."""
+        """An entry for the folder at `path`, whether it stands there or not. Raises BadRequest for what cannot be.
+
+        Looks at no disk if it was `seen` before.
+        """
         _check_name(name)
-        root = name_root(os.path.expanduser(path), name=name)
+        root = seen or name_root(os.path.expanduser(path))
+        root = replace(root, name=name or root.name)
         entry = Entry(
             id=root.id,
             name=root.name,
@@ -68,16 +105,16 @@ class Registry:
             raise BadRequest(str(error), hint="write globs from the workspace's root on, such as docs/**/*.md") from error
         return entry
 
-    def add(self, entry: Entry) -> Entry:
+    def add(self, entry: Entry, seen: SeenFolder | None = None) -> Entry:
         """Register a folder and keep it. The same folder again changes its globs, if some are given, and its name.
 
         Raises BadRequest, Unsafe (see `find_root_refusal`), Conflict (the name is taken, or the configuration names it) or
         StoreFailed (the file cannot be written), and nothing has changed then.
         """
-        refusal = self.find_refusal(entry)
-        if refusal is not None:
-            raise refusal
-        known = self._find_same_folder(entry.root)
+        seen = seen or self.see_folder(entry.root)
+        if seen.refusal is not None:
+            raise seen.refusal
+        known = self.entries.get(seen.known or "")
         if known is not None:
             entry = self._merge(known, entry)
         elif entry.name == os.path.basename(entry.root):
@@ -114,6 +151,8 @@ class Registry:
             raise Conflict(f"{len(named)} workspaces are called {text[:80]}", hint=f"name one by its id: {', '.join(named)}")
         if text.startswith(("/", "~")) and "\0" not in text:
             roots = {entry.root: entry for entry in self.entries.values()}
+            if text in roots:
+                return roots[text]
             owner = find_owner(os.path.expanduser(text), roots)
             if owner is not None:
                 return roots[owner]
@@ -129,12 +168,20 @@ class Registry:
         names = ", ".join(sorted(entry.name for entry in self.entries.values()))
         raise WorkspaceNotFound("there are several workspaces", hint=f"name one: {names}")
 
-    def _find_same_folder(self, root: str) -> Entry | None:
-        identity = find_identity(root)
-        for entry in self.entries.values():
-            if entry.root == root or (identity is not None and find_identity(entry.root) == identity):
-                return entry
-        return None
+    def find_near(self, path: str) -> Entry | None:
+        """The workspace that a path lies in by its text alone; links and worktrees are not looked at."""
+        roots = {entry.root: entry for entry in self.entries.values()}
+        nearest = find_nearest_root(os.path.normpath(os.path.expanduser(path)), roots)
+        return None if nearest is None else roots[nearest]
+
+    def _find_same_folder(self, root: str, silent: Collection[str] = ()) -> Entry | None:
+        entries = tuple(self.entries.values())
+        same = next((entry for entry in entries if entry.root == root), None)
+        identity = find_identity(root) if same is None else None
+        if identity is None:
+            return same
+        others = (entry for entry in entries if entry.id not in silent)
+        return next((entry for entry in others if find_identity(entry.root) == identity), None)
 
     def _merge(self, known: Entry, new: Entry) -> Entry:
         folder = os.path.basename(new.root)

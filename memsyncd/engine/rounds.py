@@ -15,7 +15,7 @@ from typing import Any
 
 from memsyncd.core.changes.debounce import DebouncePolicy, Settled
 from memsyncd.core.changes.watchplan import is_relevant
-from memsyncd.engine.doorbells import Doorbells
+from memsyncd.engine.doorbells import ROOT, Doorbells
 from memsyncd.engine.gathering import Gathering, call_soon
 from memsyncd.engine.healing import UNFINISHED, Healing
 from memsyncd.engine.indexing import Opened, build_index, open_workspace, rebuild_index, tidy_workspace
@@ -23,6 +23,7 @@ from memsyncd.engine.lane import Lane
 from memsyncd.engine.outside import follow_disk
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.reminders import Reminders
+from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed
@@ -47,6 +48,7 @@ class Rounds:
         on_synced: Callable[[Workspace, SyncDone], None],
         on_folders: Callable[[Workspace], None],
         on_reconciled: Callable[[Workspace, Collection[str]], None],
+        stalls: StallMonitor,
     ) -> None:
         """`on_folders(workspace)` is called when folders may have come or gone, so that other ones should be watched.
 
@@ -54,6 +56,7 @@ class Rounds:
         """
         self._loop = asyncio.get_running_loop()
         self._lane = lane
+        self._stalls = stalls
         self.policy = policy
         self._clock = clock
         self._on_synced = on_synced
@@ -96,17 +99,22 @@ class Rounds:
         if workspace is None or not (self.policy.is_enabled and self.policy.is_on_change):
             return
         if is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=workspace.scope.exclude):
+            workspace.note_unscanned(path, self._clock.now_s())
             self._doorbells.ring(workspace_id, path, is_finished=is_finished, is_folder=is_folder)
 
     def ring_all(self) -> None:
         """Look at everything, now; on the loop."""
         if self.policy.is_enabled:
+            for workspace in self._workspaces.values():
+                workspace.note_unscanned(ROOT, self._clock.now_s())
             self._doorbells.ring_all(self._workspaces)
 
     def _settled(self, settled: Settled[str]) -> None:
         workspace = self._workspaces.get(settled.key)
         if workspace is None:
             return
+        if workspace.condition.state == "stalled":
+            return  # everything is looked at once the disk answers again; until then jobs would only pile up
         if settled.is_wide:
             self._on_folders(workspace)
         self._sync(workspace, only=None if settled.is_wide else settled.paths)
@@ -208,6 +216,7 @@ class Rounds:
         is_urgent: bool = False,
         gathering: Gathering | None = None,
     ) -> Future[Any]:
+        self._stalls.arm()
         future = self._lane.submit(workspace.id, steps, is_urgent=is_urgent)
         tell = partial(self._ended, workspace, on_done, future)
         hand_over = partial(call_soon, self._loop) if gathering is None else partial(gathering.take, future)
@@ -217,6 +226,7 @@ class Rounds:
     # --- what follows ---
 
     def _ended(self, workspace: Workspace, on_done: Callable[[Workspace, Any], None], future: Future[Any], at_s: float) -> None:
+        self._stalls.relax()
         if future.cancelled() or self._workspaces.get(workspace.id) is not workspace:
             return
         failure = future.exception()
@@ -237,6 +247,7 @@ class Rounds:
             workspace.change(is_indexing=False)
 
     def _synced(self, request: SyncRequest, workspace: Workspace, done: SyncDone, *, is_timed: bool = False) -> None:
+        workspace.note_scanned(None if request.only is None else request.only.union(done.paths), done.began_s)
         if request.only is None:
             self._healing.has_succeeded(workspace, done.began_s)
         workspace.change(is_indexing=False)

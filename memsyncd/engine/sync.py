@@ -140,6 +140,7 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     if request.only is None and request.index is None:
         index.check_unharmed()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
+    workspace.look_for_memory()
     snapshot = scan(workspace.scope, only=request.only)
     # The scan says what it was about in the end; what waits for its grace is needed to recognise moves.
     recorded = index.recorded(None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys())
@@ -150,9 +151,9 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     done.n_unchanged, done.root_state = suspects.n_unchanged, snapshot.root_state
     done.absent = frozenset(missing.since_s)
     done.vanished = sorted(done.absent - set(workspace.missing.since_s))
-    pending = len(suspects.to_read) + len(suspects.vanished)
-    _tell_pending(workspace, pending)
     updates: list[Update] = []
+    pending = len(suspects.to_read) + len(suspects.vanished)
+    workspace.change(pending=pending)
     for batch in _read_batches(workspace, suspects.to_read, recorded, clock, request.grace_s, done):
         # The batch before is written only now: what a settle changes last goes into the transaction with what it drops.
         _write(workspace, index, updates, done)
@@ -164,7 +165,7 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
         for update in _find_updates(batch, changes, policy, done):
             updates.append(update)
             if len(updates) % STEP_FILES == 0:
-                _tell_pending(workspace, pending - len(updates))
+                workspace.change(pending=max(0, pending - len(updates)))
                 yield
         pending -= len(batch)
     end = plan_changes(recorded, {}, missing, now_s=clock.now_s(), grace_s=request.grace_s)
@@ -265,10 +266,6 @@ def _without(missing: Missing, paths: set[str]) -> Missing:
     return replace(missing, since_s=since_s, sure=missing.sure - paths)
 
 
-def _tell_pending(workspace: Workspace, n_notes: int) -> None:
-    workspace.change(pending=max(0, n_notes))
-
-
 def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     """Make the condition say what this sync saw; a scan of some paths speaks of these only."""
     problems = (*snapshot.problems, *done.failed)
@@ -282,6 +279,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         pending=len(done.waiting) + len(done.growing),
         index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,
         synced_at_s=done.started_at_s if snapshot.only is None else workspace.condition.synced_at_s,
+        scanned_s=done.began_s if snapshot.only is None else workspace.condition.scanned_s,
         root_state=snapshot.root_state,
         scan_problems=tuple(sorted((*kept, *fresh.values()), key=lambda problem: (problem.path, problem.code))),
     )

@@ -1,58 +1,74 @@
-"""How do the folders that are watched follow the workspaces, and what heals a watcher that has gone deaf?
+"""Keeps the folders that are watched in step with the workspaces, and heals a watcher that receives no events.
 
-Everything that the watcher does may take seconds, so it happens on one thread of its own, in order. After a doubt the watches are
-planned anew, checked, rebuilt if need be, and everything is looked at.
+Everything that the watcher does may take seconds, so it happens on a thread of its own, in order. After a doubt the watches are
+planned anew, checked, rebuilt if need be, and everything is looked at. A disk that does not answer blocks that thread: then a new
+watcher on another thread goes on without the workspace that was being planned or watched, until the blocked call returns.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from typing import NamedTuple, TypeVar
+import itertools
+import time
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
-from memsyncd.core.changes.watchplan import plan_watches
+from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.gathering import call_soon
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.rounds import Rounds
+from memsyncd.engine.stalls import StallMonitor
+from memsyncd.engine.watchturn import Checked, WatchTurn
+from memsyncd.engine.workers import WorkerPool
 from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import ShuttingDown
 from memsyncd.logs import Event, get_log
 from memsyncd.watch.health import WatchHealth
-from memsyncd.watch.supervisor import Plan, Watcher
+from memsyncd.watch.supervisor import Watcher
 
-PLAN_ATTEMPTS = 4
-"""Folders that come while a plan is carried out are found by planning again; those that come for ever, by the next doubt."""
 WATCH_FAULT = "watch"
+TURN_KEY = "turn"
+"""No watcher's key, so that a proof of progress waits for none that is blocked."""
+BLOCKED_SHARE = 0.8
+"""Of the time until a step loses its place: so long a slow turn must have watched nothing more to count as blocked."""
+SILENT_REASON = "its disk did not answer when it was to be watched: changes are seen by timed scans until it does"
 
 log = get_log("watch")
 
 T = TypeVar("T")
 
 
-class _Checked(NamedTuple):
-    """Why the watcher should be rebuilt, and the ids of workspaces of which more is watched now than before."""
-
-    reasons: tuple[str, ...]
-    grown: frozenset[str]
-
-
 class Watching:
     """Keeps a Watcher in step with the workspaces. To be used on the loop that `rounds` runs on."""
 
-    def __init__(self, rounds: Rounds, clock: Clock) -> None:
+    def __init__(self, rounds: Rounds, clock: Clock, stalls: StallMonitor, policy: StallPolicy) -> None:
         self._loop = asyncio.get_running_loop()
         self._rounds = rounds
         self._clock = clock
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="memsyncd-watch")
+        self._stalls = stalls
+        self._policy = policy
+        self._pool = WorkerPool("memsyncd-watch", policy=policy, on_returned=stalls.note_returned)
+        stalls.watch(self._pool)
         self._workspaces: dict[str, Workspace] = {}
         self._links: dict[str, frozenset[str]] = {}
         """Where each workspace's links led when it was planned last; for the watcher's thread."""
+        self._silent: dict[str, str] = {}
+        """Workspaces whose disk blocked a turn, with the key under which it is blocked."""
         self._is_doubted = False
         self._retry: asyncio.TimerHandle | None = None
-        self.n_doubts = self.n_rebuilds = 0
-        self.watcher = Watcher(rounds.hear, self._doubt_from_thread)
+        self.n_doubts = self.n_rebuilds = self._n_events_before = 0
+        self._numbers = itertools.count(1)
+        self._turn: WatchTurn | None = None
+        self._slow_turn: tuple[int, float] | None = None
+        """Of a turn that takes long how much was watched when it was looked at, and since when it is so much."""
+        self._begin_watcher()
+
+    def _begin_watcher(self) -> None:
+        self._key = f"watcher {next(self._numbers)}"
+        self._is_first = True
+        self.watcher = Watcher(self._rounds.hear, self._doubt_from_thread)
 
     @property
     def is_on(self) -> bool:
@@ -64,12 +80,26 @@ class Watching:
 
     def forget(self, workspace: Workspace) -> None:
         self._workspaces.pop(workspace.id, None)
-        self._run(partial(self._drop, workspace.id), _ignore)
+        self._silent.pop(workspace.id, None)
+        self._run(lambda turn: turn.drop(workspace.id), _ignore)
+
+    def note_slow(self) -> None:
+        """A step of some pool takes long, or has returned: go on without what blocks the watcher, and with what does no more."""
+        running = self._pool.find_running()
+        for workspace_id, key in list(self._silent.items()):
+            if key not in running:
+                del self._silent[workspace_id]
+                if workspace_id in self._workspaces:
+                    self.follow(self._workspaces[workspace_id])
+        if self._key in running and running[self._key].is_detached:
+            self._note_slow_turn()
+        else:
+            self._slow_turn = None
 
     def follow(self, workspace: Workspace) -> None:
         """Plan this workspace's watches anew; if more is watched than before, look at everything."""
-        if self._workspaces.get(workspace.id) is workspace and self.is_on:
-            self._run(partial(self._follow, (workspace,)), self._followed)
+        if self._workspaces.get(workspace.id) is workspace and self.is_on and self._is_answering(workspace):
+            self._run(lambda turn: turn.follow((workspace,)), self._followed)
 
     def supervise(self) -> None:
         """Plan all watches anew, check that the watcher lives and hears what stands there; heal it if not."""
@@ -87,55 +117,71 @@ class Watching:
     def health(self, workspace: Workspace) -> WatchHealth:
         if not self.is_on:
             return WatchHealth(mode="off", observer="none")
+        if not self._is_answering(workspace):
+            return WatchHealth(mode="timed", observer=self.watcher.observer_name, reasons=(SILENT_REASON,))
         return self.watcher.health(workspace.id)
 
-    def take_turn(self) -> Future[None]:
-        """Have the watcher's thread do nothing once: done as soon as it makes progress. Raises RuntimeError once stopped."""
-        return self._thread.submit(_do_nothing)
+    @property
+    def n_events(self) -> int:
+        """Events that concerned a workspace."""
+        return self._n_events_before + self.watcher.n_events
 
-    def stop(self) -> None:
-        """End the watcher's threads, waiting a few seconds at most."""
+    def take_turn(self) -> Future[None]:
+        """Have the watcher's pool do nothing once: done as soon as it makes progress. Fails with ShuttingDown once stopped."""
+        self._stalls.arm()
+        return self._pool.call(_do_nothing, TURN_KEY)
+
+    def stop(self, timeout_s: float) -> bool:
+        """End the watcher's threads. False if one is blocked; it is left to itself."""
         if self._retry is not None:
             self._retry.cancel()
-        self._thread.submit(self.watcher.stop)
-        self._thread.shutdown(wait=True, cancel_futures=False)
+        end_s = time.monotonic() + timeout_s
+        ended = self._pool.call(self.watcher.stop, self._key)
+        with contextlib.suppress(TimeoutError, ShuttingDown):
+            ended.result(timeout_s)
+        return self._pool.stop(max(0.0, end_s - time.monotonic()))
+
+    def _is_answering(self, workspace: Workspace) -> bool:
+        return workspace.id not in self._silent
+
+    def _note_slow_turn(self) -> None:
+        """One that watches a large tree takes long, too, but then ever more is watched."""
+        now_s, n_watches = time.monotonic(), self.watcher.n_watches
+        if self._slow_turn is None or self._slow_turn[0] != n_watches:
+            self._slow_turn = n_watches, now_s
+        elif now_s - self._slow_turn[1] >= BLOCKED_SHARE * self._policy.takeover_s:
+            self._slow_turn = None
+            self._abandon_watcher()
+
+    def _abandon_watcher(self) -> None:
+        """Leave the blocked turn to itself: a new watcher goes on without the workspace that it was about."""
+        turn = self._turn
+        if turn is None or turn.key != self._key:
+            return
+        turn.is_abandoned = True
+        if turn.workspace_id is not None:
+            self._silent[turn.workspace_id] = turn.key
+        self._n_events_before += turn.watcher.n_events
+        is_blocked = turn.is_watching
+        self._begin_watcher()
+        # One that is blocked ends behind its blocked call.
+        self._pool.call(turn.watcher.stop, turn.key if is_blocked else f"end of {turn.key}")
+        self._is_doubted = False
+        self.doubt("a disk does not answer")
 
     # --- on the watcher's thread ---
 
-    def _drop(self, workspace_id: str) -> None:
-        self._links.pop(workspace_id, None)
-        self.watcher.drop(workspace_id)
-
-    def _follow(self, workspaces: Iterable[Workspace]) -> frozenset[str]:
-        """Returns the ids of workspaces, these or others, of which more is watched now, or may be."""
-        planned = {workspace.id: workspace for workspace in workspaces}
-        # Where links newly lead, something may have come or gone before anybody listened.
-        links = {one: workspace.link_folders for one, workspace in planned.items()}
-        grown = frozenset(one for one in planned if links[one] != self._links.get(one, frozenset()))
-        self._links |= links
-        again = set(planned)
-        for _ in range(PLAN_ATTEMPTS):
-            more = self.watcher.set_plans({one: _plan(planned[one]) for one in again})
-            grown |= more
-            again = planned.keys() & more
-            if not again:
-                break
-        return grown
-
-    def _check(self) -> _Checked:
+    def _check(self, turn: WatchTurn) -> Checked:
         # Before the work: a doubt that comes amid it may concern what has been checked already.
         self._is_doubted = False
-        grown = self._follow(list(self._workspaces.values())) | self.watcher.walk()
-        return _Checked(self.watcher.check(self._clock.now_s()), grown)
+        workspaces = [workspace for workspace in list(self._workspaces.values()) if self._is_answering(workspace)]
+        return turn.check(workspaces, self._clock.now_s())
 
-    def _rebuild(self) -> float | None:
-        return self.watcher.rebuild(self._clock.now_s())
+    def _rebuild(self, turn: WatchTurn) -> float | None:
+        return turn.rebuild(self._clock.now_s())
 
     def _doubt_from_thread(self, reason: str) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self.doubt, reason)
-        except RuntimeError:
-            return  # the loop has ended
+        call_soon(self._loop, lambda: self.doubt(reason))
 
     # --- on the loop ---
 
@@ -147,12 +193,12 @@ class Watching:
             self._is_doubted = True
             self._run(self._check, self._checked_after_doubt)
 
-    def _checked_after_doubt(self, checked: _Checked) -> None:
+    def _checked_after_doubt(self, checked: Checked) -> None:
         if not checked.reasons:
             self._rounds.ring_all()
         self._checked(checked)
 
-    def _checked(self, checked: _Checked) -> None:
+    def _checked(self, checked: Checked) -> None:
         if checked.reasons:
             log.warning(Event.WATCH_DEGRADED, reason="; ".join(checked.reasons))
             self._run(self._rebuild, self._rebuilt)
@@ -186,33 +232,34 @@ class Watching:
             health = self.health(workspace)
             workspace.set_fault(WATCH_FAULT, "; ".join(health.reasons))
 
-    def _run(self, call: Callable[[], T], on_done: Callable[[T], None]) -> None:
+    def _run(self, call: Callable[[WatchTurn], T], on_done: Callable[[T], None]) -> None:
         """Call on the watcher's thread, then `on_done` with the result on the loop; a failure is a degraded watcher."""
+        turn = WatchTurn(self._key, self.watcher, self._links, is_first=self._is_first)
+        self._is_first = False
+        self._stalls.arm()
 
-        def finish(done: Future[T]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._finish, done, on_done)
+        def take() -> T | None:
+            if turn.key != self._key:
+                return None
+            self._turn = turn
+            return call(turn)
 
-        with contextlib.suppress(RuntimeError):  # stopped: nothing is watched any more
-            self._thread.submit(call).add_done_callback(finish)
+        def finish(done: Future[T | None]) -> None:
+            call_soon(self._loop, lambda: self._finish(turn, done, on_done))
 
-    def _finish(self, done: Future[T], on_done: Callable[[T], None]) -> None:
+        self._pool.call(take, turn.key).add_done_callback(finish)
+
+    def _finish(self, turn: WatchTurn, done: Future[Any], on_done: Callable[[Any], None]) -> None:
+        self._stalls.relax()
         failure = done.exception()
+        if isinstance(failure, ShuttingDown) or turn.key != self._key:
+            return
         if failure is None:
             on_done(done.result())
             return
         log.error(Event.WATCH_DEGRADED, reason=type(failure).__name__, exc_info=failure)
         for workspace in self._workspaces.values():
             workspace.set_fault(WATCH_FAULT, "the watcher failed: changes are seen by timed scans only")
-
-
-def _plan(workspace: Workspace) -> Plan:
-    watches = plan_watches(workspace.entry.root, workspace.includes, is_folder=_is_folder, link_folders=workspace.link_folders)
-    return Plan(workspace.entry.root, watches)
-
-
-def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _ignore(_result: object) -> None:

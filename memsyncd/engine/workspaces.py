@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing
+from memsyncd.core.changes.freshness import UnscannedPaths
 from memsyncd.core.changes.snapshot import RootState
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.note import Problem
@@ -25,6 +26,7 @@ from memsyncd.store.index import Index
 from memsyncd.store.readers import Reader, Readers
 from memsyncd.store.records import Records
 from memsyncd.store.updates import Counts, Written
+from memsyncd.workspace.roots import has_memory
 from memsyncd.workspace.scope import Scope, parse_scope
 
 REMEMBERED_CHANGES = 256
@@ -33,7 +35,8 @@ REMEMBERED_CHANGES = 256
 REOPEN_S = 1.0
 """How often whoever asks has an index tried that could not be opened."""
 
-State = Literal["indexing", "ready", "degraded", "missing"]
+State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
+STALL_FAULT = "stalled"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +67,14 @@ class Condition:
     """What is known of a workspace. `faults` say in words, by a stable word, why it is not as it should be.
 
     `notices` say in the same way what is over, or does not hinder, but should be known.
-    `pending` notes are known to differ from the index; `synced_at_s` is the wall clock when the last scan that succeeded began.
+    `pending` notes are known to differ from the index; `synced_at_s` is the wall clock when the last scan that succeeded began,
+    `scanned_s` the same moment on the clock that never goes back.
     """
 
     is_indexing: bool = True
     pending: int = 0
     synced_at_s: float | None = None
+    scanned_s: float | None = None
     root_state: RootState = "present"
     faults: Mapping[str, str] = field(default_factory=dict)
     notices: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +93,8 @@ class Condition:
 
     @property
     def state(self) -> State:
+        if STALL_FAULT in self.faults:
+            return "stalled"
         if self.root_state == "missing":
             return "missing"
         if self.is_indexing:
@@ -135,6 +142,9 @@ class Workspace:
         self.old_readers: Readers | None = None
         self.records: Records | None = None
         self.missing: Missing = NOTHING_MISSING
+        self.has_memory: bool | None = None
+        """Whether there are MEMORY.md or .memories/, by the last look at the folder; None before the first."""
+        self._unscanned = UnscannedPaths()
         self.root_identity: tuple[int, int] | None = None
         self.link_folders: frozenset[str] = frozenset()
         self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
@@ -160,6 +170,25 @@ class Workspace:
     def set_fault(self, word: str, text: str) -> None:
         with self._lock:
             self.condition = self.condition.with_fault(word, text)
+
+    @property
+    def pending(self) -> int:
+        """Notes known to differ from the index, or paths that events announced and no scan has looked at, if these are more."""
+        return max(self.condition.pending, len(self._unscanned))
+
+    def note_unscanned(self, path: str, now_s: float) -> None:
+        """An event announced this path; the empty one stands for everything. From any thread."""
+        with self._lock:
+            self._unscanned.add(path, now_s)
+
+    def note_scanned(self, paths: Collection[str] | None, began_s: float) -> None:
+        """A scan of these paths, or of everything, that began then is over."""
+        with self._lock:
+            self._unscanned.settle(paths, began_s)
+
+    def look_for_memory(self) -> None:
+        """Look whether there are MEMORY.md or .memories/; may block."""
+        self.has_memory = has_memory(self.entry.root)
 
     def set_notice(self, word: str, text: str) -> None:
         with self._lock:

@@ -18,6 +18,7 @@ from memsyncd.engine.lane import Lane, Steps
 from memsyncd.engine.outside import PRUNE_AFTER, catch_up, prune
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rounds import Rounds
+from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.workspaces import Workspace
 
 T = TypeVar("T")
@@ -28,12 +29,15 @@ Job = Callable[[Workspace, SyncPolicy, Clock], Steps[T]]
 class Writers:
     """Hands jobs to the lane. Lives on the running loop."""
 
-    def __init__(self, lane: Lane, rounds: Rounds, clock: Clock, *, on_written: Callable[[Workspace], None]) -> None:
+    def __init__(
+        self, lane: Lane, rounds: Rounds, clock: Clock, stalls: StallMonitor, *, on_written: Callable[[Workspace], None]
+    ) -> None:
         """`on_written(workspace)` is called on the loop after every change that was carried out."""
         self._loop = asyncio.get_running_loop()
         self._lane = lane
         self._rounds = rounds
         self._clock = clock
+        self._stalls = stalls
         self._on_written = on_written
         self._looking: set[str] = set()
 
@@ -45,6 +49,7 @@ class Writers:
 
     def ask(self, workspace: Workspace, job: Job[T]) -> Future[T]:
         """Have a job done that needs the records."""
+        self._stalls.arm()
         return self._lane.submit(workspace.id, partial(self._start, workspace, job), is_urgent=True)
 
     def note_synced(self, workspace: Workspace) -> None:
@@ -60,6 +65,7 @@ class Writers:
 
     def _go_on(self, workspace: Workspace, job: Job[bool], *, then: Callable[[], None] | None = None) -> None:
         """Have a long job done a slice at a time, each behind what waits by then; `then` is called on the loop at the end."""
+        self._stalls.arm()
         future = self._lane.submit(workspace.id, partial(self._start, workspace, job))
         future.add_done_callback(partial(self._slice_ended, workspace, job, then))
 
@@ -85,6 +91,7 @@ class Writers:
             return  # the loop has ended, and with it everybody who could listen
 
     def _tell(self, workspace: Workspace, edited: Edited[Any]) -> None:
+        self._stalls.relax()
         if workspace.n_unpruned >= PRUNE_AFTER:
             self._go_on(workspace, prune)
         outcome = edited.synced or edited.failure

@@ -49,7 +49,9 @@ class Contexts:
         else:
             await wait_until_open([workspace], OPEN_S)
         built = await self._in_thread(partial(build_context, workspace, asked, policy), asked.timeout_s)
-        return _to_result(workspace, built, took_ms=(self._clock.now_s() - began_s) * 1000)
+        now_s = self._clock.now_s()
+        freshness = convert.to_freshness_of([workspace], self._house.policy, now_s=now_s)
+        return _to_result(workspace, built, freshness, took_ms=(now_s - began_s) * 1000)
 
     async def _wait(self, workspace: Workspace, params: ContextParams, asked: AskedContext, began_s: float) -> AskedContext:
         """The question once the index says what it wants to see, with what is left of its time."""
@@ -74,7 +76,7 @@ def _read_context(params: ContextParams, policy: SearchPolicy, now_s: float) -> 
     )
 
 
-def _to_result(workspace: Workspace, built: Built, *, took_ms: float) -> results.ContextResult:
+def _to_result(workspace: Workspace, built: Built, freshness: results.Freshness, *, took_ms: float) -> results.ContextResult:
     return results.ContextResult(
         workspace=workspace.id,
         text=built.block.text,
@@ -83,7 +85,7 @@ def _to_result(workspace: Workspace, built: Built, *, took_ms: float) -> results
         left_out=_to_parts(built.block.left_out),
         unranked=built.n_unranked,
         why_empty=built.why_empty,
-        freshness=convert.to_freshness_of([workspace]),
+        freshness=freshness,
         took_ms=round(took_ms, 3),
     )
 

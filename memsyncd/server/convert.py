@@ -8,12 +8,15 @@ from memsyncd.core.note import Problem
 from memsyncd.engine import recall
 from memsyncd.engine.browse import PlaceRead
 from memsyncd.engine.findings import describe_recording
+from memsyncd.engine.freshness import Freshness, read_freshness
+from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Condition, Workspace
 from memsyncd.store.browse import StoredNote, StoredSection
 from memsyncd.watch.health import WatchHealth
 from memsyncd.wire import results
-from memsyncd.workspace.roots import has_memory
+
+WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
 def to_info(workspace: Workspace) -> results.WorkspaceInfo:
@@ -25,24 +28,25 @@ def to_info(workspace: Workspace) -> results.WorkspaceInfo:
         include=list(entry.include),
         exclude=list(entry.exclude),
         source=entry.source,
-        has_memory=has_memory(entry.root),
+        has_memory=bool(workspace.has_memory),
     )
 
 
-def to_workspace_status(workspace: Workspace, health: WatchHealth) -> results.WorkspaceStatus:
+def to_workspace_status(workspace: Workspace, health: WatchHealth, fresh: Freshness) -> results.WorkspaceStatus:
     condition, entry = workspace.condition, workspace.entry
+    reasons = _find_reasons(condition)
     return results.WorkspaceStatus(
         id=entry.id,
         name=entry.name,
         root=entry.root,
-        state=condition.state,
-        reasons=_find_reasons(condition),
+        state=fresh.state,
+        reasons=[*reasons, fresh.overdue] if fresh.overdue else reasons,
         watcher=health.mode if health.mode != "events" else health.observer,
         generation=condition.generation,
         files=condition.counts.files,
         sections=condition.counts.sections,
         chunks=condition.counts.chunks,
-        pending=condition.pending,
+        pending=fresh.pending,
         unrecorded=condition.n_unrecorded,
         last_sync_at=condition.synced_at_s,
         problems=condition.n_problems,
@@ -59,17 +63,20 @@ def _find_reasons(condition: Condition) -> list[str]:
     return [*said, *filter(None, [describe_recording(condition)])]
 
 
-def to_freshness_of(workspaces: Sequence[Workspace]) -> results.Freshness:
+def to_freshness_of(workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_s: float) -> results.Freshness:
     """How fresh an answer from these workspaces is: the state of the least ready, the oldest look, the latest generation."""
     conditions = [workspace.condition for workspace in workspaces]
     looks = [condition.synced_at_s for condition in conditions]
-    states = {condition.state for condition in conditions}
+    fresh = [read_freshness(workspace, policy, now_s=now_s) for workspace in workspaces]
+    states = {one.state for one in fresh}
+    reasons = [reason for one in fresh for reason in (one.stall, one.overdue) if reason]
     return results.Freshness(
         generation=max((condition.generation for condition in conditions), default=0),
-        pending=sum(condition.pending for condition in conditions),
+        pending=sum(one.pending for one in fresh),
         unrecorded=sum(condition.n_unrecorded for condition in conditions),
         synced_at=None if not looks or None in looks else min(look for look in looks if look is not None),
-        state=next((state for state in ("missing", "degraded", "indexing") if state in states), "ready"),
+        state=next((state for state in WORST_FIRST if state in states), "ready"),
+        reason="; ".join(reasons) or None,
     )
 
 

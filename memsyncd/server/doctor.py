@@ -30,7 +30,7 @@ from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pie
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.engine.writers import Job
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
-from memsyncd.server.freshness import OPEN_S, wait_for, wait_until_open
+from memsyncd.server.freshness import OPEN_S, wait_for_work, wait_until_open
 from memsyncd.server.session import Session
 from memsyncd.wire.doctor import DoctorParams, DoctorResult, FindingInfo
 
@@ -38,10 +38,12 @@ SYNC_ROUNDS = 3
 """How often notes that were saved while they were compared are synced and compared again."""
 LANE_S = 20.0
 """How long an examination waits for its turn on the lane, where much may have to be indexed first."""
+VERIFY_S = 3600.0
+"""How long notes that were saved meanwhile are waited for: verifying takes its time, and ends with a stalled disk."""
 STEP_S = 10.0
 """Writer and watcher take steps of milliseconds, seldom of seconds; who takes none for so long stands still."""
 
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+InThread = Callable[..., Awaitable[Any]]
 
 
 class Doctor:
@@ -66,7 +68,7 @@ class Doctor:
         stalled = await self._find_stalled()
         found = [_to_info(None, finding) for finding in (*judge_clock(drift_s), *judge_progress(stalled))]
         for workspace in chosen:
-            if "writer" in stalled:
+            if "writer" in stalled or self._house.stalls.is_stalled(workspace):
                 own = await self._look_from_aside(workspace)
             else:
                 own = await self._examine_one(workspace, is_verified=params.verify)
@@ -80,14 +82,14 @@ class Doctor:
         found += [*await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))]
         if asks_for_rebuild(index):
             self._house.rounds.report_damage(StoreCorrupt("index.db is damaged", workspace=workspace.id))
-        elif is_verified:
+        elif is_verified and not self._house.stalls.is_stalled(workspace):
             found += await self._verify(workspace)
         return found
 
     async def _look_from_aside(self, workspace: Workspace) -> list[Finding]:
         """What can be seen of it without the writer and without its notes."""
         health, now_s = self._house.watching.health(workspace), self._clock.wall_s()
-        found = judge_condition(workspace.condition, health, self._house.policy, now_s=now_s)
+        found = judge_condition(workspace.condition, health, self._house.policy, now_s=now_s, pending=workspace.pending)
         if workspace.index is not None:
             found += await self._try("problems", partial(_look_at_problems, workspace))
         return found
@@ -117,9 +119,10 @@ class Doctor:
 
     async def _ask_lane(self, workspace: Workspace, job: Job[list[Finding]]) -> list[Finding]:
         try:
-            return list(await wait_for(asyncio.wrap_future(self._house.writers.ask(workspace, job)), LANE_S))
+            return list(await wait_for_work(self._house, workspace, self._house.writers.ask(workspace, job), LANE_S))
         except NotFresh:
-            return [say_unexamined(workspace)]
+            # What it means that a disk does not answer is found with the workspace's other faults.
+            return [] if self._house.stalls.is_stalled(workspace) else [say_unexamined(workspace)]
         except StoreFailed as failure:
             self._house.rounds.report_damage(failure)
             return [_cannot("index", failure)]
@@ -138,12 +141,12 @@ class Doctor:
             pieces = await self._in_thread(partial(list_pieces, workspace))
             for is_last in (False,) * SYNC_ROUNDS + (True,):
                 for paths in pieces:
-                    await self._in_thread(self._compare(workspace, paths, compared))
+                    await self._in_thread(self._compare(workspace, paths, compared), disk_of=workspace)
                 if is_last or not compared.late:
                     break
                 late += len(compared.late)
                 pieces = cut_pieces(sorted(compared.late))
-                await asyncio.wrap_future(self._house.rounds.sync(workspace))
+                await wait_for_work(self._house, workspace, self._house.rounds.sync(workspace), VERIFY_S)
             await self._in_thread(partial(compare_rest, workspace, compared))
         except MemsyncdError as failure:
             return [_cannot("verify", failure)]

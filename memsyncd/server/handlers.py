@@ -6,33 +6,35 @@ nearly always enough, and a thread if it needs more, so that one heavy query hol
 
 from __future__ import annotations
 
-import asyncio
-import math
+import inspect
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
+
+import msgspec
 
 from memsyncd import PROTOCOL, __version__
 from memsyncd.engine import browse, recall
+from memsyncd.engine.freshness import read_freshness
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
+from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.server import convert
 from memsyncd.server.asked import read_filters
 from memsyncd.server.contexts import Contexts
 from memsyncd.server.doctor import Doctor
-from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for, wait_for_disk, wait_until_open
+from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_for_work, wait_until_open
 from memsyncd.server.metrics import Load, Metrics
+from memsyncd.server.places import Places
+from memsyncd.server.reading import Reading
 from memsyncd.server.records import RecordsTransfer
 from memsyncd.server.session import Outcome, Session
-from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writing import Writing
-from memsyncd.store.patience import Patience
 from memsyncd.wire import results
 from memsyncd.wire.discovery import describe_methods
 from memsyncd.wire.metrics import ProcessMetrics
@@ -56,8 +58,6 @@ ALL_WORKSPACES = "*"
 SYNC_S = 600.0
 WAITING_METHODS = frozenset({"sync", "search", "context"})
 
-T = TypeVar("T")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
@@ -75,13 +75,14 @@ class Facts:
 class Handlers:
     """Carries methods out for sessions: `dispatch` is what the server calls."""
 
-    def __init__(self, house: House, search_policy: SearchPolicy, clock: Clock, threads: Executor, facts: Facts) -> None:
+    def __init__(self, house: House, search_policy: SearchPolicy, clock: Clock, threads: QueryThreads, facts: Facts) -> None:
         self._house = house
         self.search_policy = search_policy
         self._clock = clock
-        self._threads = threads
         self._facts = facts
-        self._n_reads = 0
+        self._places = Places(house, threads, facts.socket)
+        self._reading = Reading(house, threads)
+        self._in_thread = self._reading.in_thread
         self._subscriptions = Subscriptions(house)
         metrics = Metrics(
             house,
@@ -89,7 +90,7 @@ class Handlers:
             started_at_s=facts.started_at_s,
             read_process=facts.read_process,
             read_load=facts.read_load,
-            count_reads=lambda: self._n_reads,
+            count_reads=lambda: self._reading.n_reads,
         )
         contexts = Contexts(house, self._subscriptions, clock, self._in_thread, lambda: self.search_policy)
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
@@ -114,7 +115,14 @@ class Handlers:
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
+        if self._places.has_to_look(getattr(params, "workspace", None)):
+            return self._dispatch_by_path(session, method, params)
         return self._table[method](session, params)
+
+    async def _dispatch_by_path(self, session: Session, method: str, params: Any) -> Any:
+        workspace = await self._places.find(params.workspace)
+        outcome = self._table[method](session, msgspec.structs.replace(params, workspace=workspace.id))
+        return await outcome if inspect.isawaitable(outcome) else outcome
 
     # --- the daemon itself ---
 
@@ -136,17 +144,25 @@ class Handlers:
             socket=facts.socket,
             config=facts.config,
             sqlite=facts.sqlite,
-            workspaces=[convert.to_workspace_status(w, self._house.watching.health(w)) for w in chosen],
+            workspaces=[self._tell_workspace(workspace) for workspace in chosen],
         )
+
+    def _tell_workspace(self, workspace: Workspace) -> results.WorkspaceStatus:
+        fresh = read_freshness(workspace, self._house.policy, now_s=self._clock.now_s())
+        return convert.to_workspace_status(workspace, self._house.watching.health(workspace), fresh)
 
     # --- workspaces ---
 
-    def _add(self, _session: Session, params: AddParams) -> results.Workspaces:
+    def _add(self, _session: Session, params: AddParams) -> Outcome:
         path = os.path.expanduser(params.path)
         if not path.startswith("/") or "\0" in path:
             raise BadRequest("this is not an absolute path", hint="send the folder's absolute path")
-        check_outside(self._facts.socket, [path])
-        added = self._house.add(path, name=params.name or "", include=params.include, exclude=params.exclude)
+        return self._add_at(path, params)
+
+    async def _add_at(self, path: str, params: AddParams) -> results.Workspaces:
+        seen = await self._places.look_at_new(path)
+        added = self._house.add(path, name=params.name or "", include=params.include, exclude=params.exclude, seen=seen)
+        await self._places.look_for_memory([added])
         return results.Workspaces(workspaces=[convert.to_info(added)])
 
     def _remove(self, _session: Session, params: RemoveParams) -> results.Workspaces:
@@ -155,7 +171,8 @@ class Handlers:
         self._house.remove(workspace)
         return results.Workspaces(workspaces=[info])
 
-    def _list_workspaces(self, _session: Session, _params: NoParams) -> results.Workspaces:
+    async def _list_workspaces(self, _session: Session, _params: NoParams) -> results.Workspaces:
+        await self._places.look_for_memory(self._all())
         return results.Workspaces(workspaces=[convert.to_info(workspace) for workspace in self._all()])
 
     async def _sync(self, _session: Session, params: SyncParams) -> results.SyncReport:
@@ -163,8 +180,7 @@ class Handlers:
         rounds = self._house.rounds
         future = rounds.rebuild(workspace) if params.rebuild else rounds.sync(workspace, is_full=params.full)
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else SYNC_S
-        done = await wait_for(asyncio.wrap_future(future), timeout_s)
-        return convert.to_report(workspace, done)
+        return convert.to_report(workspace, await wait_for_work(self._house, workspace, future, timeout_s))
 
     # --- recall ---
 
@@ -235,7 +251,7 @@ class Handlers:
             relaxed=found.is_relaxed,
             why_empty=found.why_empty,
             did_you_mean=found.did_you_mean,
-            freshness=convert.to_freshness_of(chosen),
+            freshness=convert.to_freshness_of(chosen, self._house.policy, now_s=self._clock.now_s()),
             took_ms=round((self._clock.now_s() - began_s) * 1000, 3),
         )
 
@@ -247,13 +263,13 @@ class Handlers:
         place = browse.Place(anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line)
         read_place = partial(browse.read_place, workspace, place, now_ns=self._clock.wall_ns())
         try:
-            read = await self._in_thread(read_place)
+            read = await self._in_thread(read_place, disk_of=workspace)
         except NoteNotFound:
             read = None
         if read is None or not read.is_current:
             # The note may have been saved a moment ago: its anchors and lines are known once it is indexed.
-            await wait_for(asyncio.wrap_future(self._house.rounds.look(workspace)), WAIT_S)
-            read = await self._in_thread(read_place)
+            await wait_for_work(self._house, workspace, self._house.rounds.look(workspace), WAIT_S)
+            read = await self._in_thread(read_place, disk_of=workspace)
         return convert.to_got(workspace, read)
 
     async def _list(self, _session: Session, params: ListParams) -> results.Listing:
@@ -264,7 +280,7 @@ class Handlers:
         return results.Listing(
             workspace=workspace.id,
             notes=[convert.to_note_info(note) for note in notes],
-            freshness=convert.to_freshness_of([workspace]),
+            freshness=convert.to_freshness_of([workspace], self._house.policy, now_s=self._clock.now_s()),
         )
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> results.Problems:
@@ -273,19 +289,6 @@ class Handlers:
         return results.Problems(
             problems=[convert.to_problem_info(workspace, problem) for workspace, problems in found for problem in problems]
         )
-
-    async def _in_thread(self, read: Callable[[], T], limit_s: float = math.inf) -> T:
-        """Read away from the loop, until the client leaves. An index that fails meanwhile is looked after."""
-        self._n_reads += 1
-        patience = Patience(limit_s)
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, patience.run, read)
-        except StoreFailed as failure:
-            self._house.rounds.report_damage(failure)
-            raise
-        finally:
-            patience.give_up()
-            self._n_reads -= 1
 
     def _glance_at(self, workspaces: list[Workspace]) -> list[Workspace]:
         for workspace in workspaces:

@@ -10,6 +10,7 @@ import msgspec
 from memsyncd import __version__
 from memsyncd.core.latencies import BOUNDS_S, Latencies
 from memsyncd.engine.findings import UNFOUND, UNREADABLE
+from memsyncd.engine.freshness import read_freshness
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.workspaces import Workspace
@@ -74,7 +75,7 @@ class Metrics:
             ),
             watcher=wire.WatcherMetrics(
                 watches=watching.watcher.n_watches,
-                events_total=watching.watcher.n_events,
+                events_total=watching.n_events,
                 doubts_total=watching.n_doubts,
                 rebuilds_total=watching.n_rebuilds,
             ),
@@ -85,16 +86,17 @@ class Metrics:
 
     def _tell_workspace(self, workspace: Workspace) -> wire.WorkspaceMetrics:
         condition, tally = workspace.condition, self._house.tally(workspace)
+        fresh = read_freshness(workspace, self._house.policy, now_s=self._clock.now_s())
         return wire.WorkspaceMetrics(
             id=workspace.id,
             name=workspace.entry.name,
-            state=condition.state,
+            state=fresh.state,
             is_heard=self._house.watching.health(workspace).mode == "events",
             generation=condition.generation,
             files=condition.counts.files,
             sections=condition.counts.sections,
             chunks=condition.counts.chunks,
-            pending=condition.pending,
+            pending=fresh.pending,
             unrecorded=condition.n_unrecorded,
             problems=condition.n_problems,
             skipped_files=len({problem.path for problem in condition.scan_problems if problem.code in SKIPPED}),

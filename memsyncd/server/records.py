@@ -29,7 +29,7 @@ class RecordsTransfer:
     async def _export(self, _session: Session, params: wire.ExportParams) -> wire.ExportPage:
         workspace = self._house.find(params.workspace)
         future = self._house.writers.ask(workspace, partial(export_page, after=params.after))
-        page = await await_turn(future, WRITE_S)
+        page = await await_turn(self._house, workspace, future, WRITE_S)
         return wire.ExportPage(
             workspace=workspace.id,
             root=workspace.entry.root,
@@ -47,7 +47,8 @@ class RecordsTransfer:
                 hint="import it with the newer memsyncd that made it: pip install --upgrade memsyncd",
             )
         job = partial(take_page, entries=[_from_wire(entry) for entry in params.entries], client=params.client or session.name)
-        taken = (await await_turn(self._house.writers.edit(workspace, job), WRITE_S)).answer
+        future = self._house.writers.edit(workspace, job)
+        taken = (await await_turn(self._house, workspace, future, WRITE_S)).answer
         return wire.Imported(
             workspace=workspace.id,
             revisions=taken.n_revisions,

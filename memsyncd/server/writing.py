@@ -7,6 +7,7 @@ turn does not come in time is taken back and says that nothing was written; one 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
@@ -16,13 +17,13 @@ from typing import Any, TypeVar
 from memsyncd.core.writing.additions import Addition
 from memsyncd.core.writing.diffs import render_diff
 from memsyncd.engine import history, memory, remember, undo
-from memsyncd.engine.edit import Decide, Edited, edit_workspace
+from memsyncd.engine.edit import Act, Decide, Edited, edit_workspace
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.engine.writers import Job
-from memsyncd.errors import BadRequest, Busy
-from memsyncd.server.freshness import wait_until_recovered
+from memsyncd.errors import BadRequest, Busy, NotFresh
+from memsyncd.server.freshness import forget, say_stalled, wait_unless_stalled, wait_until_recovered
 from memsyncd.server.session import Outcome, Session
 from memsyncd.store.history import Revision
 from memsyncd.wire import writing as wire
@@ -31,7 +32,7 @@ WRITE_S = 30.0
 """How long a write waits for its turn unless it says."""
 LOOK_S = 10.0
 
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
+InThread = Callable[..., Awaitable[Any]]
 T = TypeVar("T")
 
 
@@ -72,7 +73,7 @@ class Writing:
         )
         if params.command == "view":
             await wait_until_recovered(workspace, LOOK_S)
-            edited = Edited(answer=await self._in_thread(partial(memory.view, workspace, asked)))
+            edited = Edited(answer=await self._in_thread(partial(memory.view, workspace, asked), disk_of=workspace))
         else:
             decide = memory.find_decision(workspace, self._house.policy, asked)
             edited = await self._edit(workspace, decide, params.timeout_ms)
@@ -141,7 +142,8 @@ class Writing:
             act=params.act,
             client=_name_client(session, params.client),
         )
-        edited = await await_turn(self._house.writers.edit(workspace, job), _read_timeout_s(params.timeout_ms))
+        future = self._house.writers.edit(workspace, job)
+        edited = await await_turn(self._house, workspace, future, _read_timeout_s(params.timeout_ms))
         return wire.Undone(
             act=edited.act,
             undone=[_to_revision(revision) for revision in edited.answer.revisions],
@@ -179,23 +181,50 @@ class Writing:
         return wire.Cleared(act=edited.act, removed=edited.answer, **_tell(workspace, edited))
 
     async def _edit(self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None) -> Edited[T]:
-        future = self._house.writers.edit(workspace, partial(edit_workspace, decide=decide))
-        return await await_turn(future, _read_timeout_s(timeout_ms))
+        withdrawn = threading.Event()
+
+        def decide_if_wanted() -> tuple[Act, T]:
+            decided = decide()
+            if withdrawn.is_set():
+                raise Busy("the write was withdrawn: its disk did not answer in time", hint="try again")
+            return decided
+
+        future = self._house.writers.edit(workspace, partial(edit_workspace, decide=decide_if_wanted))
+        try:
+            return await await_turn(self._house, workspace, future, _read_timeout_s(timeout_ms))
+        except NotFresh:
+            withdrawn.set()
+            raise
 
     async def _ask(self, workspace: Workspace, job: Job[T]) -> T:
-        return await await_turn(self._house.writers.ask(workspace, job), LOOK_S)
+        return await await_turn(self._house, workspace, self._house.writers.ask(workspace, job), LOOK_S)
 
 
-async def await_turn(future: Future[T], timeout_s: float) -> T:
-    """What a job of the lane gives. Raises Busy if its turn does not come in time; one that has begun is waited for."""
+async def await_turn(house: House, workspace: Workspace, future: Future[T], timeout_s: float) -> T:
+    """What a job of the lane gives. Raises Busy if its turn does not come in time, or will not because the disk is stalled.
+
+    One that has begun is waited for, but for a disk that does not answer: then NotFresh.
+    """
     waiting = asyncio.wrap_future(future)
-    await asyncio.wait([waiting], timeout=timeout_s)
-    if not waiting.done() and future.cancel():
-        raise Busy(
-            f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
-            hint="try again in a moment; see what goes on with: memsyncd status",
-        )
-    return await waiting
+    if not await wait_unless_stalled(house, workspace, waiting, timeout_s):
+        if future.cancel():
+            raise _say_not_done(house, workspace, timeout_s)
+        if not await wait_unless_stalled(house, workspace, waiting):
+            failure = say_stalled(workspace)
+            hint = f"what has begun is carried out in full or not at all once it does: see memsyncd history; {failure.hint}"
+            waiting.add_done_callback(forget)
+            raise NotFresh(failure.message, hint=hint)
+    return waiting.result()
+
+
+def _say_not_done(house: House, workspace: Workspace, timeout_s: float) -> Busy:
+    if house.stalls.is_stalled(workspace):
+        failure = say_stalled(workspace)
+        return Busy(f"nothing was done: {failure.message}", hint=failure.hint)
+    return Busy(
+        f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
+        hint="try again in a moment; see what goes on with: memsyncd status",
+    )
 
 
 def _read_timeout_s(timeout_ms: int | None) -> float:

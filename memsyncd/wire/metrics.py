@@ -86,7 +86,7 @@ class RequestMetrics(Result, frozen=True, kw_only=True):
 class WorkspaceMetrics(Result, frozen=True, kw_only=True):
     id: str
     name: str
-    state: Literal["indexing", "ready", "degraded", "missing"]
+    state: Literal["indexing", "ready", "degraded", "missing", "stalled"]
     is_heard: bool
     """False while only timed scans see changes."""
     generation: int

@@ -25,7 +25,7 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     id: str
     name: str
     root: str
-    state: Literal["indexing", "ready", "degraded", "missing"]
+    state: Literal["indexing", "ready", "degraded", "missing", "stalled"]
     reasons: list[str]
     """Why the state is not `ready`, and what else should be known of it, in words a person can act on."""
     watcher: str
@@ -35,7 +35,8 @@ class WorkspaceStatus(Result, frozen=True, kw_only=True):
     sections: int
     chunks: int
     pending: int
-    """Notes known to differ from the index and not yet indexed; during a first index, those still to be read."""
+    """Notes known to differ from the index and not yet indexed, or paths that events announced and no scan has looked at yet;
+    during a first index, those still to be read."""
     unrecorded: int
     """Notes that the history has yet to record: of what is changed in one meanwhile, the text before is not kept."""
     last_sync_at: float | None
@@ -128,6 +129,9 @@ class Freshness(Result, frozen=True, kw_only=True):
     unrecorded: int
     synced_at: float | None
     state: str
+    """`ready` only if nothing is known that no scan has looked at, and no scan is overdue."""
+    reason: str | None
+    """Why scans are overdue or a disk does not answer; null if neither is so. `status` says the rest."""
 
 
 class SearchResult(Result, frozen=True, kw_only=True):

@@ -31,12 +31,12 @@ class Root:
     path: str
 
 
-def name_root(path: str, *, name: str = "") -> Root:
+def name_root(path: str, *, name: str = "", is_real: bool = False) -> Root:
     """The root at `path`, whether anything stands there or not; the folder's name is its name unless another is given.
 
-    Raises BadRequest for a path that no answer could name.
+    A path that is real looks at no disk. Raises BadRequest for a path that no answer could name.
     """
-    real = os.path.realpath(path)
+    real = os.path.normpath(path) if is_real else os.path.realpath(path)
     try:
         real.encode()
     except UnicodeEncodeError:

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.daemon.pulse import Pulse, QueryThreads, make_proofs
+from memsyncd.core.scheduling import StallPolicy
+from memsyncd.daemon.pulse import Pulse, make_proofs
 from memsyncd.engine.house import House
 from memsyncd.engine.lane import Lane, Steps, take_a_step
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
 
 PATIENT_S, HASTY_S = 10.0, 0.2
@@ -117,7 +119,35 @@ def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, ga
         yield
 
     assert asyncio.run(live(lambda house, job: house._lane.submit("ws", lambda: job))) == ("writer",)
-    assert asyncio.run(live(lambda house, job: house.watching._thread.submit(next, job))) == ("watcher",)
+    assert asyncio.run(live(lambda house, job: house.watching._pool.call(lambda: next(job)))) == ("watcher",)
+
+
+def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(tmp_path: Path, gate: threading.Event) -> None:
+    clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
+    is_hanging = threading.Event()
+    registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
+    stalls = StallPolicy(takeover_s=0.1, stalled_s=0.2)
+
+    def hang() -> Steps[None]:
+        is_hanging.set()
+        gate.wait()
+        yield
+
+    async def live() -> tuple[str, ...]:
+        house = House(
+            registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock, stall_policy=stalls
+        )
+        threads = QueryThreads(1)
+        pulse = Pulse(make_proofs(house, threads))
+        house._lane.submit("ws", hang)
+        assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
+        stalled = await pulse.find_stalled(PATIENT_S)
+        gate.set()
+        await asyncio.to_thread(house.stop)
+        threads.shutdown()
+        return stalled
+
+    assert asyncio.run(live()) == ()
 
 
 def test_an_answer_that_is_a_failure_is_an_answer() -> None:

@@ -31,7 +31,7 @@ def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_pat
         await wait_for(lambda: workspace.condition.state == "ready" and house.watching.watcher.n_watches == 2)
         await asyncio.wrap_future(house.watching.take_turn())
 
-        house.watching._thread.submit(is_planning.wait)
+        house.watching._pool.call(is_planning.wait)
         (root / ".memories" / "link.md").symlink_to("../docs/deep/real.md")
         await wait_for(lambda: n_files() == 1)
         shutil.rmtree(root / "docs")

@@ -6,7 +6,6 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import pytest
 from memsyncd.engine.house import House
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import WorkspaceNotFound
@@ -39,11 +39,11 @@ class Surgery:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
         self.house = House(registry=registry, state_dir=folder / "s", cache_dir=folder / "c", policy=SyncPolicy(), clock=clock)
         self.house.start([])
-        self._threads = ThreadPoolExecutor(2)
+        self._threads = QueryThreads(2)
         self._doctor = Doctor(self.house, clock, self._in_thread)
         self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)
 
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+    async def _in_thread(self, call: Callable[[], Any], **_: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     async def add(self, root: Path) -> Workspace:

@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from memsyncd.engine import indexing, recall
 from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
+from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt
@@ -41,7 +41,7 @@ class Seat:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
         self.house = House(registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK)
         self.house.start([])
-        self._threads = ThreadPoolExecutor(1)
+        self._threads = QueryThreads(1)
         self.counts = Counts()
         facts = Facts(
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,

@@ -119,6 +119,7 @@ def test_one_state_is_the_workspaces_own() -> None:
         "indexing": 0,
         "ready": 0,
         "degraded": 0,
+        "stalled": 0,
         "missing": 1,
     }
 

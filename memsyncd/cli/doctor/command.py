@@ -20,6 +20,7 @@ from memsyncd.cli.doctor.places import (
     judge_room,
     judge_silent,
     measure_room,
+    resolve,
 )
 from memsyncd.cli.doctor.processes import judge_inotify, judge_open_files, list_processes, read_inotify
 from memsyncd.cli.doctor.reach import ask_daemons, find_daemon_pid, judge_answers, judge_socket, look_at
@@ -214,12 +215,12 @@ def _read_configured(console: Console, dirs: Dirs) -> list[Registered]:
         configured = load_config(dirs.config_file, console.env).config.workspace
     except MemsyncdError:
         return []
-    roots = [(os.path.realpath(os.path.expanduser(each.path)), each.name) for each in configured]
+    roots = [(resolve(each.path), each.name) for each in configured]
     return [Registered(id=root, name=name or os.path.basename(root), root=root) for root, name in roots]
 
 
 def _find_registered(name: str, known: list[Registered]) -> Registered:
-    path = os.path.realpath(os.path.expanduser(name))
+    path = resolve(name)
     for workspace in known:
         if name in (workspace.id, workspace.name) or path == workspace.root or path.startswith(f"{workspace.root}/"):
             return workspace

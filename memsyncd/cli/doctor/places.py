@@ -5,6 +5,7 @@ Facts come in as `Entry` and `Room`; what they mean is decided without looking.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import time
@@ -40,13 +41,30 @@ class Room:
 
 def find_silent(paths: Iterable[str]) -> frozenset[str]:
     """Those of which the system tells nothing within SILENT_S, neither that they are there nor that they are not."""
-    asking = {path: Thread(target=os.path.exists, args=(path,), daemon=True) for path in paths}
+    asking = {path: Thread(target=_touch, args=(path,), daemon=True) for path in paths}
     for thread in asking.values():
         thread.start()
     end_s = time.monotonic() + SILENT_S
     for thread in asking.values():
         thread.join(max(end_s - time.monotonic(), 0))
     return frozenset(path for path, thread in asking.items() if thread.is_alive())
+
+
+def _touch(path: str) -> None:
+    """Look at a workspace's folder and at what is memory there, which may lie on another disk."""
+    if os.path.exists(path):
+        os.path.exists(f"{path}/MEMORY.md")
+        with contextlib.suppress(OSError), os.scandir(f"{path}/.memories") as entries:
+            next(entries, None)
+
+
+def resolve(path: str) -> str:
+    """The real path, or the path as it is written if its disk does not answer."""
+    found = [os.path.abspath(os.path.expanduser(path))]
+    thread = Thread(target=lambda: found.append(os.path.realpath(found[0])), daemon=True)
+    thread.start()
+    thread.join(SILENT_S)
+    return found[-1]
 
 
 def judge_silent(path: str) -> Finding:

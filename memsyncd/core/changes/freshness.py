@@ -1,0 +1,48 @@
+"""Tells whether an index may be behind its disk: paths that no scan has looked at yet, and scans that are overdue.
+
+Time comes in as `now_s`; nothing here looks at a disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+PATHS_LIMIT = 4096
+"""Paths remembered; beyond it the root itself counts as changed."""
+ROOT = ""
+OVERDUE_SLACK_S = 30.0
+"""How much later than planned a full scan may end: a busy machine, a long job of another workspace."""
+
+
+class UnscannedPaths:
+    """Paths that events announced, until a scan that began after the event has looked at them.
+
+    Not for several threads at once, but `len` may be asked on any.
+    """
+
+    __slots__ = ("_announced_s",)
+
+    def __init__(self) -> None:
+        self._announced_s: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._announced_s)
+
+    def add(self, path: str, now_s: float) -> None:
+        announced_s = self._announced_s
+        announced_s[path if len(announced_s) < PATHS_LIMIT or path in announced_s else ROOT] = now_s
+
+    def settle(self, paths: Collection[str] | None, began_s: float) -> None:
+        """A scan of these paths, or of everything, that began at `began_s` is over."""
+        if not self._announced_s:
+            return
+        for path in list(self._announced_s if paths is None else paths):
+            if self._announced_s.get(path, began_s) <= began_s:
+                self._announced_s.pop(path, None)
+
+
+def describe_overdue(scanned_s: float | None, now_s: float, reconcile_s: float) -> str:
+    """What is said if the last full scan, which began at `scanned_s`, is too long ago; empty if it is not."""
+    if scanned_s is None or now_s - scanned_s <= reconcile_s + OVERDUE_SLACK_S:
+        return ""
+    return f"the last full scan began {now_s - scanned_s:,.0f} s ago, one is due every {reconcile_s:g} s"
