@@ -1,8 +1,9 @@
 """Decides which client's job runs next when more jobs wait than may run at once.
 
-Clients take turns (round-robin), and the jobs of one client start in the order in which they came. Clients whose jobs are short go
-before clients whose jobs are long or many, but one start in four belongs to the latter, so that nobody waits for ever; and jobs of
-slow clients never take all slots, so that a short job never waits for two long ones to end.
+Clients take turns (round-robin), and the jobs of one client start in the order in which they came.
+Clients whose jobs are short go before clients whose jobs are long, but one start in four belongs to
+the latter, so that nobody waits for ever. Jobs of slow clients never take all slots, so that a
+short job does not wait until a long one ends.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 QUICK_S = 0.02
-"""A client whose jobs are expected to take no longer is quick. Searches of a few words over 10,000 chunks take 3 to 10 ms."""
+"""A client whose jobs are expected to take no longer is quick. Searches of a few words over 10,000
+chunks take 3 to 10 ms.
+"""
 QUICK_IN_A_ROW = 3
 """Starts of quick clients in a row while a slow one waits."""
 
@@ -21,7 +24,7 @@ Job = TypeVar("Job")
 
 @dataclass(slots=True, eq=False)
 class Flow(Generic[Job]):
-    """The jobs of one client. Keep one for as long as the client lives; it is known to a queue only while jobs wait in it."""
+    """The jobs of one client. Keep one for as long as the client lives."""
 
     expected_s: float | None = None
     """What its next job is expected to take; None until one has ended."""
@@ -30,7 +33,7 @@ class Flow(Generic[Job]):
 
     @property
     def is_slow(self) -> bool:
-        """True if its jobs are long; of a client that nothing is known of, if it has asked for more than one at a time."""
+        """True if its jobs are long. While none has ended: if there is more than one of them."""
         if self.expected_s is None:
             return len(self.waiting) + self.n_running > 1
         return self.expected_s > QUICK_S
@@ -51,7 +54,8 @@ class Started(NamedTuple, Generic[Job]):
 class FairQueue(Generic[Job]):
     """Waiting jobs of any number of clients, and how many run.
 
-    `n_slots` jobs run at once, of slow clients at most `n_slow_slots`: without a number all but one, and one if there is but one.
+    `n_slots` jobs run at once, of slow clients at most `n_slow_slots`: by default all but one, and
+    one if there is but one.
     """
 
     __slots__ = ("_flows", "_n_quick_in_a_row", "_n_slots", "_n_slow_running", "_n_slow_slots", "n_running")
@@ -59,7 +63,7 @@ class FairQueue(Generic[Job]):
     def __init__(self, n_slots: int, *, n_slow_slots: int | None = None) -> None:
         self._n_slots = n_slots
         self._n_slow_slots = max(1, n_slots - 1) if n_slow_slots is None else n_slow_slots
-        self._flows: dict[Flow[Job], None] = {}  # those with jobs waiting; whoever has waited longest for a start is first
+        self._flows: dict[Flow[Job], None] = {}  # those with jobs waiting, the next one first
         self._n_slow_running = 0
         self._n_quick_in_a_row = 0
         self.n_running = 0
@@ -74,7 +78,10 @@ class FairQueue(Generic[Job]):
         self._flows.setdefault(flow)
 
     def start_next(self) -> Started[Job] | None:
-        """Give the next job and a slot to it; None if none may start now. Call it until then after each `push` and `finish`."""
+        """The next job, which holds a slot from now on; None if none may start now.
+
+        Call it until it gives None after each `push` and `finish`.
+        """
         flow = self._choose() if self.n_running < self._n_slots else None
         if flow is None:
             return None
@@ -90,7 +97,10 @@ class FairQueue(Generic[Job]):
         return started
 
     def finish(self, started: Started[Job], took_s: float | None = None) -> None:
-        """The job has ended, or will not run after all: its slot is free. `took_s` tells what to expect of the client's next."""
+        """The job has ended, or will not run after all: its slot is free.
+
+        `took_s` tells how long it took, if it ran, and so what to expect of the client's next.
+        """
         started.flow.n_running -= 1
         self.n_running -= 1
         self._n_slow_running -= started.was_slow

@@ -40,6 +40,7 @@ from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.counts import Answered
 from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
 from memsyncd.server.metrics import Load
+from memsyncd.server.reads import Reads
 from memsyncd.server.sockets import OwnedSocket, check_outside, open_socket
 from memsyncd.server.unix import Server
 from memsyncd.store.connections import check_sqlite
@@ -127,7 +128,9 @@ class _Daemon:
             clock=self._clock,
             on_reconcile=self._look_around,
         )
-        self._handlers = Handlers(self._house, to_search_policy(config), self._clock, self._threads, self._facts())
+        reads = Reads(self._threads, self._clock, QUERY_THREADS)
+        policy = to_search_policy(config)
+        self._handlers = Handlers(self._house, policy, self._clock, reads, self._facts())
         self._server = Server(
             self._handlers.dispatch,
             to_limits(config),

@@ -10,7 +10,6 @@ import asyncio
 import math
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -27,12 +26,12 @@ from memsyncd.server.contexts import Contexts
 from memsyncd.server.doctor import Doctor
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for, wait_for_disk, wait_until_open
 from memsyncd.server.metrics import Load, Metrics
+from memsyncd.server.reads import LoopTurns, Reads, find_arrival_s, overdue
 from memsyncd.server.records import RecordsTransfer
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.sockets import check_outside
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writing import Writing
-from memsyncd.store.patience import Patience
 from memsyncd.wire import results
 from memsyncd.wire.discovery import describe_methods
 from memsyncd.wire.metrics import ProcessMetrics
@@ -75,13 +74,13 @@ class Facts:
 class Handlers:
     """Carries methods out for sessions: `dispatch` is what the server calls."""
 
-    def __init__(self, house: House, search_policy: SearchPolicy, clock: Clock, threads: Executor, facts: Facts) -> None:
+    def __init__(self, house: House, search_policy: SearchPolicy, clock: Clock, reads: Reads, facts: Facts) -> None:
         self._house = house
         self.search_policy = search_policy
         self._clock = clock
-        self._threads = threads
         self._facts = facts
-        self._n_reads = 0
+        self._reads = reads
+        self._loop_turns = LoopTurns(clock)
         self._subscriptions = Subscriptions(house)
         metrics = Metrics(
             house,
@@ -89,7 +88,7 @@ class Handlers:
             started_at_s=facts.started_at_s,
             read_process=facts.read_process,
             read_load=facts.read_load,
-            count_reads=lambda: self._n_reads,
+            count_reads=lambda: self._reads.n_pending,
         )
         contexts = Contexts(house, self._subscriptions, clock, self._in_thread, lambda: self.search_policy)
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
@@ -168,8 +167,8 @@ class Handlers:
 
     # --- recall ---
 
-    def _search(self, _session: Session, params: SearchParams) -> Outcome:
-        began_s = self._clock.now_s()
+    def _search(self, session: Session, params: SearchParams) -> Outcome:
+        began_s = find_arrival_s(self._clock)
         chosen = self._glance_at(self._all() if params.workspace == ALL_WORKSPACES else [self._house.find(params.workspace)])
         asked = self._read_search(params)
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
@@ -177,14 +176,18 @@ class Handlers:
             return self._search_fresh(chosen, asked, params, began_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, asked, params, began_s)
-        if len(chosen) != 1 or asked.limit > LOOP_LIMIT:
-            return self._search_in_thread(chosen, asked, params, began_s)
+        end_s = began_s + asked.timeout_s
+        if self._clock.now_s() >= end_s:
+            raise overdue()
+        if len(chosen) != 1 or asked.limit > LOOP_LIMIT or not self._loop_turns.may_try(session):
+            return self._search_in_thread(chosen, asked, params, began_s, end_s)
         try:
             # The time given is for SQLite alone; on the loop, running out of it is no failure yet.
             hurried = replace(asked, timeout_s=LOOP_BUDGET_S, is_hurried=True)
-            found = recall.search(chosen, hurried, self.search_policy)
+            with self._loop_turns.trying(session):
+                found = recall.search(chosen, hurried, self.search_policy)
         except NotFresh:
-            return self._search_in_thread(chosen, asked, params, began_s)
+            return self._search_in_thread(chosen, asked, params, began_s, end_s)
         except StoreFailed as failure:
             self._house.rounds.report_damage(failure)
             raise
@@ -201,19 +204,24 @@ class Handlers:
             left_s = timeout_s - (self._clock.now_s() - began_s)
             absent = await wait_for_disk(self._house, chosen, left_s)
             asked = replace(asked, hidden=absent)
-        left_s = timeout_s - (self._clock.now_s() - began_s)
-        return await self._search_in_thread(chosen, replace(asked, timeout_s=max(0.001, left_s)), params, began_s)
+        asked = replace(asked, timeout_s=timeout_s)
+        return await self._search_in_thread(chosen, asked, params, began_s, began_s + timeout_s)
 
     async def _search_once_open(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
     ) -> results.SearchResult:
         await wait_until_open(chosen, asked.timeout_s)
-        return await self._search_in_thread(chosen, asked, params, began_s)
+        is_open = all(workspace.readers is not None for workspace in chosen)
+        # One that is not open is refused for that, which takes no time.
+        limit_s = asked.timeout_s if is_open else math.inf
+        # To open an index is no part of a search's default limit.
+        end_s = (began_s if params.timeout_ms else self._clock.now_s()) + limit_s
+        return await self._search_in_thread(chosen, asked, params, began_s, end_s)
 
     async def _search_in_thread(
-        self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
+        self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float, end_s: float
     ) -> results.SearchResult:
-        found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy), asked.timeout_s)
+        found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy), end_s)
         return self._to_result(chosen, found, params, began_s)
 
     def _read_search(self, params: SearchParams) -> recall.Asked:
@@ -274,18 +282,13 @@ class Handlers:
             problems=[convert.to_problem_info(workspace, problem) for workspace, problems in found for problem in problems]
         )
 
-    async def _in_thread(self, read: Callable[[], T], limit_s: float = math.inf) -> T:
-        """Read away from the loop, until the client leaves. An index that fails meanwhile is looked after."""
-        self._n_reads += 1
-        patience = Patience(limit_s)
+    async def _in_thread(self, read: Callable[[], T], end_s: float = math.inf) -> T:
+        """Read away from the loop, as `Reads.run`. An index that fails meanwhile is looked after."""
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, patience.run, read)
+            return await self._reads.run(read, end_s)
         except StoreFailed as failure:
             self._house.rounds.report_damage(failure)
             raise
-        finally:
-            patience.give_up()
-            self._n_reads -= 1
 
     def _glance_at(self, workspaces: list[Workspace]) -> list[Workspace]:
         for workspace in workspaces:

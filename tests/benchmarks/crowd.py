@@ -1,9 +1,10 @@
-"""Measures how long a client waits for a search while 60 others pipeline heavy searches and never read their answers.
+"""Measures how long a client waits for a search while 60 others pipeline heavy searches.
 
-The index has about 10,000 chunks, cut from the corpus as in `answers`. Each heavy client sends 60 searches of 24 prefixes at once
-and is replaced by a new one after two seconds. The light client asks one question after the other: words, headings and sentences.
-The same questions of one client alone, before the crowd comes and after it has gone, are what the waiting is compared to; all three
-are measured in one run. `errors` counts answers that were errors, such as `timeout`.
+The index has about 10,000 chunks, cut from the corpus as in `answers`. Each heavy client sends 60
+searches of 24 prefixes for 100 hits, reads no answer, and is replaced by a new one after two
+seconds. The light client asks one question after the other: words, headings and sentences. It is
+compared to the same client alone, before the crowd comes and after it has gone, in the same run.
+`errors` counts answers that were errors, such as `timeout`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def measure(corpus: Path) -> Iterator[Figure]:
 
 
 def time_light(home: Home, questions: list[str], *, for_s: float = 0.0) -> tuple[list[float], int]:
-    """Milliseconds of each search, and how many answers were errors; each question once, or again and again `for_s` seconds."""
+    """Milliseconds of each search, and how many answers were errors.
+
+    Each question is asked once, or all of them again and again for `for_s` seconds.
+    """
     times_ms, n_errors, end_s = [], 0, time.monotonic() + for_s
     with home.client() as client:
         for question in itertools.cycle(questions) if for_s else questions:
