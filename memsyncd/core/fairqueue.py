@@ -1,23 +1,25 @@
 """Decides which client's job runs next when more jobs wait than may run at once.
 
 Clients take turns (round-robin), and the jobs of one client start in the order in which they came.
-Clients whose jobs are short go before clients whose jobs are long, but one start in four belongs to
-the latter, so that nobody waits for ever. Jobs of slow clients never take all slots, so that a
-short job does not wait until a long one ends.
+Clients that want little go before clients that want much, by what their jobs took of late and
+whether there are several; but one start in four belongs to the client that has waited longest, so
+that none waits for ever. Long jobs never take all slots, so that a short one need not wait for the
+end of one.
 """
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
 QUICK_S = 0.02
-"""A client whose jobs are expected to take no longer is quick. Searches of a few words over 10,000
-chunks take 3 to 10 ms.
+"""Jobs that are expected to take longer are long. Searches of a few words over 10,000 chunks take 3
+to 10 ms. A client of which nothing is known is expected to need so much for each job.
 """
-QUICK_IN_A_ROW = 3
-"""Starts of quick clients in a row while a slow one waits."""
+MAX_PASSED_OVER = 3
+"""How often in a row others start before the client that has waited longest."""
 
 Job = TypeVar("Job")
 
@@ -35,8 +37,22 @@ class Flow(Generic[Job]):
     def is_slow(self) -> bool:
         """True if its jobs are long. While none has ended: if there is more than one of them."""
         if self.expected_s is None:
-            return len(self.waiting) + self.n_running > 1
+            return self.n_jobs > 1
         return self.expected_s > QUICK_S
+
+    @property
+    def n_jobs(self) -> int:
+        return len(self.waiting) + self.n_running
+
+    @property
+    def level(self) -> int:
+        """How much the client wants: 0 for up to `QUICK_S`, and one more each time that doubles.
+
+        Clients of one level take turns, so it is no finer than that. Of jobs it matters whether there
+        are several, not how many: else those with many would wait for those with few to end.
+        """
+        wanted_s = min(self.n_jobs, 2) * (QUICK_S if self.expected_s is None else self.expected_s)
+        return max(0, math.ceil(math.log2(max(wanted_s, QUICK_S) / QUICK_S)))
 
     def note(self, took_s: float) -> None:
         """A job of this client has taken so long: the last one counts half."""
@@ -58,14 +74,14 @@ class FairQueue(Generic[Job]):
     one if there is but one.
     """
 
-    __slots__ = ("_flows", "_n_quick_in_a_row", "_n_slots", "_n_slow_running", "_n_slow_slots", "n_running")
+    __slots__ = ("_flows", "_n_passed_over", "_n_slots", "_n_slow_running", "_n_slow_slots", "n_running")
 
     def __init__(self, n_slots: int, *, n_slow_slots: int | None = None) -> None:
         self._n_slots = n_slots
         self._n_slow_slots = max(1, n_slots - 1) if n_slow_slots is None else n_slow_slots
         self._flows: dict[Flow[Job], None] = {}  # those with jobs waiting, the next one first
         self._n_slow_running = 0
-        self._n_quick_in_a_row = 0
+        self._n_passed_over = 0
         self.n_running = 0
 
     @property
@@ -85,6 +101,8 @@ class FairQueue(Generic[Job]):
         flow = self._choose() if self.n_running < self._n_slots else None
         if flow is None:
             return None
+        is_first = flow is next(iter(self._flows))
+        self._n_passed_over = 0 if is_first else self._n_passed_over + 1
         was_slow = flow.is_slow
         started = Started(flow, flow.waiting.popleft(), was_slow)
         del self._flows[flow]
@@ -93,7 +111,6 @@ class FairQueue(Generic[Job]):
         flow.n_running += 1
         self.n_running += 1
         self._n_slow_running += started.was_slow
-        self._n_quick_in_a_row = 0 if started.was_slow else self._n_quick_in_a_row + 1
         return started
 
     def finish(self, started: Started[Job], took_s: float | None = None) -> None:
@@ -127,7 +144,10 @@ class FairQueue(Generic[Job]):
         return [job for flow in tuple(self._flows) for job in self.clear(flow)]
 
     def _choose(self) -> Flow[Job] | None:
-        quick = next((flow for flow in self._flows if not flow.is_slow), None)
-        if self._n_slow_running >= self._n_slow_slots or (quick is not None and self._n_quick_in_a_row < QUICK_IN_A_ROW):
-            return quick
-        return next((flow for flow in self._flows if flow.is_slow), quick)
+        may_be_slow = self._n_slow_running < self._n_slow_slots
+        eligible = [flow for flow in self._flows if may_be_slow or not flow.is_slow]
+        if not eligible:
+            return None
+        if self._n_passed_over >= MAX_PASSED_OVER:
+            return eligible[0]
+        return min(eligible, key=lambda flow: flow.level)  # of equals the first

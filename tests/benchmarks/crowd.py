@@ -28,7 +28,7 @@ from tests.benchmarks.searches import make_questions
 N_HEAVY = 60
 N_PIPELINED = 60
 HOLD_S = 2.0
-CROWDED_S = 15.0
+CROWDED_S = 10.0
 SETTLE_S = 3.0
 PAUSE_S = 0.02
 TARGET_P99_MS = 250

@@ -8,7 +8,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.fairqueue import QUICK_IN_A_ROW, QUICK_S, FairQueue, Flow, Started
+from memsyncd.core.fairqueue import MAX_PASSED_OVER, QUICK_S, FairQueue, Flow, Started
 
 Numbered = tuple[int, int]
 ACTS = st.lists(
@@ -75,7 +75,7 @@ def test_whoever_has_jobs_waiting_gets_a_start_within_a_bounded_number_of_starts
     for owner, flow in enumerate(flows):
         for number in range(3):
             queue.push(flow, (owner, number))
-    bound = (QUICK_IN_A_ROW + 1) * len(flows) + n_slots
+    bound = (MAX_PASSED_OVER + 1) * len(flows) + n_slots
     for _ in range(3 * bound):
         for one in start_all(queue):
             owner = one.job[0]
@@ -105,7 +105,7 @@ def test_a_quick_client_starts_at_once_or_with_the_first_slot_among_any_number_o
     assert first.job == (-1, 0)
 
 
-def test_a_newcomer_with_many_jobs_waits_behind_a_newcomer_with_one() -> None:
+def test_a_newcomer_with_many_jobs_waits_for_a_newcomer_with_one() -> None:
     queue: FairQueue[str] = FairQueue(1)
     many: Flow[str] = Flow()
     one: Flow[str] = Flow()
@@ -122,10 +122,27 @@ def test_a_newcomer_with_many_jobs_waits_behind_a_newcomer_with_one() -> None:
 def test_slow_clients_take_turns() -> None:
     queue: FairQueue[str] = FairQueue(1)
     flows: dict[str, Flow[str]] = {name: Flow(expected_s=1.0) for name in "abc"}
-    for job in ("a1", "a2", "a3", "b1", "b2", "c1"):
-        queue.push(flows[job[0]], job)
+    for name, n_jobs in (("a", 30), ("b", 6), ("c", 10)):
+        for number in range(n_jobs):
+            queue.push(flows[name], f"{name}{number}")
     seen = []
     while (started := queue.start_next()) is not None:
         seen.append(started.job)
         queue.finish(started, 1.0)
-    assert seen == ["a1", "b1", "c1", "a2", "b2", "a3"]
+    assert seen[:12] == [f"{name}{number}" for number in range(4) for name in "abc"]
+    assert len(seen) == 45
+
+
+def test_a_client_whose_jobs_are_somewhat_long_does_not_wait_for_a_round_of_those_with_many() -> None:
+    queue: FairQueue[str] = FairQueue(1)
+    for name in "abc":
+        flow: Flow[str] = Flow(expected_s=0.05)
+        for number in range(30):
+            queue.push(flow, f"{name}{number}")
+    first = queue.start_next()
+    assert first is not None
+    queue.push(Flow(expected_s=0.03), "light")
+    queue.finish(first, 0.05)
+    second = queue.start_next()
+    assert second is not None
+    assert second.job == "light"
