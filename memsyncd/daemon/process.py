@@ -35,7 +35,7 @@ from memsyncd.engine.policies import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import AlreadyRunning, MemsyncdError
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.counts import Answered
 from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
@@ -144,6 +144,7 @@ class _Daemon:
         self._house.listen(self._synced)
         pulse = Pulse(make_proofs(self._house, self._threads), {"store": lambda: self._threads.n_done})
         self._supervised = Supervised(self._supervisor, pulse, self._house.workspaces)
+        self._house.rounds.on_building = self._supervised.follow_indexing
         try:
             self._begin(paths)
             await self._serve()
@@ -190,13 +191,29 @@ class _Daemon:
             self._rebinding = asyncio.create_task(self._rebind())
 
     async def _rebind(self) -> None:
-        """The socket's file was taken away: listen anew, or leave the field to another daemon."""
+        """The socket's file was taken away: listen anew, or end if another daemon has its place.
+
+        Whatever else is there is reported. The next timed look tries again, until the place is free.
+        """
         try:
             await self._server.start(self._owned.rebind())
-            log.warning(Event.SOCKET_REBOUND, socket=self._owned.path)
-        except MemsyncdError as failure:
+        except AlreadyRunning as failure:
             log.error(Event.SOCKET_LOST, socket=self._owned.path, reason=failure.message)
             self._stopping.set()
+        except MemsyncdError as failure:
+            self._note_socket(failure.message, failure.hint)
+        except OSError as failure:
+            self._note_socket(str(failure), "see what is at the socket's path")
+        else:
+            log.warning(Event.SOCKET_REBOUND, socket=self._owned.path)
+            self._note_socket("", "")
+
+    def _note_socket(self, problem: str, hint: str) -> None:
+        """Why no new client can connect; empty if one can. The log says it once for each reason."""
+        if problem and problem != self._supervised.socket_problem:
+            log.error(Event.SOCKET_BLOCKED, socket=self._owned.path, reason=problem, hint=hint)
+        self._supervised.socket_problem = problem
+        self._supervised.say_status()
 
     def _hang_up(self) -> None:
         """SIGHUP: reload; but if it came because the terminal that this runs on was closed, end with it."""
@@ -244,6 +261,7 @@ class _Daemon:
             started_at_s=self._clock.now_s(),
             read_process=read_vitals,
             read_load=self._read_load,
+            find_socket_problem=lambda: self._supervised.socket_problem,
         )
 
     def _read_load(self) -> Load:

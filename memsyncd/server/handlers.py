@@ -69,6 +69,7 @@ class Facts:
     started_at_s: float
     read_process: Callable[[], ProcessMetrics]
     read_load: Callable[[], Load]
+    find_socket_problem: Callable[[], str] = lambda: ""
 
 
 class Handlers:
@@ -105,7 +106,7 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "problems": self._problems,
-            "doctor": Doctor(house, clock, self._in_thread).examine,
+            "doctor": Doctor(house, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())).examine,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **Writing(house, clock, self._in_thread).methods,
@@ -133,6 +134,7 @@ class Handlers:
             requests=load.counts.requests,
             failed_requests=load.counts.failed_requests,
             socket=facts.socket,
+            socket_problem=facts.find_socket_problem() or None,
             config=facts.config,
             sqlite=facts.sqlite,
             workspaces=[convert.to_workspace_status(w, self._house.watching.health(w)) for w in chosen],
