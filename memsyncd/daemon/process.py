@@ -25,7 +25,7 @@ from memsyncd.daemon.memory import give_back, keep_program, share_heap
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
 from memsyncd.daemon.notify import find_supervisor
 from memsyncd.daemon.pulse import Pulse, QueryThreads, make_proofs
-from memsyncd.daemon.requests import RequestLog
+from memsyncd.daemon.requests import RequestLog, make_client_log
 from memsyncd.daemon.settings import to_entries, to_limits, to_search_policy, to_sync_policy
 from memsyncd.daemon.supervised import Supervised
 from memsyncd.daemon.vitals import read_vitals
@@ -136,8 +136,8 @@ class _Daemon:
             to_limits(config),
             on_answer=self._answered,
             on_error=_say_failed,
-            on_refuse=lambda reason: log.warning(Event.CLIENT_REFUSED, reason=reason),
-            on_drop=lambda reason: log.warning(Event.CLIENT_DROPPED, reason=reason),
+            on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
+            on_drop=make_client_log(Event.CLIENT_DROPPED, self._clock.now_s),
             waiting_methods=WAITING_METHODS,
         )
         self._request_log = RequestLog(self._clock.now_s)

@@ -51,11 +51,13 @@ STEP_S = 10.0
 
 InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
+FindSocket = Callable[[], tuple[str, str]]
+
 
 class Doctor:
     """Examines workspaces for sessions. `in_thread` runs what reads away from the loop."""
 
-    def __init__(self, house: House, clock: Clock, in_thread: InThread, find_socket: Callable[[], tuple[str, str]]) -> None:
+    def __init__(self, house: House, clock: Clock, in_thread: InThread, find_socket: FindSocket = lambda: ("", "")) -> None:
         """`find_socket` gives the socket's path and why no new client can connect, empty if one can."""
         self._house = house
         self._find_socket = find_socket
@@ -74,10 +76,8 @@ class Doctor:
         await wait_until_open(chosen, OPEN_S)
         drift_s = self._read_clock_s() - self._clock_began_s
         stalled = await self._find_stalled()
-        found = [
-            _to_info(None, finding)
-            for finding in (*judge_socket_problem(*self._find_socket()), *judge_clock(drift_s), *judge_progress(stalled))
-        ]
+        own = [*judge_socket_problem(*self._find_socket()), *judge_clock(drift_s), *judge_progress(stalled)]
+        found = [_to_info(None, finding) for finding in own]
         for workspace in chosen:
             if "writer" in stalled:
                 own = await self._look_from_aside(workspace)

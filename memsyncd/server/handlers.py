@@ -178,8 +178,7 @@ class Handlers:
             return self._search_fresh(chosen, asked, params, began_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, asked, params, began_s)
-        end_s = began_s + asked.timeout_s
-        if self._clock.now_s() >= end_s:
+        if self._clock.now_s() >= (end_s := began_s + asked.timeout_s):
             raise overdue()
         if len(chosen) != 1 or asked.limit > LOOP_LIMIT or not self._loop_turns.may_try(session):
             return self._search_in_thread(chosen, asked, params, began_s, end_s)
@@ -206,8 +205,8 @@ class Handlers:
             left_s = timeout_s - (self._clock.now_s() - began_s)
             absent = await wait_for_disk(self._house, chosen, left_s)
             asked = replace(asked, hidden=absent)
-        asked = replace(asked, timeout_s=timeout_s)
-        return await self._search_in_thread(chosen, asked, params, began_s, began_s + timeout_s)
+        end_s = began_s + timeout_s
+        return await self._search_in_thread(chosen, replace(asked, timeout_s=timeout_s), params, began_s, end_s)
 
     async def _search_once_open(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
