@@ -14,10 +14,12 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
-QUICK_S = 0.02
+QUICK_S = 0.03
 """Jobs that are expected to take longer are long. Searches of a few words over 10,000 chunks take 3
-to 10 ms. A client of which nothing is known is expected to need so much for each job.
+to 10 ms, of a long sentence 20 ms.
 """
+UNKNOWN_S = 0.1
+"""What a job of a client is expected to take that has sent several before the first has ended."""
 MAX_PASSED_OVER = 3
 """How often in a row others start before the client that has waited longest."""
 
@@ -51,7 +53,10 @@ class Flow(Generic[Job]):
         Clients of one level take turns, so it is no finer than that. Of jobs it matters whether there
         are several, not how many: else those with many would wait for those with few to end.
         """
-        wanted_s = min(self.n_jobs, 2) * (QUICK_S if self.expected_s is None else self.expected_s)
+        if self.expected_s is None:
+            wanted_s = 2 * UNKNOWN_S if self.n_jobs > 1 else QUICK_S
+        else:
+            wanted_s = min(self.n_jobs, 2) * self.expected_s
         return max(0, math.ceil(math.log2(max(wanted_s, QUICK_S) / QUICK_S)))
 
     def note(self, took_s: float) -> None:

@@ -66,7 +66,7 @@ def test_every_job_starts_once_in_its_clients_order_or_is_taken_out_and_no_slot_
     assert all(numbers == sorted(numbers) for numbers in by_owner.values())
 
 
-@given(st.lists(st.sampled_from([0.001, QUICK_S, 0.03, 2.0]), min_size=1, max_size=12), st.integers(1, 3))
+@given(st.lists(st.sampled_from([0.001, QUICK_S, 0.05, 2.0]), min_size=1, max_size=12), st.integers(1, 3))
 def test_whoever_has_jobs_waiting_gets_a_start_within_a_bounded_number_of_starts(costs_s: list[float], n_slots: int) -> None:
     queue: FairQueue[Numbered] = FairQueue(n_slots)
     flows: list[Flow[Numbered]] = [Flow(expected_s=cost_s) for cost_s in costs_s]
@@ -130,18 +130,19 @@ def test_slow_clients_take_turns() -> None:
         seen.append(started.job)
         queue.finish(started, 1.0)
     assert seen[:12] == [f"{name}{number}" for number in range(4) for name in "abc"]
-    assert len(seen) == 45
+    assert len(seen) == 46
 
 
 def test_a_client_whose_jobs_are_somewhat_long_does_not_wait_for_a_round_of_those_with_many() -> None:
     queue: FairQueue[str] = FairQueue(1)
     for name in "abc":
-        flow: Flow[str] = Flow(expected_s=0.05)
+        # Of the last one nothing is known yet: it has sent many all the same.
+        flow: Flow[str] = Flow(expected_s=None if name == "c" else 0.05)
         for number in range(30):
             queue.push(flow, f"{name}{number}")
     first = queue.start_next()
     assert first is not None
-    queue.push(Flow(expected_s=0.03), "light")
+    queue.push(Flow(expected_s=0.045), "light")
     queue.finish(first, 0.05)
     second = queue.start_next()
     assert second is not None
