@@ -70,6 +70,8 @@ class Event(StrEnum):
     """A request could not be carried out; an error with a traceback if that is our fault, not the caller's."""
     SOCKET_REBOUND = "socket_rebound"
     """Its file was taken away: the daemon listens anew at the same place."""
+    SOCKET_BLOCKED = "socket_blocked"
+    """Something that is no socket has its place, or it cannot be bound: no new client can connect."""
     SOCKET_LOST = "socket_lost"
     """Another daemon has the socket's place: this one ends."""
     CLIENT_REFUSED = "client_refused"

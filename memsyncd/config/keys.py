@@ -70,7 +70,7 @@ class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Where clients connect, and how much one of them may take. `path` is empty for the usual place."""
 
     path: str = ""
-    max_clients: Annotated[int, Meta(ge=1, le=10_000)] = 64
+    max_clients: Annotated[int, Meta(ge=1, le=10_000)] = 256
     max_line_bytes: Annotated[int, Meta(ge=4 * KIB, le=64 * MIB)] = 4 * MIB
     max_running: Annotated[int, Meta(ge=1, le=256)] = 8
     max_write_buffer_bytes: Annotated[int, Meta(ge=64 * KIB, le=1024 * MIB)] = 8 * MIB

@@ -27,7 +27,7 @@ from memsyncd.daemon.memory import give_back, keep_program, share_heap
 from memsyncd.daemon.notify import VARIABLES as SUPERVISOR_VARIABLES
 from memsyncd.daemon.notify import find_supervisor
 from memsyncd.daemon.pulse import Pulse, make_proofs
-from memsyncd.daemon.requests import RequestLog
+from memsyncd.daemon.requests import RequestLog, make_client_log
 from memsyncd.daemon.settings import check_roots, look_at_new, to_entries, to_limits, to_search_policy, to_sync_policy
 from memsyncd.daemon.supervised import Supervised
 from memsyncd.daemon.vitals import read_vitals
@@ -39,11 +39,12 @@ from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workers import WorkerPool
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import AlreadyRunning, MemsyncdError
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.counts import Answered
 from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
 from memsyncd.server.metrics import Load
+from memsyncd.server.reads import Reads
 from memsyncd.server.sockets import OwnedSocket, open_socket
 from memsyncd.server.unix import Server
 from memsyncd.store.connections import check_sqlite
@@ -137,20 +138,23 @@ class _Daemon:
             on_reconcile=self._look_around,
         )
         self._threads = QueryThreads(QUERY_THREADS, on_returned=self._house.stalls.note_returned)
-        self._handlers = Handlers(self._house, to_search_policy(config), self._clock, self._threads, self._facts())
+        reads = Reads(self._house, self._threads, self._clock, QUERY_THREADS)
+        policy = to_search_policy(config)
+        self._handlers = Handlers(self._house, policy, self._clock, reads, self._facts())
         self._server = Server(
             self._handlers.dispatch,
             to_limits(config),
             on_answer=self._answered,
             on_error=_say_failed,
-            on_refuse=lambda reason: log.warning(Event.CLIENT_REFUSED, reason=reason),
-            on_drop=lambda reason: log.warning(Event.CLIENT_DROPPED, reason=reason),
+            on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
+            on_drop=make_client_log(Event.CLIENT_DROPPED, self._clock.now_s),
             waiting_methods=WAITING_METHODS,
         )
         self._request_log = RequestLog(self._clock.now_s)
         self._house.listen(self._synced)
         pulse = Pulse(make_proofs(self._house, self._threads), {"store": lambda: self._threads.n_done})
         self._supervised = Supervised(self._supervisor, pulse, self._house.workspaces)
+        self._house.rounds.on_building = self._supervised.follow_indexing
         try:
             self._begin(paths)
             await self._serve()
@@ -199,13 +203,29 @@ class _Daemon:
             self._rebinding = asyncio.create_task(self._rebind())
 
     async def _rebind(self) -> None:
-        """The socket's file was taken away: listen anew, or leave the field to another daemon."""
+        """The socket's file was taken away: listen anew, or end if another daemon has its place.
+
+        Whatever else is there is reported. The next timed look tries again, until the place is free.
+        """
         try:
             await self._server.start(self._owned.rebind())
-            log.warning(Event.SOCKET_REBOUND, socket=self._owned.path)
-        except MemsyncdError as failure:
+        except AlreadyRunning as failure:
             log.error(Event.SOCKET_LOST, socket=self._owned.path, reason=failure.message)
             self._stopping.set()
+        except MemsyncdError as failure:
+            self._note_socket(failure.message, failure.hint)
+        except OSError as failure:
+            self._note_socket(str(failure), "see what is at the socket's path")
+        else:
+            log.warning(Event.SOCKET_REBOUND, socket=self._owned.path)
+            self._note_socket("", "")
+
+    def _note_socket(self, problem: str, hint: str) -> None:
+        """Why no new client can connect; empty if one can. The log says it once for each reason."""
+        if problem and problem != self._supervised.socket_problem:
+            log.error(Event.SOCKET_BLOCKED, socket=self._owned.path, reason=problem, hint=hint)
+        self._supervised.socket_problem = problem
+        self._supervised.say_status()
 
     def _hang_up(self) -> None:
         """SIGHUP: reload; but if it came because the terminal that this runs on was closed, end with it."""
@@ -253,6 +273,7 @@ class _Daemon:
             started_at_s=self._clock.now_s(),
             read_process=read_vitals,
             read_load=self._read_load,
+            find_socket_problem=lambda: self._supervised.socket_problem,
         )
 
     def _read_load(self) -> Load:

@@ -15,6 +15,8 @@ from memsyncd.logs import Event, get_log, is_debugging
 from memsyncd.server.counts import ABANDONED, Answered
 
 MAX_WARNINGS = 60
+MAX_CLIENT_WARNINGS = 10
+"""Of clients that were refused, and of clients that were dropped. `metrics` counts all of them."""
 WINDOW_S = 60.0
 ORDINARY = frozenset(
     error.code for error in (NotFound, WorkspaceNotFound, NoteNotFound, Conflict, AlreadyExists, EditRefused)
@@ -23,14 +25,36 @@ ORDINARY = frozenset(
 log = get_log("server")
 
 
+class WarningLimit:
+    """Writes at most so many warnings a minute; the first one after that tells how many were left out."""
+
+    def __init__(self, now_s: Callable[[], float], most: int = MAX_WARNINGS) -> None:
+        self._now_s = now_s
+        self._most = most
+        self._window_from_s = float("-inf")
+        self._n_warnings = 0
+        self._n_omitted = 0
+
+    def warn(self, event: Event, **values: object) -> None:
+        if not self._may_warn():
+            self._n_omitted += 1
+            return
+        omitted, self._n_omitted = {"omitted": self._n_omitted} if self._n_omitted else {}, 0
+        log.warning(event, **values, **omitted)
+
+    def _may_warn(self) -> bool:
+        now_s = self._now_s()
+        if now_s - self._window_from_s >= WINDOW_S:
+            self._window_from_s, self._n_warnings = now_s, 0
+        self._n_warnings += 1
+        return self._n_warnings <= self._most
+
+
 class RequestLog:
     """Takes every request that has ended. `now_s` is a clock that never goes back."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
-        self._now_s = now_s
-        self._window_from_s = float("-inf")
-        self._n_warnings = 0
-        self._n_omitted = 0
+        self._limit = WarningLimit(now_s)
 
     def note(self, answered: Answered) -> None:
         if answered.error is not None:
@@ -39,18 +63,14 @@ class RequestLog:
         elif not answered.code or answered.code in ORDINARY:
             if is_debugging():
                 log.debug(Event.REQUEST_DONE, **_describe(answered))
-        elif self._may_warn():
-            omitted, self._n_omitted = {"omitted": self._n_omitted} if self._n_omitted else {}, 0
-            log.warning(Event.REQUEST_FAILED, **_describe(answered), **omitted)
         else:
-            self._n_omitted += 1
+            self._limit.warn(Event.REQUEST_FAILED, **_describe(answered))
 
-    def _may_warn(self) -> bool:
-        now_s = self._now_s()
-        if now_s - self._window_from_s >= WINDOW_S:
-            self._window_from_s, self._n_warnings = now_s, 0
-        self._n_warnings += 1
-        return self._n_warnings <= MAX_WARNINGS
+
+def make_client_log(event: Event, now_s: Callable[[], float]) -> Callable[[str], None]:
+    """What warns of clients by the reason, a bounded number of times a minute."""
+    limit = WarningLimit(now_s, MAX_CLIENT_WARNINGS)
+    return lambda reason: limit.warn(event, reason=reason)
 
 
 def _describe(answered: Answered) -> dict[str, object]:

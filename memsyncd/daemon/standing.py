@@ -15,8 +15,11 @@ class Standing:
     def __init__(self) -> None:
         self._totals: dict[str, int] = {}
 
-    def render(self, workspaces: Collection[Workspace], stalled: Collection[str]) -> str:
-        """`stalled` are the parts of the daemon that make no progress."""
+    def render(self, workspaces: Collection[Workspace], stalled: Collection[str], socket_problem: str = "") -> str:
+        """`stalled` are the parts of the daemon that make no progress.
+
+        `socket_problem` is why no new client can connect, empty if one can.
+        """
         n_notes = sum(workspace.condition.counts.files for workspace in workspaces)
         parts = [f"{_count(len(workspaces), 'workspace')}, {_count(n_notes, 'note')}"]
         busy = [workspace for workspace in workspaces if workspace.condition.state == "indexing"]
@@ -30,6 +33,8 @@ class Standing:
                 parts.append(f"{state}: {_name_some(names)}")
         if stalled:
             parts.append(f"no progress: {', '.join(stalled)}")
+        if socket_problem:
+            parts.append(f"no new client can connect: {socket_problem}")
         return "; ".join(parts)
 
     def _render_indexing(self, busy: Collection[Workspace]) -> str:

@@ -25,7 +25,8 @@ FOLLOW_S = 1.0
 """How often the status is said anew while something is being indexed."""
 NOT_YET = frozenset({"busy", "timeout"})
 """Codes of errors that mean: ask again."""
-CHANGING = frozenset({"workspace.add", "workspace.remove", "reindex"})
+CHANGING = frozenset({"workspace.add", "workspace.remove"})
+"""Methods that change what there is to look after."""
 MAX_ANSWER_BYTES = 1 << 20
 
 _SEARCH = {"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "memory", "workspace": "*", "limit": 1}}
@@ -42,6 +43,8 @@ class Supervised:
         self._workspaces = workspaces
         self._standing = Standing()
         self._stalled: tuple[str, ...] = ()
+        self.socket_problem = ""
+        """Why no new client can connect; empty if one can."""
         self._said = ""
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
@@ -62,14 +65,19 @@ class Supervised:
 
     def heed(self, method: str) -> None:
         """A request was answered: some change what there is to look after, and the status with it."""
-        if self._supervisor is not None and method in CHANGING:
+        if method in CHANGING:
+            self.follow_indexing()
+
+    def follow_indexing(self) -> None:
+        """Say how far indexing is, from now on until nothing is indexed any more."""
+        if self._supervisor is not None:
             self._start("follow", self._follow_indexing())
 
     def say_status(self) -> None:
         """Say how the daemon stands, if that is not what was said last."""
         if self._supervisor is None:
             return
-        text = self._standing.render(self._workspaces.values(), self._stalled)
+        text = self._standing.render(self._workspaces.values(), self._stalled, self.socket_problem)
         if text != self._said:
             self._said = text
             self._supervisor.tell(STATUS=text)

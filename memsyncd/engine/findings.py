@@ -189,6 +189,15 @@ def judge_clock(drift_s: float) -> list[Finding]:
     return [Finding(level="warning", check="clock", what=what, remedy=remedy)]
 
 
+def judge_socket_problem(path: str, problem: str) -> list[Finding]:
+    """`problem` is why no new client can connect to the daemon that asks; empty if one can."""
+    if not problem:
+        return []
+    what = f"no new client can connect: {problem}"
+    remedy = "see what is at the socket's path and remove it; the daemon listens there again at its next timed look"
+    return [Finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+
+
 def judge_progress(stalled: Iterable[str]) -> list[Finding]:
     """`stalled` are the parts of the daemon that take no step any more; `writer` is one of them if nothing is indexed."""
     return [

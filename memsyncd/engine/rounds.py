@@ -62,6 +62,8 @@ class Rounds:
         self._on_synced = on_synced
         self._on_folders = on_folders
         self._on_reconciled = on_reconciled
+        self.on_building: Callable[[], None] = lambda: None
+        """Called on the loop whenever an index begins to be made anew."""
         self._workspaces: dict[str, Workspace] = {}
         self._doorbells = Doorbells(DebouncePolicy(policy.quiet_s, policy.max_wait_s), clock, self._settled)
         self._reminders = Reminders()
@@ -136,12 +138,17 @@ class Rounds:
 
     def rebuild(self, workspace: Workspace) -> Future[SyncDone]:
         """Make the index anew beside the old one."""
-        return self._submit(workspace, partial(rebuild_index, workspace, self.policy, self._clock), self._rebuilt)
+        return self._begin_build(workspace, rebuild_index)
 
     def _build(self, workspace: Workspace) -> Future[SyncDone]:
         """The same, unless none is open and a sync makes one before this has its turn."""
-        build = build_index if workspace.index is None else rebuild_index
-        return self._submit(workspace, partial(build, workspace, self.policy, self._clock), self._rebuilt)
+        return self._begin_build(workspace, build_index if workspace.index is None else rebuild_index)
+
+    def _begin_build(self, workspace: Workspace, build: Callable[..., Any]) -> Future[SyncDone]:
+        workspace.change(is_indexing=True)  # until it has ended, however it ends
+        built = self._submit(workspace, partial(build, workspace, self.policy, self._clock), self._rebuilt)
+        self.on_building()
+        return built
 
     def report_damage(self, failure: StoreFailed) -> None:
         """A query failed in the store: heal damage as if a sync had met it, else look whether the file is still there."""

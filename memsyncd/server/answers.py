@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from memsyncd.core.fairqueue import Flow
 from memsyncd.errors import ShuttingDown, TooLarge
 from memsyncd.server.counts import ABANDONED, NO_METHOD, Answered, Counts
-from memsyncd.server.limits import Job, Limits, Turns
-from memsyncd.server.session import Dispatch, Session
+from memsyncd.server.limits import Backlog, Job, Limits, Turns
+from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_request
 from memsyncd.wire.messages import (
     Call,
     ErrorBody,
@@ -42,6 +43,7 @@ class Service:
     counts: Counts
     parser: MessageParser
     turns: Turns
+    backlog: Backlog
     loop: asyncio.AbstractEventLoop
     on_answer: Callable[[Answered], None]
     on_error: Callable[[Exception, str], None]
@@ -59,7 +61,7 @@ class _Request(NamedTuple):
     id: Id | UnsetType
     method: str
     collector: Collector | None
-    began_s: float
+    arrived_s: float
 
 
 class Collector:
@@ -87,7 +89,7 @@ class Answers:
     `send` takes the lines in the order in which they are ready; `on_done` hears of each task that has ended, after its line.
     """
 
-    __slots__ = ("_on_done", "_send", "_service", "_session", "_tasks", "n_pending")
+    __slots__ = ("_flow", "_on_done", "_send", "_service", "_session", "_tasks")
 
     def __init__(self, service: Service, session: Session, *, send: Callable[[bytes], None], on_done: Callable[[], None]) -> None:
         self._service = service
@@ -95,30 +97,32 @@ class Answers:
         self._send = send
         self._on_done = on_done
         self._tasks: set[asyncio.Future[Any]] = set()
-        self.n_pending = 0
-        """Requests that wait or run."""
+        self._flow: Flow[Job] = Flow()
 
-    def take(self, message: Call | Fault, collector: Collector | None = None) -> None:
-        """Carry out one message, or begin to."""
+    def take(self, message: Call | Fault, collector: Collector | None = None, *, arrived_s: float) -> None:
+        """Carry out one message that arrived then, or begin to."""
         service = self._service
         service.counts.requests += 1
         method = message.method or NO_METHOD
-        request = _Request(message.id, method, collector, service.loop.time())
+        request = _Request(message.id, method, collector, arrived_s)
         if isinstance(message, Fault):
             self._refuse(request, message.error)
         elif service.is_stopping:
             self._fail(request, ShuttingDown("the daemon is stopping", hint="try again in a moment"))
         else:
+            token = current_request.set(RequestOrigin(self._session, arrived_s))
             try:
                 outcome = service.dispatch(self._session, method, message.params)
             except Exception as error:  # noqa: BLE001 - one request's failure ends one request
                 self._fail(request, error)
             else:
                 self._settle(request, outcome)
+            finally:
+                current_request.reset(token)
 
     def forget(self) -> None:
         """The client is gone: nobody waits for an answer. Notifications already running were meant to be done, and go on."""
-        self._service.turns.forget(self)
+        self._service.turns.forget(self._flow)
         for task in tuple(self._tasks):
             task.cancel()
 
@@ -133,17 +137,17 @@ class Answers:
             self._fail(request, TypeError(f"{request.method} gave neither a result nor something to await"))
 
     def _start(self, request: _Request, outcome: Any) -> None:
-        self.n_pending += 1
+        self._session.n_pending += 1
         service = self._service
         if request.method in service.waiting_methods:
             self._run(request, outcome, None)
         else:
-            run = partial(self._run, request, outcome, service.turns.release)
-            service.turns.submit(self, Job(run, partial(self._drop_waiting, request, outcome)))
+            job = Job(partial(self._run, request, outcome), partial(self._drop_waiting, request, outcome))
+            service.turns.submit(self._flow, job)
 
     def _drop_waiting(self, request: _Request, outcome: Any) -> None:
         _discard(outcome)
-        self.n_pending -= 1
+        self._session.n_pending -= 1
         if self._session.is_open:
             self._fail(request, ShuttingDown("the daemon is stopping", hint="try again in a moment"))
             self._on_done()
@@ -151,7 +155,10 @@ class Answers:
             self._end(request, ABANDONED)
 
     def _run(self, request: _Request, outcome: Any, release: Callable[[], None] | None) -> None:
+        # What another request's end has started runs in the context of that one until here.
+        token = current_request.set(RequestOrigin(self._session, request.arrived_s))
         task = asyncio.ensure_future(outcome)
+        current_request.reset(token)
         self._service.tasks.add(task)
         if request.id is not UNSET:
             self._tasks.add(task)
@@ -160,7 +167,7 @@ class Answers:
     def _finish(self, request: _Request, release: Callable[[], None] | None, task: asyncio.Future[Any]) -> None:
         self._service.tasks.discard(task)
         self._tasks.discard(task)
-        self.n_pending -= 1
+        self._session.n_pending -= 1
         if release is not None:
             release()
         error = self._find_failure(request.method, task)
@@ -217,7 +224,7 @@ class Answers:
     def _end(self, request: _Request, code: str, error: Exception | None = None) -> None:
         """Each request comes here once: it is counted, and whoever wants to know is told."""
         service = self._service
-        answered = Answered(self._session, request.method, service.loop.time() - request.began_s, code, error)
+        answered = Answered(self._session, request.method, service.loop.time() - request.arrived_s, code, error)
         service.counts.note(answered)
         service.on_answer(answered)
 

@@ -1,4 +1,6 @@
-"""What becomes of the bytes of one client? Lines are taken in bounded turns, and the answers of a turn leave with one write.
+"""Reads the lines of one client and writes its answers.
+
+Lines are taken in bounded turns, and the answers of a turn leave with one write.
 
 A client that does not read its answers is not read from, and in the end dropped; so is one that does not finish its line.
 What a line is answered is left to `answers`, who may connect to `unix`.
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
@@ -18,8 +20,8 @@ from memsyncd.server.session import Session
 from memsyncd.wire.frames import LineSplitter, TooLong, join_lines
 from memsyncd.wire.messages import Batch, Call, Fault, describe_error, encode_error
 
-TURN_S = 0.004
-"""How long one client's lines are worked on before others have their turn: about one slow search."""
+TURN_S = 0.001
+"""How long one client's lines are worked on before others have their turn."""
 LEAVE_S = 1.0
 """How often it is asked whether a client that is not read from is still there, while it waits for an answer."""
 
@@ -37,13 +39,14 @@ class Connection(asyncio.Protocol):
         self._admit = admit
         self._leave = leave
         self._splitter = LineSplitter(service.limits.max_line_bytes)
-        self._todo: deque[bytes | TooLong | tuple[Call | Fault, Collector]] = deque()
+        # What is not carried out yet, with the time of its arrival.
+        self._todo: deque[tuple[float, bytes | TooLong | tuple[Call | Fault, Collector]]] = deque()
         self._out: list[bytes] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._transport: Any = None  # asyncio has no type for what the transports of sockets can do
         self._session: Session | None = None
         self._answers: Answers | None = None
-        self._is_paused = self._is_scheduled = self._has_asked = self._has_ended = False
+        self._is_paused = self._has_asked = self._has_ended = False
         self._is_writable = True
         self._n_unsent_bytes = 0
         self.active_at_s = self.opened_at_s = service.loop.time()
@@ -63,7 +66,7 @@ class Connection(asyncio.Protocol):
         lines = self._splitter.push(data)
         if lines:
             self._has_asked = True
-            self._todo.extend(lines)
+            self._add_lines(lines)
             self._work()
         self._watch_line(has_finished=bool(lines))
         self._look_at_held()
@@ -74,7 +77,7 @@ class Connection(asyncio.Protocol):
         self._disarm("line")
         if is_gone(self._transport.get_extra_info("socket")):
             return False
-        self._todo.extend(self._splitter.end())
+        self._add_lines(self._splitter.end())
         self._work()
         return not self._transport.is_closing()
 
@@ -104,6 +107,11 @@ class Connection(asyncio.Protocol):
         self._leave(self)
 
     # --- called by the server
+
+    def work_on(self) -> None:
+        """Take more of the lines that are here."""
+        if not self._transport.is_closing():
+            self._work()
 
     @property
     def is_expendable(self) -> bool:
@@ -141,10 +149,14 @@ class Connection(asyncio.Protocol):
 
     @property
     def _n_pending(self) -> int:
-        return self._answers.n_pending if self._answers is not None else 0
+        return self._session.n_pending if self._session is not None else 0
 
     def _can_work(self) -> bool:
         return self._is_writable and self._n_pending < self._service.limits.max_pending_per_client
+
+    def _add_lines(self, lines: Iterable[bytes | TooLong]) -> None:
+        arrived_s = self._service.loop.time()
+        self._todo.extend((arrived_s, line) for line in lines)
 
     def _work(self) -> None:
         """Take lines for one turn."""
@@ -152,26 +164,27 @@ class Connection(asyncio.Protocol):
         self.active_at_s = time()
         until_s = self.active_at_s + TURN_S
         while todo and self._can_work():
-            self._take(todo.popleft())
+            self._take(*todo.popleft())
             if time() > until_s:
                 break
         self._go_on()
 
-    def _take(self, item: bytes | TooLong | tuple[Call | Fault, Collector]) -> None:
+    def _take(self, arrived_s: float, item: bytes | TooLong | tuple[Call | Fault, Collector]) -> None:
         assert self._answers is not None  # only an admitted client is read from
         if isinstance(item, bytes):
             message = self._service.parser.parse_line(item)
             if isinstance(message, Batch):
                 collector = Collector(len(message.items))
-                self._todo.extendleft((part, collector) for part in reversed(message.items))
+                self._todo.extendleft((arrived_s, (part, collector)) for part in reversed(message.items))
             else:
-                self._answers.take(message)
+                self._answers.take(message, arrived_s=arrived_s)
         elif isinstance(item, TooLong):
             limit = self._service.limits.max_line_bytes
             hint = "send it in parts, or raise max_line_bytes under [socket]"
-            self._answers.take(Fault(describe_error(TooLarge(f"the request is over {limit} bytes", hint=hint))))
+            fault = Fault(describe_error(TooLarge(f"the request is over {limit} bytes", hint=hint)))
+            self._answers.take(fault, arrived_s=arrived_s)
         else:
-            self._answers.take(*item)
+            self._answers.take(*item, arrived_s=arrived_s)
 
     def _go_on(self) -> None:
         self._flush()
@@ -182,20 +195,14 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing():
             return
         can_work = self._can_work()
-        if self._todo and can_work and not self._is_scheduled:
-            self._is_scheduled = True
-            self._service.loop.call_soon(self._work_on)
+        if self._todo and can_work:
+            self._service.backlog.add(self)
         if self._has_ended:
             self._end_if_done()
         elif self._is_paused != (bool(self._todo) or not can_work):
             self._is_paused = not self._is_paused
             (self._transport.pause_reading if self._is_paused else self._transport.resume_reading)()
         self._watch_leaving()
-
-    def _work_on(self) -> None:
-        self._is_scheduled = False
-        if not self._transport.is_closing():
-            self._work()
 
     def _end_if_done(self) -> None:
         is_listening = self._session is not None and self._session.is_listening

@@ -15,6 +15,7 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.server import convert
 from memsyncd.server.asked import read_filters
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_until_open
+from memsyncd.server.reads import find_arrival_s
 from memsyncd.server.session import Session
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.wire import results
@@ -41,14 +42,18 @@ class Contexts:
         self._find_policy = find_policy
 
     async def build(self, _session: Session, params: ContextParams) -> results.ContextResult:
-        began_s = self._clock.now_s()
+        began_s = find_arrival_s(self._clock)
         workspace, policy = self._house.find(params.workspace), self._find_policy()
+        was_open = workspace.readers is not None
         asked = _read_context(params, policy, self._clock.wall_s())
         if params.wait == "disk" or params.min_generation is not None:
             asked = await self._wait(workspace, params, asked, began_s)
+            end_s = began_s + asked.timeout_s
         else:
             await wait_until_open([workspace], OPEN_S)
-        built = await self._in_thread(partial(build_context, workspace, asked, policy), asked.timeout_s)
+            # To open an index is no part of the default limit.
+            end_s = (began_s if was_open or params.timeout_ms else self._clock.now_s()) + asked.timeout_s
+        built = await self._in_thread(partial(build_context, workspace, asked, policy), end_s)
         now_s = self._clock.now_s()
         freshness = convert.to_freshness_of([workspace], self._house.policy, now_s=now_s)
         return _to_result(workspace, built, freshness, took_ms=(now_s - began_s) * 1000)
@@ -62,7 +67,7 @@ class Contexts:
             await self._subscriptions.wait_for_generation([workspace], params.min_generation, until_s - began_s)
         if params.wait == "disk":
             hidden = await wait_for_disk(self._house, [workspace], until_s - self._clock.now_s())
-        return replace(asked, hidden=hidden, timeout_s=max(0.001, until_s - self._clock.now_s()))
+        return replace(asked, hidden=hidden, timeout_s=until_s - began_s)
 
 
 def _read_context(params: ContextParams, policy: SearchPolicy, now_s: float) -> AskedContext:

@@ -30,7 +30,7 @@ class MethodCount:
     """Requests of one method."""
 
     answered: Latencies = field(default_factory=Latencies)
-    """Of all that had an answer, from being taken up until it was ready; errors are answers."""
+    """Of all that had an answer, from its request's arrival until it was ready."""
     failed: dict[str, int] = field(default_factory=dict)
     """By the error's code."""
     n_abandoned: int = 0

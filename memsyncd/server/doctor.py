@@ -23,7 +23,15 @@ from memsyncd.engine.doctor import (
     say_unexamined,
     say_unopened,
 )
-from memsyncd.engine.findings import Finding, has_errors, judge_clock, judge_condition, judge_problems, judge_progress
+from memsyncd.engine.findings import (
+    Finding,
+    has_errors,
+    judge_clock,
+    judge_condition,
+    judge_problems,
+    judge_progress,
+    judge_socket_problem,
+)
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pieces, judge_proof, list_pieces
@@ -45,12 +53,16 @@ STEP_S = 10.0
 
 InThread = Callable[..., Awaitable[Any]]
 
+FindSocket = Callable[[], tuple[str, str]]
+
 
 class Doctor:
     """Examines workspaces for sessions. `in_thread` runs what reads away from the loop."""
 
-    def __init__(self, house: House, clock: Clock, in_thread: InThread) -> None:
+    def __init__(self, house: House, clock: Clock, in_thread: InThread, find_socket: FindSocket = lambda: ("", "")) -> None:
+        """`find_socket` gives the socket's path and why no new client can connect, empty if one can."""
         self._house = house
+        self._find_socket = find_socket
         self._clock = clock
         self._in_thread = in_thread
         self._clock_began_s = self._read_clock_s()
@@ -66,7 +78,8 @@ class Doctor:
         await wait_until_open(chosen, OPEN_S)
         drift_s = self._read_clock_s() - self._clock_began_s
         stalled = await self._find_stalled()
-        found = [_to_info(None, finding) for finding in (*judge_clock(drift_s), *judge_progress(stalled))]
+        own = [*judge_socket_problem(*self._find_socket()), *judge_clock(drift_s), *judge_progress(stalled)]
+        found = [_to_info(None, finding) for finding in own]
         for workspace in chosen:
             if "writer" in stalled or self._house.stalls.is_stalled(workspace):
                 own = await self._look_from_aside(workspace)

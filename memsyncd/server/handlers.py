@@ -7,6 +7,7 @@ nearly always enough, and a thread if it needs more, so that one heavy query hol
 from __future__ import annotations
 
 import inspect
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +21,6 @@ from memsyncd.engine import browse, recall
 from memsyncd.engine.freshness import read_freshness
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
-from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.server import convert
@@ -30,7 +30,7 @@ from memsyncd.server.doctor import Doctor
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_for_work, wait_until_open
 from memsyncd.server.metrics import Load, Metrics
 from memsyncd.server.places import Places
-from memsyncd.server.reading import Reading
+from memsyncd.server.reads import LoopTurns, Reads, find_arrival_s, overdue
 from memsyncd.server.records import RecordsTransfer
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
@@ -70,19 +70,20 @@ class Facts:
     started_at_s: float
     read_process: Callable[[], ProcessMetrics]
     read_load: Callable[[], Load]
+    find_socket_problem: Callable[[], str] = lambda: ""
 
 
 class Handlers:
     """Carries methods out for sessions: `dispatch` is what the server calls."""
 
-    def __init__(self, house: House, search_policy: SearchPolicy, clock: Clock, threads: QueryThreads, facts: Facts) -> None:
+    def __init__(self, house: House, search_policy: SearchPolicy, clock: Clock, reads: Reads, facts: Facts) -> None:
         self._house = house
         self.search_policy = search_policy
         self._clock = clock
         self._facts = facts
-        self._places = Places(house, threads, facts.socket)
-        self._reading = Reading(house, threads)
-        self._in_thread = self._reading.in_thread
+        self._places = Places(house, reads.threads, facts.socket)
+        self._in_thread = reads.run
+        self._loop_turns = LoopTurns(clock)
         self._subscriptions = Subscriptions(house)
         metrics = Metrics(
             house,
@@ -90,7 +91,7 @@ class Handlers:
             started_at_s=facts.started_at_s,
             read_process=facts.read_process,
             read_load=facts.read_load,
-            count_reads=lambda: self._reading.n_reads,
+            count_reads=lambda: reads.n_pending,
         )
         contexts = Contexts(house, self._subscriptions, clock, self._in_thread, lambda: self.search_policy)
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
@@ -107,7 +108,7 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "problems": self._problems,
-            "doctor": Doctor(house, clock, self._in_thread).examine,
+            "doctor": Doctor(house, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())).examine,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **Writing(house, clock, self._in_thread).methods,
@@ -142,6 +143,7 @@ class Handlers:
             requests=load.counts.requests,
             failed_requests=load.counts.failed_requests,
             socket=facts.socket,
+            socket_problem=facts.find_socket_problem() or None,
             config=facts.config,
             sqlite=facts.sqlite,
             workspaces=[self._tell_workspace(workspace) for workspace in chosen],
@@ -184,8 +186,8 @@ class Handlers:
 
     # --- recall ---
 
-    def _search(self, _session: Session, params: SearchParams) -> Outcome:
-        began_s = self._clock.now_s()
+    def _search(self, session: Session, params: SearchParams) -> Outcome:
+        began_s = find_arrival_s(self._clock)
         chosen = self._glance_at(self._all() if params.workspace == ALL_WORKSPACES else [self._house.find(params.workspace)])
         asked = self._read_search(params)
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
@@ -193,14 +195,17 @@ class Handlers:
             return self._search_fresh(chosen, asked, params, began_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, asked, params, began_s)
-        if len(chosen) != 1 or asked.limit > LOOP_LIMIT:
-            return self._search_in_thread(chosen, asked, params, began_s)
+        if self._clock.now_s() >= (end_s := began_s + asked.timeout_s):
+            raise overdue()
+        if len(chosen) != 1 or asked.limit > LOOP_LIMIT or not self._loop_turns.may_try(session):
+            return self._search_in_thread(chosen, asked, params, began_s, end_s)
         try:
             # The time given is for SQLite alone; on the loop, running out of it is no failure yet.
             hurried = replace(asked, timeout_s=LOOP_BUDGET_S, is_hurried=True)
-            found = recall.search(chosen, hurried, self.search_policy)
+            with self._loop_turns.trying(session):
+                found = recall.search(chosen, hurried, self.search_policy)
         except NotFresh:
-            return self._search_in_thread(chosen, asked, params, began_s)
+            return self._search_in_thread(chosen, asked, params, began_s, end_s)
         except StoreFailed as failure:
             self._house.rounds.report_damage(failure)
             raise
@@ -217,19 +222,24 @@ class Handlers:
             left_s = timeout_s - (self._clock.now_s() - began_s)
             absent = await wait_for_disk(self._house, chosen, left_s)
             asked = replace(asked, hidden=absent)
-        left_s = timeout_s - (self._clock.now_s() - began_s)
-        return await self._search_in_thread(chosen, replace(asked, timeout_s=max(0.001, left_s)), params, began_s)
+        end_s = began_s + timeout_s
+        return await self._search_in_thread(chosen, replace(asked, timeout_s=timeout_s), params, began_s, end_s)
 
     async def _search_once_open(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
     ) -> results.SearchResult:
         await wait_until_open(chosen, asked.timeout_s)
-        return await self._search_in_thread(chosen, asked, params, began_s)
+        is_open = all(workspace.readers is not None for workspace in chosen)
+        # One that is not open is refused for that, which takes no time.
+        limit_s = asked.timeout_s if is_open else math.inf
+        # To open an index is no part of a search's default limit.
+        end_s = (began_s if params.timeout_ms else self._clock.now_s()) + limit_s
+        return await self._search_in_thread(chosen, asked, params, began_s, end_s)
 
     async def _search_in_thread(
-        self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
+        self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float, end_s: float
     ) -> results.SearchResult:
-        found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy), asked.timeout_s)
+        found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy), end_s)
         return self._to_result(chosen, found, params, began_s)
 
     def _read_search(self, params: SearchParams) -> recall.Asked:

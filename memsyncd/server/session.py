@@ -1,11 +1,17 @@
-"""What do handlers know of a client? Who it is, how to tell it something unasked, and when it is gone."""
+"""What handlers know of a client and of the request that is being carried out.
+
+Who the client is, how to tell it something unasked, when it asked, and when it is gone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import msgspec
 
+from memsyncd.core.fairqueue import Flow
 from memsyncd.wire.messages import encode_notification
 from memsyncd.wire.params import Params
 
@@ -13,7 +19,7 @@ from memsyncd.wire.params import Params
 class Session:
     """One client. It lives as long as its connection; handlers may keep it as a key."""
 
-    __slots__ = ("_closers", "_tell", "client", "id", "is_listening", "is_open", "peer_pid")
+    __slots__ = ("_closers", "_tell", "client", "id", "is_listening", "is_open", "n_pending", "peer_pid", "reads")
 
     def __init__(self, *, session_id: int, peer_pid: int, tell: Callable[[bytes], bool]) -> None:
         self._tell = tell
@@ -23,6 +29,10 @@ class Session:
         self.client = ""
         """What the client calls itself, if it said."""
         self.is_open = True
+        self.n_pending = 0
+        """Requests that wait or run."""
+        self.reads: Flow[Any] = Flow()
+        """Its reads that wait for a thread, and how long they have taken of late."""
         self.is_listening = False
         """A handler sets this while notifications may come: then a client that asks nothing more is not closed."""
 
@@ -51,6 +61,17 @@ class Session:
         self.is_open = False
         closers, self._closers = self._closers, []
         return closers[::-1]
+
+
+class RequestOrigin(NamedTuple):
+    """Who asked, and when the request arrived, by the loop's clock: its time counts from there."""
+
+    session: Session
+    arrived_s: float
+
+
+current_request: ContextVar[RequestOrigin | None] = ContextVar("current_request", default=None)
+"""The request that is being carried out, in its dispatch and in its task."""
 
 
 Outcome = msgspec.Struct | Awaitable[msgspec.Struct]

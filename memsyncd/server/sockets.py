@@ -20,7 +20,7 @@ from memsyncd.errors import AlreadyRunning, BadConfig, Unsafe
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 """Of a Unix socket's path: sun_path without its closing NUL."""
-BACKLOG = 128
+BACKLOG = 256
 POKE_TIMEOUT_S = 1.0
 
 _PATH_HINT = "set MEMSYNCD_SOCKET, or `path` under [socket], to a short absolute path in a folder of your own"

@@ -56,10 +56,7 @@ class Subscriptions:
         if sum(other.session is session for other in self._subscriptions.values()) >= MAX_PER_SESSION:
             raise BadRequest(f"one connection may hold {MAX_PER_SESSION} subscriptions", hint="unsubscribe from some")
         workspace = self._house.find(params.workspace) if params.workspace is not None else None
-        try:
-            globs = Globs.parse(params.paths) if params.paths else None
-        except ValueError as error:
-            raise BadRequest(str(error), hint="write globs from the workspace's root on") from error
+        globs = Globs.parse(params.paths) if params.paths else None
         subscription = _Subscription(
             id=f"s{next(self._ids)}", session=session, workspace=workspace.id if workspace else None, globs=globs
         )

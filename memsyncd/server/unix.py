@@ -18,7 +18,7 @@ from memsyncd.errors import Busy, ShuttingDown
 from memsyncd.server.answers import Service
 from memsyncd.server.connection import Connection
 from memsyncd.server.counts import Answered, Counts
-from memsyncd.server.limits import Limits, Turns
+from memsyncd.server.limits import Backlog, Limits, Turns
 from memsyncd.server.peer import is_own_user, read_peer
 from memsyncd.server.session import Dispatch, Outcome, Session
 from memsyncd.server.sockets import BACKLOG
@@ -58,7 +58,7 @@ class Server:
         waiting_methods: frozenset[str] = frozenset(),
         methods: Mapping[str, Method] = METHODS,
     ) -> None:
-        limits = limits or Limits()
+        limits, loop = limits or Limits(), asyncio.get_running_loop()
         self.counts = Counts()
         self._on_refuse = on_refuse
         self._ids = itertools.count(1)
@@ -71,7 +71,8 @@ class Server:
             counts=self.counts,
             parser=MessageParser(methods),
             turns=Turns(limits.max_running),
-            loop=asyncio.get_running_loop(),
+            backlog=Backlog(loop),
+            loop=loop,
             on_answer=on_answer,
             on_error=on_error,
             on_drop=on_drop,
@@ -144,11 +145,11 @@ class Server:
     def _admit(self, connection: Connection, transport: asyncio.Transport, tell: Callable[[bytes], bool]) -> Session | None:
         try:
             uid, pid = read_peer(transport.get_extra_info("socket"))
-        except OSError:
-            uid, pid = -1, 0
+        except OSError as failure:
+            self._send_away(transport, f"the system does not say whose it is: {failure.strerror or failure}")
+            return None
         if not is_own_user(uid):
-            self._refuse(f"it belongs to user {uid}")
-            transport.abort()
+            self._send_away(transport, f"it belongs to user {uid}")
             return None
         if self._service.is_stopping:
             connection.refuse(ShuttingDown("the daemon is stopping", hint="try again in a moment"))
@@ -178,6 +179,11 @@ class Server:
             greediest = max(self._connections, key=lambda connection: connection.n_held_bytes)
             greediest.drop("all clients together leave too much unread or unfinished, and it most")
             self._leave(greediest)
+
+    def _send_away(self, transport: asyncio.Transport, reason: str) -> None:
+        """Close without a byte: nobody else learns even that a daemon is here."""
+        self._refuse(reason)
+        transport.abort()
 
     def _refuse(self, reason: str) -> None:
         self.counts.refused += 1

@@ -1,4 +1,4 @@
-"""How long may a reading go on? Until its time is over, or until nobody waits for it any more.
+"""Limits how long a reading goes on: until its time is over, or until nobody waits for it any more.
 
 One reading may ask several indexes several things. Its patience holds for all of that together, on the thread that runs it;
 `connections` looks at it while SQLite runs, `readers` before anything is lent.
@@ -16,13 +16,12 @@ T = TypeVar("T")
 
 
 class Patience:
-    """The limit of one reading. `seconds` count from where it begins to run, not while it waits for a thread."""
+    """The limit of one reading. `seconds` count from here on, also while it waits for a thread."""
 
-    __slots__ = ("_end_s", "_is_given_up", "_seconds")
+    __slots__ = ("_end_s", "_is_given_up")
 
     def __init__(self, seconds: float = math.inf) -> None:
-        self._seconds = seconds
-        self._end_s = math.inf
+        self._end_s = time.monotonic() + seconds
         self._is_given_up = False
 
     @property
@@ -35,7 +34,6 @@ class Patience:
 
     def run(self, read: Callable[[], T]) -> T:
         """What `read` gives. Whatever it asks of an index once the patience is over raises NotFresh."""
-        self._end_s = time.monotonic() + self._seconds
         token = _running.set(self)
         try:
             return read()

@@ -60,6 +60,7 @@ class Status(Result, frozen=True, kw_only=True):
     requests: int
     failed_requests: int
     socket: str
+    socket_problem: str | None
     config: str
     sqlite: str
     workspaces: list[WorkspaceStatus]

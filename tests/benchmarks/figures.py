@@ -12,13 +12,14 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks import answers, cold, commands, edits, idle, lives, saves, searches, writes
+from tests.benchmarks import answers, cold, commands, crowd, edits, idle, lives, saves, searches, writes
 from tests.benchmarks.figure import Figure
 
 MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "cold": cold.measure,
     "searches": searches.measure,
     "answers": answers.measure,
+    "crowd": crowd.measure,
     "saves": saves.measure,
     "writes": writes.measure,
     "edits": edits.measure,

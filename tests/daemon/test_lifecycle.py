@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.client import Client
-from memsyncd.errors import MemsyncdError, NoDaemon
+from memsyncd.errors import MemsyncdError, NoDaemon, Unsafe
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
@@ -318,6 +319,60 @@ def test_a_socket_that_is_deleted_or_dead_is_bound_anew_and_to_somebody_elses_th
         with socket.socket(socket.AF_UNIX) as client:
             client.connect(own.socket_path)
         other.accept()[0].close()
+
+
+OBSTACLES: dict[str, Callable[[Path], object]] = {
+    "file": lambda path: path.write_text("not ours"),
+    "folder": lambda path: (path / "more").mkdir(parents=True),
+    "link": lambda path: path.symlink_to("/nowhere/at/all"),
+}
+
+
+def clear(path: Path) -> None:
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path)
+
+
+@pytest.mark.parametrize("put", OBSTACLES.values(), ids=OBSTACLES)
+def test_what_is_no_socket_in_the_sockets_place_is_reported_and_bound_over_once_it_is_gone(
+    own: Home, put: Callable[[Path], object]
+) -> None:
+    own.config.write_text("[sync]\nreconcile_s = 0.2\n")
+    daemon, path = own.start(), Path(own.socket_path)
+    with daemon.client() as client:
+        assert client.call("status")["socket_problem"] is None
+        path.unlink()
+        put(path)
+        wait_for(lambda: client.call("status")["socket_problem"])
+        assert "no socket" in client.call("status")["socket_problem"]
+        [found] = [one for one in client.call("doctor")["findings"] if one["check"] == "socket"]
+        assert (found["level"], found["where"]) == ("error", own.socket_path)
+        assert "remove it" in found["remedy"]
+        n_looks = client.call("metrics")["uptime_s"]
+        wait_for(lambda: client.call("metrics")["uptime_s"] > n_looks + 1)
+        assert os.path.lexists(path)
+        assert daemon.process.poll() is None
+        assert own.log.read_text().count("socket_blocked") == 1
+        clear(path)
+        wait_for(lambda: is_answering(own.socket_path))
+        wait_for(lambda: client.call("status")["socket_problem"] is None)
+    assert "socket_rebound" in own.log.read_text()
+    assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("put", OBSTACLES.values(), ids=OBSTACLES)
+def test_a_daemon_does_not_start_over_what_is_no_socket_and_says_so(own: Home, put: Callable[[Path], object]) -> None:
+    path = Path(own.socket_path)
+    path.parent.mkdir(mode=0o700)
+    put(path)
+    command = [sys.executable, "-m", "memsyncd", "run"]
+    done = subprocess.run(command, env=own.env, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode == Unsafe.exit_status
+    assert str(path) in done.stderr
+    assert "remove it" in done.stderr
+    assert os.path.lexists(path)
 
 
 def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(own: Home, memory: Path) -> None:

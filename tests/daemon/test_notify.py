@@ -112,6 +112,33 @@ def test_a_workspace_that_is_gone_stands_in_the_status_and_stopping_is_said_firs
     ear.hear_until(lambda said: said == {"STOPPING": "1", "STATUS": "stopping"})
 
 
+def test_an_index_that_is_made_anew_stands_in_the_status_while_it_is_and_no_longer(
+    own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
+) -> None:
+    ear.hear_status("1 workspace, 1 note")
+    with Client(own.socket_path, WAIT_S) as client:
+        client.call("sync")
+        ear.heard.clear()
+        client.call("sync", rebuild=True)
+        ear.hear_until(lambda said: said.get("STATUS", "").startswith("1 workspace, 1 note; indexing"))
+        ear.hear_status("1 workspace, 1 note")
+
+
+def test_a_socket_that_no_client_can_reach_any_more_stands_in_the_status(
+    own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
+) -> None:
+    ear.hear_status("1 workspace, 1 note")
+    own.config.write_text(own.config.read_text() + "[sync]\nreconcile_s = 0.2\n")
+    supervised.send_signal(signal.SIGHUP)
+    ear.hear_until(lambda said: "RELOADING" in said)
+    ear.hear_until(lambda said: "READY" in said)
+    os.unlink(own.socket_path)
+    os.mkdir(own.socket_path)
+    ear.hear_until(lambda said: "no new client can connect" in said.get("STATUS", ""))
+    os.rmdir(own.socket_path)
+    ear.hear_until(lambda said: said.get("STATUS") == "1 workspace, 1 note")
+
+
 def test_an_abstract_address_is_reached_too() -> None:
     ear = Ear(f"\0memsyncd-{os.getpid()}")
     supervisor = find_supervisor({"NOTIFY_SOCKET": f"@memsyncd-{os.getpid()}"}, 1)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
-from memsyncd.daemon.requests import MAX_WARNINGS, WINDOW_S, RequestLog
-from memsyncd.logs import set_up_logs
+from memsyncd.daemon.requests import MAX_CLIENT_WARNINGS, MAX_WARNINGS, WINDOW_S, RequestLog, make_client_log
+from memsyncd.logs import Event, set_up_logs
 from memsyncd.server.counts import ABANDONED, Answered
 from memsyncd.server.session import Session
 
@@ -98,3 +98,21 @@ def test_warnings_of_a_storm_are_counted_and_the_next_line_says_how_many_were_le
     life.end("bad_request")
     life.end("bad_request")
     assert [line.get("omitted") for line in lines()] == [1000, None]
+
+
+def test_clients_that_are_refused_by_the_hundred_do_not_fill_the_log(lines: LinesOf) -> None:
+    now_s = [100.0]
+    warn = make_client_log(Event.CLIENT_REFUSED, lambda: now_s[0])
+    for _ in range(500):
+        warn("too many clients")
+    told = lines()
+    assert len(told) == MAX_CLIENT_WARNINGS
+    assert told[0]["reason"] == "too many clients"
+    now_s[0] += WINDOW_S
+    warn("it belongs to user 7")
+    (line,) = lines()
+    assert (line["event"], line["reason"], line["omitted"]) == (
+        "client_refused",
+        "it belongs to user 7",
+        500 - MAX_CLIENT_WARNINGS,
+    )

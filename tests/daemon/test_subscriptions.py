@@ -188,3 +188,9 @@ def test_the_command_line_shows_each_change_in_a_line_as_it_comes(place: Place) 
         assert ".memories/a.md" in watch.stdout.readline()
         watch.send_signal(signal.SIGINT)
         assert watch.wait(30) == 130
+
+
+def test_a_glob_that_cannot_be_is_refused_with_its_reason(place: Place) -> None:
+    with pytest.raises(BadRequest, match="must be written from the workspace's root") as refused:
+        place.client.call("subscribe", workspace=place.id, paths=["/etc/*.md"])
+    assert "write it from the root" in refused.value.hint

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import MemsyncdError, NotFresh
 from tests.daemon.conftest import Place, wait_until
 
 if TYPE_CHECKING:
@@ -239,3 +239,60 @@ def test_what_would_cost_much_is_refused_at_once_in_a_short_answer(quiet: Place,
         assert len(answer) < 4096
         sock.sendall(request("ping"))
         assert json.loads(answers.readline())["result"]["name"] == "memsyncd"
+
+
+N_HEAVY, N_PIPELINED, N_CROWD_NOTES = 30, 60, 200
+CROWD_GUARD_S = 6.0
+"""First come, first served it would take the better part of a minute."""
+HEAVY = request("search", query=" ".join(f"{a}{b}*" for a in "abcdef" for b in "aeio"), limit=100)
+
+
+@pytest.fixture(scope="module")
+def large(home: Home, daemon: Daemon) -> Iterator[Place]:
+    """Enough chunks for a search to take a while."""
+    root = home.make_folder()
+    (root / ".memories").mkdir()
+    syllables = [a + b for a in "abcdef" for b in "aeio"]
+    words = [first + second for first in syllables for second in syllables]
+    for number in range(N_CROWD_NOTES):
+        text = "\n\n".join(f"## Part {at}\n\n" + " ".join(words[(number + at) % 60 :: 7]) for at in range(8))
+        (root / ".memories" / f"n{number}.md").write_text(f"# Note {number}\n\n{text}\n")
+    (root / "MEMORY.md").write_text("keepsake\n")
+    place = Place(home, daemon, root)
+    yield place
+    place.close()
+
+
+@pytest.mark.timeout(120)
+def test_clients_that_pipeline_heavy_searches_and_never_read_do_not_keep_another_one_waiting(
+    large: Place,
+) -> None:
+    line = HEAVY.replace(b'"params": {', b'"params": {"workspace": "%s", ' % large.id.encode())
+    with contextlib.ExitStack() as socks:
+        for _ in range(N_HEAVY):
+            socks.enter_context(connect(large)).sendall(line * N_PIPELINED)
+        began_s = time.monotonic()
+        for timeout_ms in (None, 500, None, 500):
+            with contextlib.suppress(NotFresh), large.daemon.client() as client:
+                client.call("search", query="keepsake", workspace=large.id, timeout_ms=timeout_ms)
+        assert time.monotonic() - began_s < CROWD_GUARD_S
+        # Most were overdue before their turn came: those are answered all the same, and at once.
+        wait_until(lambda: count_timeouts(large) > N_HEAVY, "overdue searches are not answered")
+    wait_until(lambda: not large.client.call("metrics")["queue"]["in_threads"], "reads of clients that left go on")
+
+
+def count_timeouts(place: Place) -> int:
+    methods = {one["method"]: one for one in place.client.call("metrics")["requests"]}
+    return int(methods["search"]["failed_total"].get("timeout", 0))
+
+
+def test_a_newcomer_beside_two_hundred_idle_and_half_sent_connections_is_answered(quiet: Place) -> None:
+    with contextlib.ExitStack() as socks:
+        for number in range(200):
+            sock = socks.enter_context(socket.socket(socket.AF_UNIX))
+            sock.connect(quiet.home.socket_path)  # waits while the queue is full, which one with a time limit does not
+            sock.sendall((request("ping"), b'{"id', b"")[number % 3])
+        began_s = time.monotonic()
+        with quiet.daemon.client() as client:
+            assert client.call("ping")["name"] == "memsyncd"
+        assert time.monotonic() - began_s < ANSWER_S

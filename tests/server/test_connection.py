@@ -286,12 +286,12 @@ def test_five_hundred_silent_connections_keep_nobody_out(serve, wait_until) -> N
                 await asyncio.sleep(0)
                 assert "result" in await worker.ask("ping")
             await wait_until(lambda: serving.refused)
-            assert serving.server.n_clients == 64
+            assert serving.server.n_clients == 256
             await asyncio.sleep(0.6)
             newcomer = await serving.connect()
             assert "result" in await newcomer.ask("ping")
             assert "result" in await worker.ask("ping")
-            assert serving.server.n_clients == 64
+            assert serving.server.n_clients == 256
 
     asyncio.run(story())
 

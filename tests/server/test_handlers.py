@@ -26,6 +26,7 @@ from memsyncd.errors import StoreCorrupt
 from memsyncd.server.counts import Counts
 from memsyncd.server.handlers import Facts, Handlers
 from memsyncd.server.metrics import Load
+from memsyncd.server.reads import Reads
 from memsyncd.server.session import Session
 from memsyncd.store.index import Index
 from memsyncd.wire.params import ContextParams, GetParams, ListParams, Params, SearchParams, WorkspaceParams
@@ -47,7 +48,7 @@ class Seat:
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
             read_process=read_vitals, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
-        self._handlers = Handlers(self.house, SearchPolicy(), CLOCK, self._threads, facts)
+        self._handlers = Handlers(self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts)
         self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)
 
     async def ask(self, method: str, params: Params) -> Any:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
@@ -270,6 +271,25 @@ def test_another_user_is_sent_away_without_a_byte(serve_at) -> None:
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders let nobody in
         Path(folder).chmod(0o755)
         asyncio.run(story(Path(folder)))
+
+
+def test_a_client_of_which_the_system_does_not_say_whose_it_is_is_sent_away_without_a_byte(
+    serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_sock: object) -> tuple[int, int]:
+        raise OSError(errno.ENOPROTOOPT, "Protocol not available")
+
+    monkeypatch.setattr("memsyncd.server.unix.read_peer", refuse)
+
+    async def story() -> None:
+        async with serve() as serving:
+            client = await serving.connect()
+            client.write(PING % 1)
+            assert await client.read_to_end() == b""
+            assert serving.refused == ["the system does not say whose it is: Protocol not available"]
+            assert (serving.server.n_clients, serving.server.counts.requests) == (0, 0)
+
+    asyncio.run(story())
 
 
 def test_lines_of_any_bytes_are_answered_and_hurt_nobody(serve) -> None:
