@@ -26,7 +26,7 @@ log = get_log("server")
 
 
 class WarningLimit:
-    """Writes at most so many warnings a minute; the first one after that tells how many were left out."""
+    """Writes at most so many warnings a minute; the next one tells how many it left out."""
 
     def __init__(self, now_s: Callable[[], float], most: int = MAX_WARNINGS) -> None:
         self._now_s = now_s

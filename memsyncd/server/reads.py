@@ -1,4 +1,4 @@
-"""Runs reads for clients on the query threads, in fair turns, and says which the event loop may try.
+"""Runs reads for clients on the query threads in fair turns; says which the event loop may try.
 
 The time of a read counts from its request's arrival. One that is overdue before its turn comes is
 refused then and does not run. A read of a workspace's disk takes no turn: the disk may block it,
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Reads:
-    """Reads for clients on `threads`, at most `max_running` at once. The client is that of the current request."""
+    """Reads on `threads`, at most `max_running` at once, for the client of the current request."""
 
     def __init__(self, house: House, threads: QueryThreads, clock: Clock, max_running: int) -> None:
         self.threads = threads
@@ -96,7 +96,7 @@ class Reads:
 
 
 class Turn:
-    """A read's slot among those that run. Whoever holds it sets `took_s`, by which the client's next reads are judged."""
+    """A read's slot. Its holder sets `took_s`, by which the client's next reads are judged."""
 
     __slots__ = ("took_s",)
 
@@ -105,7 +105,7 @@ class Turn:
 
 
 class ReadTurns:
-    """Lets reads wait for their turn, at most `max_running` of them at once: as many as there are threads for them."""
+    """Lets reads wait for their turn; at most `max_running` run, for which there are threads."""
 
     __slots__ = ("_queue",)
 
@@ -114,7 +114,7 @@ class ReadTurns:
 
     @contextlib.asynccontextmanager
     async def turn(self, flow: Flow[Waiter], end_s: float = math.inf) -> AsyncIterator[Turn]:
-        """Hold a slot inside. Raises NotFresh if there was none until `end_s`, by the loop's clock; then nothing was run."""
+        """Hold a slot inside. Raises NotFresh if there is none until `end_s`, by the loop's clock."""
         loop = asyncio.get_running_loop()
         waiter: Waiter = loop.create_future()
         self._queue.push(flow, waiter)
@@ -138,7 +138,7 @@ class ReadTurns:
 
     def _start_waiting(self) -> None:
         for started in iter(self._queue.start_next, None):
-            if started.job.done():  # it has expired or its client has left, which its task is about to see
+            if started.job.done():  # expired, or its client has left: its task is about to see that
                 self._queue.finish(started)
             else:
                 started.job.set_result(started)

@@ -152,11 +152,11 @@ class Bench:
 def make_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     made: list[Bench] = []
 
-    def make(name: str = "project", **entry: Any) -> Bench:
+    def make(name: str = "project", *, id: str = "", **entry: Any) -> Bench:  # noqa: A002  as the entry names it
         root = Path(os.path.realpath(tmp_path)) / name
         (root / ".memories").mkdir(parents=True)
         workspace = Workspace(
-            Entry(id=f"{name}-1", name=name, root=str(root), **entry),
+            Entry(id=id or f"{name}-1", name=name, root=str(root), **entry),
             POLICY,
             index_path=tmp_path / "cache" / name / "index.db",
             records_path=tmp_path / "state" / name / "records.db",

@@ -85,11 +85,11 @@ ACTS = {
         workspace, policy, clock, parse_subject(anchor=None, path=None), revision=None, act=1, client="c")),
 }
 
-for root, index, records, act, n in json.loads(sys.stdin.read()):
+for id, root, index, records, act, n in json.loads(sys.stdin.read()):
     pid = os.fork()
     if not pid:
         try:
-            workspace = Workspace(Entry(id="project-1", name="project", root=root), policy,
+            workspace = Workspace(Entry(id=id, name="project", root=root), policy,
                                   index_path=Path(index), records_path=Path(records))
             kill_at(n)
             ACTS[act](workspace)
@@ -104,7 +104,8 @@ for root, index, records, act, n in json.loads(sys.stdin.read()):
 def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
     """Do each act on its bench in a process of its own that is killed before its n-th step; how each ended."""
     words = [
-        (str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path), act, n) for bench, act, n in jobs
+        (bench.workspace.id, str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path), act, n)
+        for bench, act, n in jobs
     ]
     ended = subprocess.run(
         [sys.executable, "-c", CHILDREN],
@@ -148,7 +149,7 @@ class Benches:
     def copy(self, bench: Any = None) -> Any:
         """The workspace as it was, or as that of another bench is now."""
         self._n_made += 1
-        source, copy = bench or self.first, self._make(f"copy-{self._n_made}")
+        source, copy = bench or self.first, self._make(f"copy-{self._n_made}", id=self.first.workspace.id)
         shutil.rmtree(copy.root)
         shutil.copytree(source.root, copy.root)
         for kind in ("index_path", "records_path"):

@@ -130,7 +130,7 @@ def test_a_large_tree_that_takes_long_to_watch_is_watched_all_the_same(tmp_path:
     schedule = BaseObserver.schedule
 
     def take_long(self: BaseObserver, *args: object, **options: object) -> object:
-        time.sleep(0.3)  # longer than a step may take in this house, for each folder
+        time.sleep(0.12)  # for four folders longer than a step may take in this house
         return schedule(self, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(BaseObserver, "schedule", take_long)
