@@ -8,39 +8,39 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
-BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BUCKET_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the buckets, each included in its own; one more bucket takes what is longer."""
 
 
-class Latencies:
+class DurationHistogram:
     """Durations of one sort of thing."""
 
     __slots__ = ("_buckets", "longest_s", "n", "sum_s")
 
     def __init__(self) -> None:
-        self._buckets = [0] * (len(BOUNDS_S) + 1)
+        self._buckets = [0] * (len(BUCKET_BOUNDS_S) + 1)
         self.n = 0
         self.sum_s = 0.0
         self.longest_s = 0.0
 
-    def note(self, took_s: float) -> None:
+    def add(self, took_s: float) -> None:
         """Count one more."""
-        self._buckets[bisect_left(BOUNDS_S, took_s)] += 1
+        self._buckets[bisect_left(BUCKET_BOUNDS_S, took_s)] += 1
         self.n += 1
         self.sum_s += took_s
         self.longest_s = max(self.longest_s, took_s)
 
-    def accumulate(self) -> list[int]:
+    def cumulative_counts(self) -> list[int]:
         """For each of the bounds, how many took no longer."""
         return list(accumulate(self._buckets[:-1]))
 
-    def find_quantile(self, share: float) -> float | None:
+    def quantile(self, share: float) -> float | None:
         """The seconds within which `share` of all (0-1) were done, as near as the buckets tell; None if there are none."""
         if not self.n:
             return None
         rank = share * self.n
         n_below, low_s = 0, 0.0
-        for n_here, bound_s in zip(self._buckets, (*BOUNDS_S, self.longest_s), strict=True):
+        for n_here, bound_s in zip(self._buckets, (*BUCKET_BOUNDS_S, self.longest_s), strict=True):
             if n_here and n_below + n_here >= rank:
                 high_s = min(bound_s, self.longest_s)
                 return low_s + (high_s - low_s) * max(0.0, rank - n_below) / n_here
