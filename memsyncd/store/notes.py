@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from memsyncd.core.changes.rewrite import Rewrite, Standing, plan_rewrite
+from memsyncd.core.changes.rewrite import ExistingRow, RowChanges, plan_row_changes
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.digest import digest_text
 from memsyncd.core.note import Chunk, Note, Section
@@ -115,7 +115,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     return len(note.chunks)
 
 
-def change_note(connection: apsw.Connection, ids: Ids, file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Rewrite:
+def change_note(connection: apsw.Connection, ids: Ids, file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> RowChanges:
     """Make the rows of file `file_id` say what `note` says, writing only what differs; returns what became of the chunks."""
     rows = Rows()
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
@@ -123,7 +123,7 @@ def change_note(connection: apsw.Connection, ids: Ids, file_id: int, note: Note,
     section_ids, gone = _change_sections(connection, ids, file_id, note.sections)
     indexed = find_indexed(note)
     standing = [
-        Standing(id=row[0], content=(row[1], row[2]), place=(row[3], row[4]))
+        ExistingRow(id=row[0], content=(row[1], row[2]), place=(row[3], row[4]))
         for row in connection.execute(
             "SELECT id, section, digest, start_line, end_line FROM chunks WHERE file = ? ORDER BY start_line, id", (file_id,)
         )
@@ -132,7 +132,7 @@ def change_note(connection: apsw.Connection, ids: Ids, file_id: int, note: Note,
         ((section_ids[chunk.anchor], piece.digest), (chunk.span.start, chunk.span.end))
         for chunk, piece in zip(note.chunks, indexed, strict=True)
     ]
-    plan = plan_rewrite(standing, wanted)
+    plan = plan_row_changes(standing, wanted)
     delete_chunks(connection, plan.deleted)
     places = [(*wanted[index][1], chunk_id) for index, chunk_id in plan.shifted]
     if places:

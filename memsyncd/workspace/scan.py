@@ -69,7 +69,7 @@ def _scan_once(scope: Scope, identity: tuple[int, int] | None, only: frozenset[s
         root_identity=identity,
         files=walk.files,
         failed_folders=frozenset(walk.failed),
-        held_files=frozenset(walk.held),
+        unreadable_files=frozenset(walk.held),
         problems=tuple(sorted(set(walk.problems), key=lambda problem: (problem.path, problem.code))),
         link_folders=frozenset(walk.link_folders),
         only=only,

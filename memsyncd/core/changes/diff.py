@@ -4,7 +4,7 @@ The rule is git's for racy entries: a read is saved only if size, both times and
 made so long after these times that a later change would show. What a scan could not look at is never taken for deleted.
 Scanning and reading are left to `workspace`, keeping the records to `store`.
 
-A round: `find_suspects` → read `to_read` → `track_missing` → `plan_changes`. Look again at `waiting` once the grace is over.
+A round: `find_suspects` → read `to_read` → `track_missing` → `plan_changes`. Look again at `pending_deletes` once the grace is over.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NOTHING_MISSING = Missing(since_s={}, sure=frozenset())
 class ChangeSet:
     """What to do to the records; each path stands in one field at most, each field is in order.
 
-    `touched` have the same bytes and need a new record only. `moved` are (old, new) with the same bytes. `waiting` are
+    `touched` have the same bytes and need a new record only. `moved` are (old, new) with the same bytes. `pending_deletes` are
     missing for too short a time, or were not looked for in this round.
     """
 
@@ -61,7 +61,7 @@ class ChangeSet:
     touched: tuple[str, ...] = ()
     moved: tuple[tuple[str, str], ...] = ()
     gone: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
+    pending_deletes: tuple[str, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -76,7 +76,7 @@ def is_disk_away(devices: Collection[int], snapshot: Snapshot) -> bool:
     """
     if not devices or snapshot.root_state != "present" or snapshot.root_identity is None:
         return False
-    if snapshot.files or snapshot.failed_folders or snapshot.held_files:
+    if snapshot.files or snapshot.failed_folders or snapshot.unreadable_files:
         return False
     return snapshot.root_identity[0] not in devices
 
@@ -119,7 +119,7 @@ def track_missing(
         return NOTHING_MISSING
     since_s = {path: was.since_s.get(path, now_s) for path in vanished}
     for path, first_s in was.since_s.items():
-        if path in recorded and path not in since_s and not snapshot.is_asked(path):
+        if path in recorded and path not in since_s and not snapshot.is_in_scope(path):
             since_s[path] = first_s
     return Missing(since_s=since_s, sure=frozenset(vanished))
 
@@ -143,14 +143,14 @@ def plan_changes(
         touched=tuple(path for path in both if _is_touched(recorded[path], read[path])),
         moved=moved,
         gone=tuple(path for path in absent if path not in old and path in due),
-        waiting=tuple(path for path in absent if path not in old and path not in due),
+        pending_deletes=tuple(path for path in absent if path not in old and path not in due),
     )
 
 
 def _find_vanished(recorded: Mapping[str, Recorded], snapshot: Snapshot) -> Iterable[str]:
     if snapshot.root_state != "present":
         return ()
-    return (path for path in _find_asked(recorded, snapshot) if path not in snapshot.files and snapshot.is_looked_at(path))
+    return (path for path in _find_asked(recorded, snapshot) if path not in snapshot.files and snapshot.is_observed(path))
 
 
 def _find_asked(recorded: Mapping[str, Recorded], snapshot: Snapshot) -> Iterable[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class ExistingRow:
     """A row as stored: its id, what identifies its content, and where it stands."""
 
     id: int
@@ -17,7 +17,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rewrite:
+class RowChanges:
     """Indexes of `wanted` and ids of standing rows; together they name every one of both exactly once.
 
     `kept` and `shifted` pair an index with the id that already has its content; a shifted one stands elsewhere now.
@@ -29,9 +29,9 @@ class Rewrite:
     deleted: tuple[int, ...]
 
 
-def plan_rewrite(standing: Iterable[Standing], wanted: Sequence[tuple[Hashable, Hashable]]) -> Rewrite:
+def plan_row_changes(standing: Iterable[ExistingRow], wanted: Sequence[tuple[Hashable, Hashable]]) -> RowChanges:
     """Pair each wanted `(content, place)` with a standing row of the same content; twins pair in order."""
-    waiting: dict[Hashable, list[Standing]] = defaultdict(list)
+    waiting: dict[Hashable, list[ExistingRow]] = defaultdict(list)
     for row in standing:
         waiting[row.content].append(row)
     for rows in waiting.values():
@@ -46,4 +46,4 @@ def plan_rewrite(standing: Iterable[Standing], wanted: Sequence[tuple[Hashable, 
         row = waiting[content].pop()
         (kept if row.place == place else shifted).append((index, row.id))
     deleted = [row.id for rows in waiting.values() for row in rows]
-    return Rewrite(kept=tuple(kept), shifted=tuple(shifted), inserted=tuple(inserted), deleted=tuple(sorted(deleted)))
+    return RowChanges(kept=tuple(kept), shifted=tuple(shifted), inserted=tuple(inserted), deleted=tuple(sorted(deleted)))

@@ -1,6 +1,6 @@
 """What did one scan see? Values only: each note's stat, what could not be looked at, and what was odd.
 
-What a scan could not look at is named (`failed_folders`, `held_files`), so that nobody takes it for deleted.
+What a scan could not look at is named (`failed_folders`, `unreadable_files`), so that nobody takes it for deleted.
 Making a snapshot is left to `workspace.scan`, comparing one with what was recorded to `core.changes.diff`.
 """
 
@@ -33,7 +33,7 @@ class FileStat(NamedTuple):
 class Snapshot:
     """What one scan saw. Paths are relative to the root unless said otherwise.
 
-    `files` holds every note seen. `failed_folders` could not be listed, `held_files` stand there but cannot be looked at now
+    `files` holds every note seen. `failed_folders` could not be listed, `unreadable_files` stand there but cannot be looked at now
     (evicted to a cloud): what is recorded beneath or of them stays. `link_folders`, absolute, are where targets of links lie,
     or would if they were there. `only` names the paths that the scan was restricted to (each with what lies beneath it); None
     means everything.
@@ -43,18 +43,18 @@ class Snapshot:
     root_identity: tuple[int, int] | None = None
     files: Mapping[str, FileStat]
     failed_folders: frozenset[str] = frozenset()
-    held_files: frozenset[str] = frozenset()
+    unreadable_files: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
     link_folders: frozenset[str] = frozenset()
     only: frozenset[str] | None = None
 
-    def is_asked(self, path: str) -> bool:
+    def is_in_scope(self, path: str) -> bool:
         """True if this scan was asked about `path`."""
         return self.only is None or is_within(path, self.only)
 
-    def is_looked_at(self, path: str) -> bool:
+    def is_observed(self, path: str) -> bool:
         """True if this scan can tell whether a note stands at `path`: it was asked for, and nothing on the way to it failed."""
-        if self.root_state != "present" or path in self.held_files or not self.is_asked(path):
+        if self.root_state != "present" or path in self.unreadable_files or not self.is_in_scope(path):
             return False
         return not (self.failed_folders and is_within(path, self.failed_folders))
 

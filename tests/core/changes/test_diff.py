@@ -57,7 +57,7 @@ def test_a_difference_either_way_in_one_field_makes_a_note_suspect(field: str, s
         (seen({}), False),
         (seen({"b.md": stat_of()}, root_identity=(2, 1)), False),
         (seen({}, root_identity=(2, 1), failed_folders=frozenset({".memories"})), False),
-        (seen({}, root_identity=(2, 1), held_files=frozenset({"a.md"})), False),
+        (seen({}, root_identity=(2, 1), unreadable_files=frozenset({"a.md"})), False),
         (Snapshot(root_state="missing", root_identity=(2, 1), files={}), False),
     ],
 )
@@ -99,7 +99,7 @@ def test_nothing_vanishes_beneath_a_folder_that_could_not_be_listed() -> None:
 
 
 def test_an_evicted_note_does_not_vanish() -> None:
-    assert find_suspects({"a.md": record_of()}, seen({}, held_files=frozenset({"a.md"}))).vanished == ()
+    assert find_suspects({"a.md": record_of()}, seen({}, unreadable_files=frozenset({"a.md"}))).vanished == ()
 
 
 def test_a_restricted_scan_lets_only_what_it_was_asked_about_vanish() -> None:
@@ -138,7 +138,7 @@ def test_a_record_that_has_become_certain_is_worth_writing_once() -> None:
 
 def test_a_vanished_note_waits_for_the_grace_and_then_goes() -> None:
     recorded = {"a.md": record_of()}
-    assert plan(recorded, {}, ("a.md",), age_s=1.4) == ChangeSet(waiting=("a.md",))
+    assert plan(recorded, {}, ("a.md",), age_s=1.4) == ChangeSet(pending_deletes=("a.md",))
     assert plan(recorded, {}, ("a.md",), age_s=1.5) == ChangeSet(gone=("a.md",))
 
 
@@ -156,7 +156,7 @@ def test_moves_prefer_the_same_name_and_pair_one_to_one() -> None:
     read = {"b/two.md": record_of("x"), "b/new.md": record_of("x")}
     changes = plan(recorded, read, tuple(recorded))
     assert changes.moved == (("a/one.md", "b/new.md"), ("a/two.md", "b/two.md"))
-    assert changes.waiting == ("a/zed.md",)
+    assert changes.pending_deletes == ("a/zed.md",)
 
 
 def test_a_copy_is_no_move() -> None:
@@ -175,7 +175,7 @@ def test_what_a_scan_was_not_asked_about_stays_missing_but_does_not_go() -> None
     first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
     other = track_missing(first, recorded, seen({}, only=frozenset({"b.md"})), (), now_s=9.0)
     assert other == Missing(since_s={"a.md": 1.0}, sure=frozenset())
-    assert plan_changes(recorded, {}, other, now_s=9.0, grace_s=1.5) == ChangeSet(waiting=("a.md",))
+    assert plan_changes(recorded, {}, other, now_s=9.0, grace_s=1.5) == ChangeSet(pending_deletes=("a.md",))
 
 
 def test_the_grace_begins_anew_when_looking_has_failed_in_between() -> None:
@@ -196,7 +196,7 @@ FOLDERS = st.frozensets(st.sampled_from(["", ".memories", ".memories/a", ".memor
 
 def look(disk: Mapping[str, Recorded], only: frozenset[str] | None = None, failed: frozenset[str] = frozenset()) -> Snapshot:
     whole = seen({}, only=only, failed_folders=failed)
-    return seen({path: note.stat for path, note in disk.items() if whole.is_looked_at(path)}, only=only, failed_folders=failed)
+    return seen({path: note.stat for path, note in disk.items() if whole.is_observed(path)}, only=only, failed_folders=failed)
 
 
 def run_round(
@@ -240,7 +240,7 @@ def test_what_could_not_be_looked_at_is_never_deleted(
 ) -> None:
     snapshot = look(disk, failed=failed)
     after, _ = run_round(recorded, disk, snapshot)
-    assert all(after[path] == note for path, note in recorded.items() if not snapshot.is_looked_at(path))
+    assert all(after[path] == note for path, note in recorded.items() if not snapshot.is_observed(path))
 
 
 @given(recorded=FILES, disk=FILES, only=FOLDERS)
@@ -249,8 +249,8 @@ def test_a_restricted_round_brings_what_it_was_asked_about_up_to_date_and_leaves
 ) -> None:
     snapshot = look(disk, only=only)
     after, _ = run_round(recorded, disk, snapshot)
-    wanted = {path: note for path, note in recorded.items() if not snapshot.is_asked(path)}
-    wanted |= {path: note for path, note in disk.items() if snapshot.is_asked(path)}
+    wanted = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
+    wanted |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
     assert after == wanted
 
 
@@ -260,7 +260,7 @@ def test_each_path_stands_in_one_field_and_each_field_is_in_order(
 ) -> None:
     _, changes = run_round(recorded, disk, look(disk))
     ends = [path for pair in changes.moved for path in pair]
-    every = [*changes.added, *changes.modified, *changes.touched, *changes.gone, *changes.waiting, *ends]
+    every = [*changes.added, *changes.modified, *changes.touched, *changes.gone, *changes.pending_deletes, *ends]
     assert len(every) == len(set(every))
-    for one in (changes.added, changes.modified, changes.touched, changes.gone, changes.waiting, changes.moved):
+    for one in (changes.added, changes.modified, changes.touched, changes.gone, changes.pending_deletes, changes.moved):
         assert all(before < after for before, after in pairwise(map(str, one)))

@@ -19,19 +19,19 @@ def test_device_numbers_do_not_make_a_stat_another() -> None:
 
 
 def test_a_missing_root_tells_nothing_about_any_path() -> None:
-    assert not Snapshot(root_state="missing", files={}).is_looked_at("MEMORY.md")
+    assert not Snapshot(root_state="missing", files={}).is_observed("MEMORY.md")
 
 
 def test_a_scan_cannot_tell_of_what_lies_beneath_a_failed_folder() -> None:
     snapshot = Snapshot(
-        root_state="present", files={}, failed_folders=frozenset({".memories/a"}), held_files=frozenset({"MEMORY.md"})
+        root_state="present", files={}, failed_folders=frozenset({".memories/a"}), unreadable_files=frozenset({"MEMORY.md"})
     )
-    assert not snapshot.is_looked_at(".memories/a/b/c.md")
-    assert not snapshot.is_looked_at("MEMORY.md")
-    assert snapshot.is_looked_at(".memories/b.md")
+    assert not snapshot.is_observed(".memories/a/b/c.md")
+    assert not snapshot.is_observed("MEMORY.md")
+    assert snapshot.is_observed(".memories/b.md")
 
 
 def test_a_restricted_scan_tells_only_of_what_it_was_asked() -> None:
     snapshot = Snapshot(root_state="present", files={}, only=frozenset({".memories/a"}))
-    assert snapshot.is_looked_at(".memories/a/b.md")
-    assert not snapshot.is_looked_at(".memories/b.md")
+    assert snapshot.is_observed(".memories/a/b.md")
+    assert not snapshot.is_observed(".memories/b.md")
