@@ -338,5 +338,5 @@ def test_importance_and_age_move_hits_where_they_are_switched_on(alike: Any, lea
     assert all(names == set(hit.parts) & {"importance", "recency", "decay"} for hit in hits)
     context = AskedContext(query="cache redis", budget=Budget(max_tokens=500), now_s=SAVED_S)
     included = build_context(alike.workspace, context, SearchPolicy(leanings=leanings)).block.included
-    shown = dict.fromkeys(part.piece.path[len(".memories/")] for part in included)
+    shown = dict.fromkeys(part.chunk.path[len(".memories/")] for part in included)
     assert "".join(shown) == order

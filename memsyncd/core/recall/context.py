@@ -1,8 +1,8 @@
-"""Which of the pieces that were found go into a prompt? A block of markdown that fills a budget and never exceeds it.
+"""Which of the chunks that were found go into a prompt? A block of markdown that fills a budget and never exceeds it.
 
-Pieces come best first and fill the budget unjoined, each line once; shown they are in order of note and line. The first piece
+Chunks come best first and fill the budget unjoined, each line once; shown they are in order of note and line. The first chunk
 that does not fit is cut at a line end, and closes the block; one of which not a line fits is left out, and the next is tried.
-The same pieces give the same bytes. Which pieces there are, and which is best, is left to others.
+The same chunks give the same bytes. Which chunks there are, and which is best, is left to others.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memsyncd.core.recall.extract import CUT, Extract, count_title_lines, find_runs, render_extract
+from memsyncd.core.recall.extract import CUT_MARK, Excerpt, count_title_lines, group_lines, render_excerpt
 from memsyncd.core.span import Span
 from memsyncd.core.tokens import QUARTERS_PER_TOKEN, count_quarters, count_tokens
 
-HEADING = "## Prior Knowledge"
+CONTEXT_HEADING = "## Prior Knowledge"
 NO_ROOM = "no room"
 _BETWEEN = "\n\n"
 
@@ -29,7 +29,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class ContextChunk:
     """A chunk on offer; `reason` says why it is. `heading` is the breadcrumb of its section, `anchor` unique among sections.
 
     `n_blanks_before` are the blank lines right before it that stand in no chunk.
@@ -46,33 +46,33 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """Lines of a piece that a block shows, or does not; `reason` says why."""
+class ContextLines:
+    """Lines of a chunk that a block shows, or does not; `reason` says why."""
 
-    piece: Piece
+    chunk: ContextChunk
     span: Span
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """A text for a prompt, empty if nothing is in it. `included` and `left_out` are best first, as the pieces were.
+class ContextBlock:
+    """A text for a prompt, empty if nothing is in it. `included` and `omitted` are best first, as the chunks were.
 
-    Every line of every piece is in one of the two.
+    Every line of every chunk is in one of the two.
     """
 
     text: str
     n_tokens: int
-    included: tuple[Part, ...]
-    left_out: tuple[Part, ...]
+    included: tuple[ContextLines, ...]
+    omitted: tuple[ContextLines, ...]
 
 
-def build_block(pieces: Sequence[Piece], budget: Budget, *, heading: str = HEADING) -> Block:
-    """Fill the budget with `pieces`, best first, under a heading, which may be empty."""
+def build_context_block(chunks: Sequence[ContextChunk], budget: Budget, *, heading: str = CONTEXT_HEADING) -> ContextBlock:
+    """Fill the budget with `chunks`, best first, under a heading, which may be empty."""
     filling = _Filling(budget, heading)
-    included = tuple(filling.take(pieces))
+    included = tuple(filling.take(chunks))
     text = filling.render()
-    return Block(text=text, n_tokens=count_tokens(text), included=included, left_out=tuple(_find_left_out(pieces, included)))
+    return ContextBlock(text=text, n_tokens=count_tokens(text), included=included, omitted=tuple(_find_omitted(chunks, included)))
 
 
 class _Text(NamedTuple):
@@ -93,40 +93,40 @@ class _Filling:
 
     budget: Budget
     heading: str
-    extracts: dict[str, Extract] = field(default_factory=dict)
+    excerpts: dict[str, Excerpt] = field(default_factory=dict)
     texts: dict[str, _Text] = field(default_factory=dict)
 
-    def take(self, pieces: Sequence[Piece]) -> Iterator[Part]:
+    def take(self, chunks: Sequence[ContextChunk]) -> Iterator[ContextLines]:
         """Let in what fits, in order, and say what did."""
-        for piece in pieces:
-            before = self._find_before(piece)
-            fresh = {line: text for line, text in _place_lines(piece).items() if line not in before.lines}
+        for chunk in chunks:
+            before = self._find_before(chunk)
+            fresh = {line: text for line, text in _place_lines(chunk).items() if line not in before.lines}
             if not fresh:
                 continue
-            if self._put(piece.anchor, before.with_lines(fresh)):
-                yield Part(piece=piece, span=piece.span, reason=piece.reason)
-            elif cut := self._cut(piece, before, fresh):
+            if self._put(chunk.anchor, before.with_lines(fresh)):
+                yield ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
+            elif cut := self._cut(chunk, before, fresh):
                 yield cut
                 return
 
     def render(self) -> str:
         if not self.texts:
             return ""
-        in_order = sorted(self.extracts, key=lambda anchor: (self.extracts[anchor].path, self.extracts[anchor].start))
+        in_order = sorted(self.excerpts, key=lambda anchor: (self.excerpts[anchor].path, self.excerpts[anchor].start))
         return _BETWEEN.join(filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order))))
 
-    def _find_before(self, piece: Piece) -> Extract:
-        """What is shown of the piece's section without it."""
-        before = self.extracts.get(piece.anchor) or Extract(path=piece.path, heading=piece.heading, kind=piece.kind, lines={})
-        start = piece.span.start
-        return before.with_lines({}, blanks=range(start - piece.n_blanks_before, start))
+    def _find_before(self, chunk: ContextChunk) -> Excerpt:
+        """What is shown of the chunk's section without it."""
+        before = self.excerpts.get(chunk.anchor) or Excerpt(path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines={})
+        start = chunk.span.start
+        return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
 
-    def _put(self, anchor: str, extract: Extract) -> bool:
+    def _put(self, anchor: str, excerpt: Excerpt) -> bool:
         """Show this much of a section if there is room for it."""
-        text = _Text.of(render_extract(extract))
+        text = _Text.of(render_excerpt(excerpt))
         if not self._has_room(anchor, text):
             return False
-        self.extracts[anchor], self.texts[anchor] = extract, text
+        self.excerpts[anchor], self.texts[anchor] = excerpt, text
         return True
 
     def _has_room(self, anchor: str, text: _Text) -> bool:
@@ -139,30 +139,30 @@ class _Filling:
         max_bytes = self.budget.max_bytes
         return max_bytes is None or sum(each.n_bytes for each in whole) + n_between <= max_bytes
 
-    def _cut(self, piece: Piece, before: Extract, fresh: dict[int, str]) -> Part | None:
-        """Show as much of a piece as there is room for: lines, or of the very first one a part of its first line."""
+    def _cut(self, chunk: ContextChunk, before: Excerpt, fresh: dict[int, str]) -> ContextLines | None:
+        """Show as much of a chunk as there is room for: lines, or of the very first one a part of its first line."""
         ends = [line for line, text in fresh.items() if text.strip()]
-        end = self._cut_lines(piece.anchor, before, fresh, ends[:-1])
+        end = self._cut_lines(chunk.anchor, before, fresh, ends[:-1])
         if end is None and not self.texts and ends:
-            end = self._cut_first_line(piece.anchor, before, fresh, ends[0])
-        return None if end is None else Part(piece=piece, span=Span(piece.span.start, end), reason=piece.reason)
+            end = self._cut_first_line(chunk.anchor, before, fresh, ends[0])
+        return None if end is None else ContextLines(chunk=chunk, span=Span(chunk.span.start, end), reason=chunk.reason)
 
-    def _cut_lines(self, anchor: str, before: Extract, fresh: dict[int, str], ends: Sequence[int]) -> int | None:
-        def cut(n_ends: int) -> Extract:
+    def _cut_lines(self, anchor: str, before: Excerpt, fresh: dict[int, str], ends: Sequence[int]) -> int | None:
+        def cut(n_ends: int) -> Excerpt:
             end = ends[n_ends - 1]
             return before.with_lines({line: text for line, text in fresh.items() if line <= end}, cut_after=end)
 
-        n_ends = _find_most(len(ends), lambda n: self._has_room(anchor, _Text.of(render_extract(cut(n)))))
+        n_ends = _find_most(len(ends), lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n)))))
         return ends[n_ends - 1] if n_ends and self._put(anchor, cut(n_ends)) else None
 
-    def _cut_first_line(self, anchor: str, before: Extract, fresh: dict[int, str], end: int) -> int | None:
+    def _cut_first_line(self, anchor: str, before: Excerpt, fresh: dict[int, str], end: int) -> int | None:
         text = fresh[end]
 
-        def cut(n_characters: int) -> Extract:
+        def cut(n_characters: int) -> Excerpt:
             lines = {line: "" for line in fresh if line < end}
-            return before.with_lines({**lines, end: text[:n_characters].rstrip() + CUT})
+            return before.with_lines({**lines, end: text[:n_characters].rstrip() + CUT_MARK})
 
-        n_characters = _find_most(len(text) - 1, lambda n: self._has_room(anchor, _Text.of(render_extract(cut(n)))))
+        n_characters = _find_most(len(text) - 1, lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n)))))
         blank = text.rfind(" ", 0, n_characters)
         n_characters = blank if blank > n_characters // 2 else n_characters
         return end if n_characters and self._put(anchor, cut(n_characters)) else None
@@ -180,29 +180,29 @@ def _find_most(n: int, fits: Callable[[int], bool]) -> int:
     return least
 
 
-def _place_lines(piece: Piece) -> dict[int, str]:
-    """A piece's lines by number, those that the label stands for empty."""
-    texts = piece.text.split("\n")
-    if len(texts) != piece.span.n_lines:
-        # A piece of a giant line: which of its span's lines these are cannot be told.
-        texts = [" ".join(texts), *[""] * (piece.span.n_lines - 1)]
-    n_title_lines = count_title_lines(texts, piece.heading[-1]) if piece.heading else 0
-    return {piece.span.start + i: "" if i < n_title_lines else text for i, text in enumerate(texts)}
+def _place_lines(chunk: ContextChunk) -> dict[int, str]:
+    """A chunk's lines by number, those that the label stands for empty."""
+    texts = chunk.text.split("\n")
+    if len(texts) != chunk.span.n_lines:
+        # A chunk of a giant line: which of its span's lines these are cannot be told.
+        texts = [" ".join(texts), *[""] * (chunk.span.n_lines - 1)]
+    n_title_lines = count_title_lines(texts, chunk.heading[-1]) if chunk.heading else 0
+    return {chunk.span.start + i: "" if i < n_title_lines else text for i, text in enumerate(texts)}
 
 
-def _find_left_out(pieces: Sequence[Piece], included: Sequence[Part]) -> Iterator[Part]:
+def _find_omitted(chunks: Sequence[ContextChunk], included: Sequence[ContextLines]) -> Iterator[ContextLines]:
     shown: dict[str, set[int]] = {}
     for part in included:
-        shown.setdefault(part.piece.anchor, set()).update(_lines(part.span))
-    best: dict[str, Piece] = {}
+        shown.setdefault(part.chunk.anchor, set()).update(_lines(part.span))
+    best: dict[str, ContextChunk] = {}
     missing: dict[str, set[int]] = {}
-    for piece in pieces:
-        lines = set(_lines(piece.span)) - shown.get(piece.anchor, set())
+    for chunk in chunks:
+        lines = set(_lines(chunk.span)) - shown.get(chunk.anchor, set())
         if lines:
-            best.setdefault(piece.anchor, piece)
-            missing.setdefault(piece.anchor, set()).update(lines)
+            best.setdefault(chunk.anchor, chunk)
+            missing.setdefault(chunk.anchor, set()).update(lines)
     for anchor, lines in missing.items():
-        yield from (Part(piece=best[anchor], span=run, reason=NO_ROOM) for run in find_runs(lines))
+        yield from (ContextLines(chunk=best[anchor], span=run, reason=NO_ROOM) for run in group_lines(lines))
 
 
 def _lines(span: Span) -> range:

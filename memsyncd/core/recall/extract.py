@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from memsyncd.core.notepath import show_path
 from memsyncd.core.span import Span
 
-CUT = "…"
+CUT_MARK = "…"
 _COMMENT = re.compile(r"\s*<!--\s*memory:.*-->\s*")
 _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
 _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extract:
+class Excerpt:
     """What is shown of a section: its lines by number. `blanks` are lines known to be blank, which are no gap when left out;
     `cut_after` is the line where it was cut short.
     """
@@ -37,22 +37,22 @@ class Extract:
     def start(self) -> int:
         return min(self.lines)
 
-    def with_lines(self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None) -> Extract:
+    def with_lines(self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None) -> Excerpt:
         return replace(self, lines={**self.lines, **lines}, blanks=self.blanks.union(blanks), cut_after=cut_after)
 
 
-def render_extract(extract: Extract) -> str:
+def render_excerpt(excerpt: Excerpt) -> str:
     """The label and the lines, without an end of line after the last."""
-    runs = find_runs(extract.lines, extract.blanks)
-    texts = [_render_label(extract, runs)]
+    runs = group_lines(excerpt.lines, excerpt.blanks)
+    texts = [_render_label(excerpt, runs)]
     for i, run in enumerate(runs):
-        if i and texts[-1] != CUT:
-            texts.append(CUT)
-        texts += _render_run(extract, run)
+        if i and texts[-1] != CUT_MARK:
+            texts.append(CUT_MARK)
+        texts += _render_run(excerpt, run)
     return "\n".join(texts)
 
 
-def find_runs(lines: Iterable[int], blanks: frozenset[int] = frozenset()) -> list[Span]:
+def group_lines(lines: Iterable[int], blanks: frozenset[int] = frozenset()) -> list[Span]:
     """Line numbers as spans of those that follow each other, or between which there are only blank lines."""
     runs: list[Span] = []
     for line in sorted(lines):
@@ -82,22 +82,22 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
-def _render_label(extract: Extract, runs: Sequence[Span]) -> str:
-    name = " ".join(" › ".join(extract.heading).split())
-    kind = f"({show_path(extract.kind)})" if extract.kind else ""
+def _render_label(excerpt: Excerpt, runs: Sequence[Span]) -> str:
+    name = " ".join(" › ".join(excerpt.heading).split())
+    kind = f"({show_path(excerpt.kind)})" if excerpt.kind else ""
     spans = ", ".join(str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs)
-    return " ".join(filter(None, ("###", name, kind, "·" if name or kind else "", f"{show_path(extract.path)}:{spans}")))
+    return " ".join(filter(None, ("###", name, kind, "·" if name or kind else "", f"{show_path(excerpt.path)}:{spans}")))
 
 
-def _render_run(extract: Extract, run: Span) -> Iterator[str]:
-    shown = [line for line in range(run.start, run.end + 1) if extract.lines.get(line, "").strip()]
+def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:
+    shown = [line for line in range(run.start, run.end + 1) if excerpt.lines.get(line, "").strip()]
     if not shown:
         return
     texts: list[str] = []
     for line in range(shown[0], shown[-1] + 1):
-        texts.append(extract.lines.get(line, ""))
-        if line == extract.cut_after:
-            texts += [*_close_fence(texts), CUT]
+        texts.append(excerpt.lines.get(line, ""))
+        if line == excerpt.cut_after:
+            texts += [*_close_fence(texts), CUT_MARK]
             yield from texts
             texts = []
     yield from texts

@@ -1,9 +1,9 @@
 """Which lines of what was found come first in a block? Chunks overlap and say more than is asked, and a block has little room.
 
-Strong pieces are cut where any piece of their section begins or ends, so that each of their lines is in one cut. A cut is as
-strong as the strongest piece that it is of, and gains by what it holds itself: the share of the question's words, rare ones
+Strong chunks are cut where any chunk of their section begins or ends, so that each of their lines is in one cut. A cut is as
+strong as the strongest chunk that it is of, and gains by what it holds itself: the share of the question's words, rare ones
 counting for more, and a lead that is one of them, as in `- **Ann:** …`, `Timeout: …` or `**Timeout** …`: what follows is said by
-whom or of what was asked. Weak pieces follow as they are.
+whom or of what was asked. Weak chunks follow as they are.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.recall.context import Piece
+from memsyncd.core.recall.context import ContextChunk
 from memsyncd.core.recall.match import Place
 from memsyncd.core.span import Span
 
 WORDS_SHARE, LEAD_SHARE = 0.3, 0.15
-"""What a cut gains that holds all words, and one with a lead, of the strength of the strongest piece. Measured on chats and on
+"""What a cut gains that holds all words, and one with a lead, of the strength of the strongest chunk. Measured on chats and on
 documents: the first 1,000 tokens hold two points more of what is asked for.
 """
 STRONG_SHARE = 0.4
 """Of the strength of the strongest. To weigh what is weaker takes time and changes next to nothing."""
-LEAST_RARITY = 0.000001
+MIN_RARITY = 0.000001
 
 _LEAD = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)?(?:\*\*.{1,40}?\*\*|[^:*`\[\]()]{1,40}?:(?=\s))")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """A piece that was found, and how strongly."""
+class ScoredPassage:
+    """A chunk that was found, and how strongly."""
 
-    piece: Piece
-    strength: float
+    chunk: ContextChunk
+    raw_score: float
 
 
-def find_rarity(n_chunks: int, n_holding: int) -> float:
+def compute_rarity(n_chunks: int, n_holding: int) -> float:
     """How much a word tells that so many of the chunks hold, as bm25 has it; little, never nothing, if that is half of them."""
-    return max(LEAST_RARITY, math.log((n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
+    return max(MIN_RARITY, math.log((n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
-def weigh_lines(text: str, found: Mapping[int, Sequence[Place]], rarities: Sequence[float]) -> float:
+def score_lines(text: str, found: Mapping[int, Sequence[Place]], rarities: Sequence[float]) -> float:
     """What lines gain by the words that stand in them: `found` are places in bytes, by the place of the word in `rarities`."""
     if not found:
         return 0.0
@@ -52,55 +52,55 @@ def weigh_lines(text: str, found: Mapping[int, Sequence[Place]], rarities: Seque
     return WORDS_SHARE * share + LEAD_SHARE * is_led
 
 
-def narrow_pieces(offers: Sequence[Offer], weigh: Callable[[str], float]) -> list[Piece]:
-    """The cuts of strong pieces, the best first, then weak pieces in their order, which is by strength; `weigh` says what a text
+def select_passages(passages: Sequence[ScoredPassage], weigh: Callable[[str], float]) -> list[ContextChunk]:
+    """The cuts of strong chunks, the best first, then weak chunks in their order, which is by strength; `weigh` says what a text
     gains by the words in it.
 
-    Where strengths tell nothing, as of what filters alone have found, the pieces stay as they are.
+    Where strengths tell nothing, as of what filters alone have found, the chunks stay as they are.
     """
-    strongest = max((offer.strength for offer in offers), default=0.0)
+    strongest = max((passage.raw_score for passage in passages), default=0.0)
     if strongest <= 0:
-        return [offer.piece for offer in offers]
+        return [passage.chunk for passage in passages]
     least = STRONG_SHARE * strongest
     cuts = [
-        (strength / strongest + weigh(piece.text), piece)
-        for section in _group_sections(offers)
-        if any(offer.strength >= least for offer in section)
-        for strength, piece in _cut_section(section, least)
+        (strength / strongest + weigh(chunk.text), chunk)
+        for section in _group_sections(passages)
+        if any(passage.raw_score >= least for passage in section)
+        for strength, chunk in _cut_section(section, least)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
-    return [*(piece for _, piece in cuts), *(offer.piece for offer in offers if offer.strength < least)]
+    return [*(chunk for _, chunk in cuts), *(passage.chunk for passage in passages if passage.raw_score < least)]
 
 
-def _group_sections(offers: Sequence[Offer]) -> list[list[Offer]]:
-    sections: dict[str, list[Offer]] = {}
-    for offer in offers:
-        sections.setdefault(offer.piece.anchor, []).append(offer)
+def _group_sections(passages: Sequence[ScoredPassage]) -> list[list[ScoredPassage]]:
+    sections: dict[str, list[ScoredPassage]] = {}
+    for passage in passages:
+        sections.setdefault(passage.chunk.anchor, []).append(passage)
     return [*sections.values()]
 
 
-def _cut_section(offers: Sequence[Offer], least: float) -> Iterator[tuple[float, Piece]]:
-    """Cuts with the strength of the strongest piece that each is of, those of at least `least`."""
-    best: dict[int, Offer] = {}
+def _cut_section(passages: Sequence[ScoredPassage], least: float) -> Iterator[tuple[float, ContextChunk]]:
+    """Cuts with the strength of the strongest chunk that each is of, those of at least `least`."""
+    best: dict[int, ScoredPassage] = {}
     texts: dict[int, str] = {}
     edges: set[int] = set()
-    for offer in sorted(offers, key=lambda offer: -offer.strength):
-        lines, span = offer.piece.text.split("\n"), offer.piece.span
+    for passage in sorted(passages, key=lambda passage: -passage.raw_score):
+        lines, span = passage.chunk.text.split("\n"), passage.chunk.span
         if len(lines) != span.n_lines:
-            if offer.strength >= least:
-                yield offer.strength, offer.piece  # a part of a giant line: which lines these are cannot be told
+            if passage.raw_score >= least:
+                yield passage.raw_score, passage.chunk  # a part of a giant line: which lines these are cannot be told
             continue
         edges |= {span.start, span.end + 1}
         for line, text in enumerate(lines, span.start):
-            best.setdefault(line, offer)
+            best.setdefault(line, passage)
             texts.setdefault(line, text)
     for span in _find_cuts(texts, edges):
         numbers = range(span.start, span.end + 1)
-        offer = max((best[line] for line in numbers), key=lambda offer: offer.strength)
-        if offer.strength >= least:
-            n_blanks = offer.piece.n_blanks_before if span.start == offer.piece.span.start else 0
+        passage = max((best[line] for line in numbers), key=lambda passage: passage.raw_score)
+        if passage.raw_score >= least:
+            n_blanks = passage.chunk.n_blanks_before if span.start == passage.chunk.span.start else 0
             text = "\n".join(texts[line] for line in numbers)
-            yield offer.strength, replace(offer.piece, span=span, text=text, n_blanks_before=n_blanks)
+            yield passage.raw_score, replace(passage.chunk, span=span, text=text, n_blanks_before=n_blanks)
 
 
 def _find_cuts(texts: Mapping[int, str], edges: set[int]) -> Iterator[Span]:

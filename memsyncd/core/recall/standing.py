@@ -13,17 +13,17 @@ from typing import Final, Literal
 
 from memsyncd.core.span import Span
 
-Reason = Literal["pinned", "MEMORY.md", "project", "recent"]
-REASONS: Final[tuple[Reason, ...]] = ("pinned", "MEMORY.md", "project", "recent")
+StartReason = Literal["pinned", "MEMORY.md", "project", "recent"]
+START_REASONS: Final[tuple[StartReason, ...]] = ("pinned", "MEMORY.md", "project", "recent")
 """The first ones first."""
 
-STANDING_SHARE = 0.75
+LASTING_SHARE = 0.75
 LABEL_TOKENS = 25
 """What a label takes, more or less; it is not known before the block is filled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StartChunk:
     """A chunk that is worth knowing unasked. `weight` is its section's importance, 0-1, and `modified_ns` when its note was."""
 
     chunk: int
@@ -31,26 +31,26 @@ class Standing:
     path: str
     span: Span
     n_tokens: int
-    reason: Reason
+    reason: StartReason
     weight: float
     modified_ns: int
 
 
-def order_standing(chunks: Iterable[Standing], *, max_tokens: int) -> tuple[Standing, ...]:
+def order_start_chunks(chunks: Iterable[StartChunk], *, max_tokens: int) -> tuple[StartChunk, ...]:
     """The chunks, those first that must not be missed in a block of so many tokens."""
     ordered = sorted(chunks, key=_find_place)
     lasting = [chunk for chunk in ordered if chunk.reason != "recent"]
     recent = [chunk for chunk in ordered if chunk.reason == "recent"]
-    n_first = _count_first(lasting, max_tokens * STANDING_SHARE)
+    n_first = _count_first(lasting, max_tokens * LASTING_SHARE)
     return (*lasting[:n_first], *recent, *lasting[n_first:])
 
 
-def _find_place(chunk: Standing) -> tuple[object, ...]:
+def _find_place(chunk: StartChunk) -> tuple[object, ...]:
     weight = chunk.weight if chunk.reason == "pinned" else 0.0
-    return REASONS.index(chunk.reason), -weight, -chunk.modified_ns, chunk.path, chunk.span, chunk.chunk
+    return START_REASONS.index(chunk.reason), -weight, -chunk.modified_ns, chunk.path, chunk.span, chunk.chunk
 
 
-def _count_first(chunks: Sequence[Standing], max_tokens: float) -> int:
+def _count_first(chunks: Sequence[StartChunk], max_tokens: float) -> int:
     """How many of them fit into so many tokens; one in any case."""
     n_tokens, sections = 0, set[int]()
     for i, chunk in enumerate(chunks):

@@ -5,32 +5,32 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.standing import REASONS, Reason, Standing, order_standing
+from memsyncd.core.recall.standing import START_REASONS, StartChunk, StartReason, order_start_chunks
 from memsyncd.core.span import Span
 
 
 def make(
     chunk: int,
-    reason: Reason,
+    reason: StartReason,
     *,
     modified_ns: int = 1,
     n_tokens: int = 100,
     weight: float = 1.0,
     line: int = 1,
     path: str = "a.md",
-) -> Standing:
-    return Standing(
+) -> StartChunk:
+    return StartChunk(
         chunk=chunk, section=chunk, path=path, span=Span(line, line), n_tokens=n_tokens, reason=reason, weight=weight,
         modified_ns=modified_ns,
     )  # fmt: skip
 
 
-def order(*chunks: Standing, max_tokens: int = 2000) -> list[int]:
-    return [chunk.chunk for chunk in order_standing(chunks, max_tokens=max_tokens)]
+def order(*chunks: StartChunk, max_tokens: int = 2000) -> list[int]:
+    return [chunk.chunk for chunk in order_start_chunks(chunks, max_tokens=max_tokens)]
 
 
 def test_what_is_pinned_comes_first_then_memory_then_the_project_then_what_was_saved_last() -> None:
-    chunks = [make(i, reason) for i, reason in enumerate(reversed(REASONS))]
+    chunks = [make(i, reason) for i, reason in enumerate(reversed(START_REASONS))]
     assert order(*chunks) == [3, 2, 1, 0]
 
 
@@ -58,9 +58,11 @@ def test_one_chunk_that_lasts_comes_first_in_the_smallest_block() -> None:
 
 
 @st.composite
-def chunk_lists(draw: st.DrawFn) -> list[Standing]:
+def chunk_lists(draw: st.DrawFn) -> list[StartChunk]:
     rows = draw(
-        st.lists(st.tuples(st.sampled_from(REASONS), st.integers(0, 3), st.integers(0, 200), st.integers(1, 9)), max_size=20)
+        st.lists(
+            st.tuples(st.sampled_from(START_REASONS), st.integers(0, 3), st.integers(0, 200), st.integers(1, 9)), max_size=20
+        )
     )
     return [
         make(i, reason, modified_ns=modified_ns, n_tokens=n_tokens, line=line)
@@ -70,8 +72,8 @@ def chunk_lists(draw: st.DrawFn) -> list[Standing]:
 
 @given(chunk_lists(), st.integers(100, 3000), st.randoms(use_true_random=False))
 def test_order_loses_nothing_and_does_not_depend_on_how_chunks_come(
-    chunks: list[Standing], max_tokens: int, shuffler: random.Random
+    chunks: list[StartChunk], max_tokens: int, shuffler: random.Random
 ) -> None:
-    ordered = order_standing(chunks, max_tokens=max_tokens)
+    ordered = order_start_chunks(chunks, max_tokens=max_tokens)
     assert sorted(chunk.chunk for chunk in ordered) == sorted(chunk.chunk for chunk in chunks)
-    assert order_standing(shuffler.sample(chunks, len(chunks)), max_tokens=max_tokens) == ordered
+    assert order_start_chunks(shuffler.sample(chunks, len(chunks)), max_tokens=max_tokens) == ordered
