@@ -8,7 +8,7 @@ import os
 from memsyncd.config import Config
 from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.recall.leanings import Leanings
+from memsyncd.core.recall.leanings import Boosts
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, KindDefaults
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
@@ -57,7 +57,7 @@ def to_search_policy(config: Config) -> SearchPolicy:
         min_score=search.min_score,
         timeout_s=search.timeout_ms / 1000,
         is_masking=config.guard.secrets == "mask",
-        leanings=Leanings(
+        leanings=Boosts(
             importance=search.importance,
             recency=search.recency,
             decay=search.decay,

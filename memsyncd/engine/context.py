@@ -98,7 +98,7 @@ def _find_matching(
     match = compile_query(question.query)
     n_matching = count_matches(reader, match, question.filters, most=workspace.condition.counts.chunks) if match else 0
     pieces = _read_pieces(reader, [(one.candidate, MATCH) for one in ranked], policy)
-    offers = [ScoredPassage(chunk=piece, raw_score=one.strength) for piece, one in zip(pieces, ranked, strict=True)]
+    offers = [ScoredPassage(chunk=piece, raw_score=one.raw_score) for piece, one in zip(pieces, ranked, strict=True)]
     weigh = _find_scale(reader, question.query, workspace.condition.counts.chunks)
     return select_passages(offers, weigh), max(0, n_matching - len(ranked))
 

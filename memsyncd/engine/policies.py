@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.recall.leanings import OFF, Leanings
+from memsyncd.core.recall.leanings import NO_BOOSTS, Boosts
 from memsyncd.core.recall.ranking import RankingPolicy
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 
@@ -73,6 +73,6 @@ class SearchPolicy:
     min_score: float = 0.0
     timeout_s: float = 1.0
     ranking: RankingPolicy = field(default_factory=RankingPolicy)
-    leanings: Leanings = OFF
+    leanings: Boosts = NO_BOOSTS
     is_masking: bool = True
     """Are secrets masked in what is shown?"""

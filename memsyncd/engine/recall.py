@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.filters import NO_FILTERS, Filters
-from memsyncd.core.recall.leanings import lean
+from memsyncd.core.recall.leanings import apply_boosts
 from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
 from memsyncd.core.recall.query import Form, Query, Term, compile_positive, compile_term, compile_unwanted, leave_out, parse_query
-from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, rank_candidates, score_strengths
+from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, normalize_scores, rank_candidates
 from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.recall.words import find_part_places
 from memsyncd.core.span import Span
@@ -114,7 +114,7 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
 def _score(hits: Sequence[Hit], n_terms: int) -> list[Hit]:
     if n_terms:
         coverage = max(len(hit.matched) for hit in hits) / n_terms
-        scores = score_strengths([hit.strength for hit in hits], coverage=coverage)
+        scores = normalize_scores([hit.strength for hit in hits], coverage=coverage)
     else:  # filters alone say nothing of better and worse
         scores = (1.0,) * len(hits)
     return [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
@@ -135,7 +135,7 @@ def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, polic
     ranked = rank_candidates(visible, query.days, policy.ranking)
     if policy.leanings.is_off:
         return ranked
-    return lean(ranked, read_traits(reader, [one.chunk for one in visible]), policy.leanings, asked.now_s)
+    return apply_boosts(ranked, read_traits(reader, [one.chunk for one in visible]), policy.leanings, asked.now_s)
 
 
 def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy) -> list[Hit]:
@@ -175,7 +175,7 @@ def _read_hits(
             path=passage.best.candidate.path,
             span=passage.span,
             snippet=_render_snippet(reader, matcher, section, texts[passage.best.candidate.chunk].text),
-            strength=passage.best.strength,
+            strength=passage.best.raw_score,
             score=1.0,
             matched=tuple(word for word, held_by in holders if any(c.chunk in held_by for c in passage.chunks)),
             parts={**{name: round(part, 4) for name, part in passage.best.parts.items()}, "chunks": float(len(passage.chunks))},

@@ -18,7 +18,7 @@ from memsyncd.core.changes.rewrite import ExistingRow, RowChanges, plan_row_chan
 from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.digest import digest_text
 from memsyncd.core.note import Chunk, Note, Section
-from memsyncd.core.recall.dates import find_note_date, find_said_date
+from memsyncd.core.recall.dates import find_note_date, find_stated_date
 from memsyncd.core.recall.words import find_parts
 from memsyncd.core.titles import path_words, title_words
 from memsyncd.core.tokens import count_tokens
@@ -245,7 +245,7 @@ def _section_row(file_id: int, section: Section) -> Row:
     return (
         file_id, section.anchor, list_words(section.heading), section.level, section.span.start,
         section.span.end, meta.kind, meta.importance, meta.priority, meta.lifecycle, meta.status, meta.task, meta.session,
-        meta.source, meta.created, meta.expires, find_said_date(meta), _to_json(meta.extra) if meta.extra else "",
+        meta.source, meta.created, meta.expires, find_stated_date(meta), _to_json(meta.extra) if meta.extra else "",
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.recall.context import Budget
 from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.leanings import Leanings
+from memsyncd.core.recall.leanings import Boosts
 from memsyncd.core.span import Span
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.policies import SearchPolicy
@@ -324,13 +324,13 @@ def alike(bench: Any) -> Any:
 @pytest.mark.parametrize(
     ("leanings", "order"),
     [
-        (Leanings(), "abc"),
-        (Leanings(importance=0.1), "acb"),
-        (Leanings(recency=0.1), "cba"),
-        (Leanings(decay=0.1), "acb"),
+        (Boosts(), "abc"),
+        (Boosts(importance=0.1), "acb"),
+        (Boosts(recency=0.1), "cba"),
+        (Boosts(decay=0.1), "acb"),
     ],
 )
-def test_importance_and_age_move_hits_where_they_are_switched_on(alike: Any, leanings: Leanings, order: str) -> None:
+def test_importance_and_age_move_hits_where_they_are_switched_on(alike: Any, leanings: Boosts, order: str) -> None:
     asked = Asked(query="cache redis", now_s=SAVED_S)
     hits = search([alike.workspace], asked, SearchPolicy(leanings=leanings)).hits
     assert "".join(hit.path[len(".memories/")] for hit in hits) == order

@@ -26,7 +26,7 @@ _DATE_KEYS = ("date", "day", "created", "created_at")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedDate:
     """A date that a question names, as far as it does."""
 
     year: int | None
@@ -45,17 +45,17 @@ class Named:
         return 1.0 - n_days / (2 * LATER_DAYS) if 0 <= n_days <= LATER_DAYS else 0.0
 
 
-def find_named_dates(question: str) -> tuple[Named, ...]:
+def find_named_dates(question: str) -> tuple[NamedDate, ...]:
     """The dates that a question names; a month's name alone counts only with a day or a year: may is a word too."""
-    found = [Named(int(m[1]), int(m[2]), int(m[3]) if m[3] else None) for m in _ISO.finditer(question)]
-    found += [Named(_number(m[3]), _month(m[2]), int(m[1])) for m in _DAY_FIRST.finditer(question)]
+    found = [NamedDate(int(m[1]), int(m[2]), int(m[3]) if m[3] else None) for m in _ISO.finditer(question)]
+    found += [NamedDate(_number(m[3]), _month(m[2]), int(m[1])) for m in _DAY_FIRST.finditer(question)]
     if not found:
         firsts = [m for m in _MONTH_FIRST.finditer(question) if m[2] or m[3]]
-        found += [Named(_number(m[3]), _month(m[1]), _number(m[2])) for m in firsts]
+        found += [NamedDate(_number(m[3]), _month(m[1]), _number(m[2])) for m in firsts]
     return tuple(dict.fromkeys(named for named in found if 1 <= named.month <= 12))
 
 
-def fit_dates(named: Iterable[Named], when: str | None) -> float:
+def fit_dates(named: Iterable[NamedDate], when: str | None) -> float:
     """How well the day `when` (ISO) fits the best of the named dates, 0-1."""
     day = _parse_day(when or "")
     return max((one.fit(day) for one in named), default=0.0) if day else 0.0
@@ -64,10 +64,10 @@ def fit_dates(named: Iterable[Named], when: str | None) -> float:
 def find_note_date(path: str, meta: Meta) -> str | None:
     """A note's day in ISO form: the one it says, else the one in its name; None without either."""
     named = _parse_day(path.rpartition("/")[2])
-    return find_said_date(meta) or (named.isoformat() if named else None)
+    return find_stated_date(meta) or (named.isoformat() if named else None)
 
 
-def find_said_date(meta: Meta) -> str | None:
+def find_stated_date(meta: Meta) -> str | None:
     """The day in ISO form that a note or a section says it is of."""
     if meta.created is None and not meta.extra:
         return None

@@ -12,19 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from memsyncd.core.recall.ranking import Ranked, in_order
+from memsyncd.core.recall.ranking import Ranked, sort_ranked
 
-MOST = 1.1
+MAX_BOOST = 1.1
 """What all of them may make of a strength; the least is one through this. More, and they bury what the words found."""
 FULL_WEIGHT = 0.1
-MIDDLING = 0.5
+DEFAULT_IMPORTANCE = 0.5
 """The importance of what does not say, and whose kind says nothing either."""
 DAY_S = 86_400
 _DAY_0 = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leanings:
+class Boosts:
     """A weight each from 0, which is off, to 0.1, which lets it go all the way to a factor of 1.1; together they go no further.
 
     After `half_life_days` what age does is half undone, or half done.
@@ -37,23 +37,23 @@ class Leanings:
     kinds: Mapping[str, float] = field(default_factory=dict)
     """How important sections of a kind are that do not say, by the kind's name in lower case."""
 
-    def find_importance(self, traits: Traits) -> float:
+    def importance_of(self, features: RankingFeatures) -> float:
         """What the section says, or its kind stands for; 0.5 where nothing does."""
-        if traits.importance is not None:
-            return traits.importance
-        return self.kinds.get((traits.kind or "").lower(), MIDDLING)
+        if features.importance is not None:
+            return features.importance
+        return self.kinds.get((features.kind or "").lower(), DEFAULT_IMPORTANCE)
 
     @property
     def is_off(self) -> bool:
         return not (self.importance or self.recency or self.decay)
 
 
-OFF = Leanings()
+NO_BOOSTS = Boosts()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Traits:
-    """What leanings look at: `importance` (0-1), `kind` and `day` (ISO), None where nothing is said; `saved_s` since 1970."""
+class RankingFeatures:
+    """What boosts look at: `importance` (0-1), `kind` and `day` (ISO), None where nothing is said; `saved_s` since 1970."""
 
     importance: float | None
     kind: str | None = None
@@ -61,34 +61,34 @@ class Traits:
     saved_s: float
 
 
-def lean(ranked: Sequence[Ranked], traits: Mapping[int, Traits], leanings: Leanings, now_s: float) -> list[Ranked]:
-    """All of `ranked` with their factors among their parts, the strongest first. `traits` are by chunk; `now_s` since 1970."""
-    factors = {one.candidate.chunk: find_factors(traits[one.candidate.chunk], leanings, now_s) for one in ranked}
-    return in_order(_multiply(one, factors[one.candidate.chunk]) for one in ranked)
+def apply_boosts(ranked: Sequence[Ranked], features: Mapping[int, RankingFeatures], boosts: Boosts, now_s: float) -> list[Ranked]:
+    """All of `ranked` with their factors among their parts, the strongest first. `features` are by chunk; `now_s` since 1970."""
+    factors = {one.candidate.chunk: compute_boosts(features[one.candidate.chunk], boosts, now_s) for one in ranked}
+    return sort_ranked(_boost(one, factors[one.candidate.chunk]) for one in ranked)
 
 
-def _multiply(one: Ranked, factors: Mapping[str, float]) -> Ranked:
-    return one._replace(strength=one.strength * math.prod(factors.values()), parts={**one.parts, **factors})
+def _boost(one: Ranked, factors: Mapping[str, float]) -> Ranked:
+    return one._replace(raw_score=one.raw_score * math.prod(factors.values()), parts={**one.parts, **factors})
 
 
-def find_factors(traits: Traits, leanings: Leanings, now_s: float) -> dict[str, float]:
+def compute_boosts(features: RankingFeatures, boosts: Boosts, now_s: float) -> dict[str, float]:
     """The factor of each leaning that is on, by its name; `now_s` is seconds since 1970.
 
     Importance moves both ways from 0.5. Recency lifts what was just saved, and less what was saved long ago; decay lowers what is
     old.
     """
     today = _DAY_0 + int(now_s // DAY_S)
-    saved = _DAY_0 + int(traits.saved_s // DAY_S)
-    of = date.fromisoformat(traits.day).toordinal() if traits.day else saved
+    saved = _DAY_0 + int(features.saved_s // DAY_S)
+    of = date.fromisoformat(features.day).toordinal() if features.day else saved
     pulls = {
-        "importance": (leanings.importance, 2.0 * leanings.find_importance(traits) - 1.0),
-        "recency": (leanings.recency, _fade(today - saved, leanings)),
-        "decay": (leanings.decay, _fade(today - of, leanings) - 1.0),
+        "importance": (boosts.importance, 2.0 * boosts.importance_of(features) - 1.0),
+        "recency": (boosts.recency, _fade(today - saved, boosts)),
+        "decay": (boosts.decay, _fade(today - of, boosts) - 1.0),
     }
-    whole = max(FULL_WEIGHT, leanings.importance + leanings.recency + leanings.decay)
-    return {name: MOST ** (pull * weight / whole) for name, (weight, pull) in pulls.items() if weight}
+    whole = max(FULL_WEIGHT, boosts.importance + boosts.recency + boosts.decay)
+    return {name: MAX_BOOST ** (pull * weight / whole) for name, (weight, pull) in pulls.items() if weight}
 
 
-def _fade(age_days: int, leanings: Leanings) -> float:
+def _fade(age_days: int, boosts: Boosts) -> float:
     """1 today, half after a half-life; what is dated tomorrow is as of today."""
-    return float(0.5 ** (max(0, age_days) / leanings.half_life_days))
+    return float(0.5 ** (max(0, age_days) / boosts.half_life_days))

@@ -18,11 +18,11 @@ from memsyncd.core.recall.match import Place
 from memsyncd.core.span import Span
 
 WORDS_SHARE, LEAD_SHARE = 0.3, 0.15
-"""What a cut gains that holds all words, and one with a lead, of the strength of the strongest chunk. Measured on chats and on
+"""What a cut gains that holds all words, and one with a lead, of the raw_score of the strongest chunk. Measured on chats and on
 documents: the first 1,000 tokens hold two points more of what is asked for.
 """
 STRONG_SHARE = 0.4
-"""Of the strength of the strongest. To weigh what is weaker takes time and changes next to nothing."""
+"""Of the raw_score of the strongest. To weigh what is weaker takes time and changes next to nothing."""
 MIN_RARITY = 0.000001
 
 _LEAD = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)?(?:\*\*.{1,40}?\*\*|[^:*`\[\]()]{1,40}?:(?=\s))")
@@ -53,7 +53,7 @@ def score_lines(text: str, found: Mapping[int, Sequence[Place]], rarities: Seque
 
 
 def select_passages(passages: Sequence[ScoredPassage], weigh: Callable[[str], float]) -> list[ContextChunk]:
-    """The cuts of strong chunks, the best first, then weak chunks in their order, which is by strength; `weigh` says what a text
+    """The cuts of strong chunks, the best first, then weak chunks in their order, which is by raw_score; `weigh` says what a text
     gains by the words in it.
 
     Where strengths tell nothing, as of what filters alone have found, the chunks stay as they are.
@@ -63,10 +63,10 @@ def select_passages(passages: Sequence[ScoredPassage], weigh: Callable[[str], fl
         return [passage.chunk for passage in passages]
     least = STRONG_SHARE * strongest
     cuts = [
-        (strength / strongest + weigh(chunk.text), chunk)
+        (raw_score / strongest + weigh(chunk.text), chunk)
         for section in _group_sections(passages)
         if any(passage.raw_score >= least for passage in section)
-        for strength, chunk in _cut_section(section, least)
+        for raw_score, chunk in _cut_section(section, least)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
     return [*(chunk for _, chunk in cuts), *(passage.chunk for passage in passages if passage.raw_score < least)]
@@ -80,7 +80,7 @@ def _group_sections(passages: Sequence[ScoredPassage]) -> list[list[ScoredPassag
 
 
 def _cut_section(passages: Sequence[ScoredPassage], least: float) -> Iterator[tuple[float, ContextChunk]]:
-    """Cuts with the strength of the strongest chunk that each is of, those of at least `least`."""
+    """Cuts with the raw_score of the strongest chunk that each is of, those of at least `least`."""
     best: dict[int, ScoredPassage] = {}
     texts: dict[int, str] = {}
     edges: set[int] = set()

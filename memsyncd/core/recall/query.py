@@ -13,7 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from memsyncd.core.recall.dates import Named, find_named_dates
+from memsyncd.core.recall.dates import NamedDate, find_named_dates
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
 from memsyncd.core.recall.stopwords import STOPWORDS
 from memsyncd.core.recall.words import Row, is_unspaced, split_words
@@ -57,7 +57,7 @@ class Query:
     needed: tuple[Term, ...] = ()
     unwanted: tuple[Term, ...] = ()
     filters: Filters = NO_FILTERS
-    days: tuple[Named, ...] = ()
+    days: tuple[NamedDate, ...] = ()
     """Days that the words name; a filter's is none that the question is about."""
     n_dropped: int = 0
     """Terms beyond the limit that were left out."""

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memsyncd.core.recall.dates import Named, fit_dates
+from memsyncd.core.recall.dates import NamedDate, fit_dates
 from memsyncd.core.span import Span
 
 N_CANDIDATES = 200
@@ -30,7 +30,7 @@ class RankingPolicy:
 
     exact: float = 0.5
     note: float = 0.2
-    beside: float = 0.2
+    neighbour_bonus: float = 0.2
     day: float = 0.4
 
 
@@ -56,11 +56,11 @@ class Ranked(NamedTuple):
     """A candidate with its strength, and the parts that it is made of, for whoever asks why."""
 
     candidate: Candidate
-    strength: float
+    raw_score: float
     parts: dict[str, float]
 
 
-def rank_candidates(candidates: Sequence[Candidate], named: Sequence[Named], policy: RankingPolicy) -> list[Ranked]:
+def rank_candidates(candidates: Sequence[Candidate], named: Sequence[NamedDate], policy: RankingPolicy) -> list[Ranked]:
     """All candidates, the strongest first: (stems + exact + note + beside) times the fit of the day; equals in order of path and
     line.
     """
@@ -71,39 +71,41 @@ def rank_candidates(candidates: Sequence[Candidate], named: Sequence[Named], pol
     ranked: list[Ranked] = []
     for chunks in by_file.values():
         best = max(0.0, *(words[c.chunk] for c in chunks))
-        beside = _find_beside(chunks, words)
-        ranked += [_rank(c, policy.note * best, policy.beside * beside.get(c.chunk, 0.0), named, policy) for c in chunks]
-    return in_order(ranked)
+        neighbours = _best_neighbours(chunks, words)
+        ranked += [
+            _rank(c, policy.note * best, policy.neighbour_bonus * neighbours.get(c.chunk, 0.0), named, policy) for c in chunks
+        ]
+    return sort_ranked(ranked)
 
 
-def _find_beside(chunks: list[Candidate], words: Mapping[int, float]) -> dict[int, float]:
+def _best_neighbours(chunks: list[Candidate], words: Mapping[int, float]) -> dict[int, float]:
     """What the words are worth in the best of those chunks of a note that touch one, by the chunk that they touch."""
-    beside: dict[int, float] = {}
+    neighbours: dict[int, float] = {}
     if len(chunks) == 1:
-        return beside
+        return neighbours
     in_line = sorted(chunks, key=lambda c: c.span.start)
     for at, one in enumerate(in_line, 1):
         chunk, worth = one.chunk, words[one.chunk]
         for other in itertools.islice(in_line, at, None):
             if not one.span.is_touching(other.span):
                 break  # they begin in order of line: no later one touches either
-            beside[chunk] = max(beside.get(chunk, 0.0), words[other.chunk])
-            beside[other.chunk] = max(beside.get(other.chunk, 0.0), worth)
-    return beside
+            neighbours[chunk] = max(neighbours.get(chunk, 0.0), words[other.chunk])
+            neighbours[other.chunk] = max(neighbours.get(other.chunk, 0.0), worth)
+    return neighbours
 
 
-def in_order(ranked: Iterable[Ranked]) -> list[Ranked]:
+def sort_ranked(ranked: Iterable[Ranked]) -> list[Ranked]:
     """The strongest first; equals in order of path and line."""
-    return sorted(ranked, key=lambda one: (-one.strength, one.candidate.path, one.candidate.span, one.candidate.chunk))
+    return sorted(ranked, key=lambda one: (-one.raw_score, one.candidate.path, one.candidate.span, one.candidate.chunk))
 
 
-def _rank(candidate: Candidate, note: float, beside: float, named: Sequence[Named], policy: RankingPolicy) -> Ranked:
+def _rank(candidate: Candidate, note: float, neighbours: float, named: Sequence[NamedDate], policy: RankingPolicy) -> Ranked:
     exact = policy.exact * candidate.exact
     day = 1.0 + policy.day * fit_dates(named, candidate.day) if named else 1.0
     return Ranked(
         candidate=candidate,
-        strength=(candidate.stemmed + exact + note + beside) * day,
-        parts={"stems": candidate.stemmed, "exact": exact, "note": note, "beside": beside, "day": day},
+        raw_score=(candidate.stemmed + exact + note + neighbours) * day,
+        parts={"stems": candidate.stemmed, "exact": exact, "note": note, "beside": neighbours, "day": day},
     )
 
 
@@ -156,10 +158,10 @@ def join_passages(ranked: Sequence[Ranked], *, limit: int, passage_tokens: int) 
     return tuple(Passage(best=g.best, chunks=tuple(g.chunks), span=g.span) for g in groups)
 
 
-def score_strengths(strengths: Sequence[float], *, coverage: float) -> tuple[float, ...]:
+def normalize_scores(raw_scores: Sequence[float], *, coverage: float) -> tuple[float, ...]:
     """Scores in (0, 1] for strengths in falling order: each against the first, times the share of the query's words (`coverage`,
     0-1) that the hit with most of them holds.
     """
     # bm25 is 0 or a little below for words that stand in half of all chunks: a hit is a hit all the same.
-    first = strengths[0] if strengths and strengths[0] > 0 else 1.0
-    return tuple(min(1.0, max(MIN_SCORE, round(coverage * strength / first, 4))) for strength in strengths)
+    first = raw_scores[0] if raw_scores and raw_scores[0] > 0 else 1.0
+    return tuple(min(1.0, max(MIN_SCORE, round(coverage * raw_score / first, 4))) for raw_score in raw_scores)

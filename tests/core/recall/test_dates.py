@@ -7,25 +7,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.note import EMPTY_META, Meta
-from memsyncd.core.recall.dates import Named, find_named_dates, find_note_date, fit_dates
+from memsyncd.core.recall.dates import NamedDate, find_named_dates, find_note_date, fit_dates
 
 
 @pytest.mark.parametrize(
     ("question", "named"),
     [
-        ("what happened on 7 May 2023?", [Named(2023, 5, 7)]),
-        ("on the 7th of May, 2023", [Named(2023, 5, 7)]),
-        ("May 7th, 2023", [Named(2023, 5, 7)]),
-        ("2023-05-07 and 2024/1/2", [Named(2023, 5, 7), Named(2024, 1, 2)]),
-        ("in 2023-05", [Named(2023, 5, None)]),
-        ("September 2022", [Named(2022, 9, None)]),
-        ("Dec 24", [Named(None, 12, 24)]),
+        ("what happened on 7 May 2023?", [NamedDate(2023, 5, 7)]),
+        ("on the 7th of May, 2023", [NamedDate(2023, 5, 7)]),
+        ("May 7th, 2023", [NamedDate(2023, 5, 7)]),
+        ("2023-05-07 and 2024/1/2", [NamedDate(2023, 5, 7), NamedDate(2024, 1, 2)]),
+        ("in 2023-05", [NamedDate(2023, 5, None)]),
+        ("September 2022", [NamedDate(2022, 9, None)]),
+        ("Dec 24", [NamedDate(None, 12, 24)]),
         ("may I march on", []),
         ("2023-99-01", []),
         ("version 1.2.3", []),
     ],
 )
-def test_a_question_names_these_dates(question: str, named: list[Named]) -> None:
+def test_a_question_names_these_dates(question: str, named: list[NamedDate]) -> None:
     assert list(find_named_dates(question)) == named
 
 

@@ -7,17 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.recall.dates import find_named_dates
-from memsyncd.core.recall.ranking import (
-    Candidate,
-    Passage,
-    RankingPolicy,
-    join_passages,
-    rank_candidates,
-    score_strengths,
-)
+from memsyncd.core.recall.ranking import Candidate, Passage, RankingPolicy, join_passages, normalize_scores, rank_candidates
 from memsyncd.core.span import Span
 
-ALONE = RankingPolicy(exact=0.5, note=0.0, beside=0.0, day=0.4)
+ALONE = RankingPolicy(exact=0.5, note=0.0, neighbour_bonus=0.0, day=0.4)
 """Each chunk for itself: what its note and its neighbours add is tested apart."""
 
 
@@ -71,7 +64,7 @@ def test_the_strongest_comes_first() -> None:
     assert [passage.best.candidate.chunk for passage in passages] == [2, 3, 1]
 
 
-def test_equal_strengths_order_by_path_and_line() -> None:
+def test_equal_scores_order_by_path_and_line() -> None:
     passages = rank(make(1, 50, 51, file=2), make(2, 90, 91, file=1), make(3, 10, 11, file=2), make(4, 1, 2, file=1))
     assert [passage.best.candidate.chunk for passage in passages] == [4, 2, 3, 1]
 
@@ -84,26 +77,26 @@ def test_the_order_in_which_candidates_come_does_not_matter(candidates: list[Can
 
 
 @given(candidate_lists())
-def test_strengths_never_grow_on_the_way_down(candidates: list[Candidate]) -> None:
-    strengths = [passage.best.strength for passage in rank(*candidates, limit=100)]
-    assert strengths == sorted(strengths, reverse=True)
+def test_scores_never_grow_on_the_way_down(candidates: list[Candidate]) -> None:
+    raw_scores = [passage.best.raw_score for passage in rank(*candidates, limit=100)]
+    assert raw_scores == sorted(raw_scores, reverse=True)
 
 
 def test_words_as_written_count_half_beside_their_stems() -> None:
     first, second = rank_candidates([make(1, 1, 2, stemmed=4.0), make(2, 5, 6, stemmed=3.0, exact=4.0)], (), ALONE)
-    assert (first.candidate.chunk, first.strength, second.strength) == (2, 5.0, 4.0)
+    assert (first.candidate.chunk, first.raw_score, second.raw_score) == (2, 5.0, 4.0)
     assert first.parts == {"stems": 3.0, "exact": 2.0, "note": 0.0, "beside": 0.0, "day": 1.0}
 
 
 def test_a_chunk_gains_by_the_best_of_its_note() -> None:
     weak, strong, other = make(1, 1, 2, stemmed=4.0), make(2, 50, 51, stemmed=10.0), make(3, 1, 2, stemmed=5.0, file=2)
     order = rank_candidates([weak, strong, other], (), RankingPolicy(note=0.2))
-    assert [(one.candidate.chunk, one.strength) for one in order] == [(2, 12.0), (1, 6.0), (3, 6.0)]
+    assert [(one.candidate.chunk, one.raw_score) for one in order] == [(2, 12.0), (1, 6.0), (3, 6.0)]
 
 
 @pytest.mark.parametrize(("start", "gain"), [(4, 2.0), (5, 2.0), (6, 2.0), (7, 0.0), (1, 2.0)])
 def test_a_chunk_gains_by_the_best_that_touches_it(start: int, gain: float) -> None:
-    policy = RankingPolicy(note=0.0, beside=0.2)
+    policy = RankingPolicy(note=0.0, neighbour_bonus=0.2)
     chunks = [make(1, 1, 4, stemmed=1.0), make(2, 1, 4, stemmed=3.0), make(3, start, 9, stemmed=10.0)]
     parts = {one.candidate.chunk: one.parts["beside"] for one in rank_candidates(chunks, (), policy)}
     assert parts == pytest.approx({1: max(gain, 0.6), 2: max(gain, 0.2), 3: 0.6 if gain else 0.0})
@@ -118,7 +111,7 @@ def test_a_chunk_gains_nothing_by_another_note_or_by_what_says_nothing() -> None
 def test_a_note_gains_whose_day_the_question_names() -> None:
     candidates = [make(1, 1, 2, day="2023-05-07", file=1), make(2, 1, 2, day="2023-06-07", file=2), make(3, 1, 2, file=3)]
     order = rank_candidates(candidates, find_named_dates("what was decided on 7 May 2023?"), ALONE)
-    assert [(one.candidate.chunk, one.strength) for one in order] == [(1, 7.0), (2, 5.0), (3, 5.0)]
+    assert [(one.candidate.chunk, one.raw_score) for one in order] == [(1, 7.0), (2, 5.0), (3, 5.0)]
     assert [one.candidate.chunk for one in rank_candidates(candidates, (), ALONE)] == [1, 2, 3]
 
 
@@ -126,20 +119,20 @@ def test_a_note_gains_whose_day_the_question_names() -> None:
 
 
 def test_a_score_is_the_share_of_the_first_times_the_share_of_words_held() -> None:
-    assert score_strengths([8.0, 4.0, 2.0], coverage=1.0) == (1.0, 0.5, 0.25)
-    assert score_strengths([8.0, 4.0], coverage=0.5) == (0.5, 0.25)
-    assert score_strengths([], coverage=1.0) == ()
+    assert normalize_scores([8.0, 4.0, 2.0], coverage=1.0) == (1.0, 0.5, 0.25)
+    assert normalize_scores([8.0, 4.0], coverage=0.5) == (0.5, 0.25)
+    assert normalize_scores([], coverage=1.0) == ()
 
 
-@pytest.mark.parametrize("strengths", [[0.0], [0.000001, 0.0], [5.0, 0.0, -0.000001], [-0.5]])
-def test_a_word_that_stands_nearly_everywhere_is_a_hit_all_the_same(strengths: list[float]) -> None:
-    assert all(score > 0 for score in score_strengths(strengths, coverage=0.01))
+@pytest.mark.parametrize("raw_scores", [[0.0], [0.000001, 0.0], [5.0, 0.0, -0.000001], [-0.5]])
+def test_a_word_that_stands_nearly_everywhere_is_a_hit_all_the_same(raw_scores: list[float]) -> None:
+    assert all(score > 0 for score in normalize_scores(raw_scores, coverage=0.01))
 
 
 @given(st.lists(st.floats(-1, 1e9), max_size=20), st.floats(0, 1))
-def test_scores_lie_above_0_up_to_1_and_never_grow_on_the_way_down(strengths: list[float], coverage: float) -> None:
-    scores = score_strengths(sorted(strengths, reverse=True), coverage=coverage)
-    assert len(scores) == len(strengths)
+def test_scores_lie_above_0_up_to_1_and_never_grow_on_the_way_down(raw_scores: list[float], coverage: float) -> None:
+    scores = normalize_scores(sorted(raw_scores, reverse=True), coverage=coverage)
+    assert len(scores) == len(raw_scores)
     assert list(scores) == sorted(scores, reverse=True)
     assert all(0 < score <= 1 for score in scores)
 
@@ -152,7 +145,7 @@ def test_touching_chunks_of_a_note_become_one_passage_under_the_stronger() -> No
     assert passage.best.candidate.chunk == 2
     assert {candidate.chunk for candidate in passage.chunks} == {1, 2}
     assert passage.span == Span(1, 9)
-    assert passage.best.strength == 8.0
+    assert passage.best.raw_score == 8.0
 
 
 def test_chunks_apart_or_of_other_notes_stay_apart() -> None:
