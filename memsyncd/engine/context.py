@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.context import CONTEXT_HEADING, Budget, ContextBlock, ContextChunk, build_context_block
 from memsyncd.core.recall.extract import count_title_lines
-from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
+from memsyncd.core.recall.filters import NO_FILTERS, Filters, extract_filters
 from memsyncd.core.recall.match import Matcher
 from memsyncd.core.recall.narrow import ScoredPassage, compute_rarity, score_lines, select_passages
 from memsyncd.core.recall.query import Query, compile_query, compile_term, parse_query
@@ -66,7 +66,7 @@ def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolic
     query = parse_query(asked.query)
     filters = asked.filters.join(query.filters)
     question = Question(text=asked.query, query=query, filters=filters, hidden=asked.hidden)
-    has_words = bool(take_filters(asked.query)[1].strip())
+    has_words = bool(extract_filters(asked.query)[1].strip())
     n_unranked = 0
     with workspace.lend(asked.timeout_s) as reader:
         if has_words:

@@ -99,7 +99,7 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> No
 
 
 def _explain_empty_question(query: Query) -> str:
-    return f"the query holds no word to look for{', only words to leave out' if query.unwanted else ''}"
+    return f"the query holds no word to look for{', only words to leave out' if query.must_not else ''}"
 
 
 def explain_empty_index(workspace: Workspace) -> str:
@@ -149,8 +149,8 @@ def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
     """Each filter alone, with how it is typed."""
     for one in filters.chain():
         yield from _split_one(one, "")
-        if one.unlike is not None:
-            yield from ((word, Filters(unlike=each)) for word, each in _split_one(one.unlike, "-"))
+        if one.exclude is not None:
+            yield from ((word, Filters(exclude=each)) for word, each in _split_one(one.exclude, "-"))
     if any(one.is_archived for one in filters.chain()):
         yield "is:archived", Filters(is_archived=True)
 
@@ -201,15 +201,15 @@ def _find_near_values(asked: Sequence[str], known: Sequence[tuple[str, int]]) ->
 
 def _explain_words(reader: Reader, question: Question) -> Nothing:
     query = question.query
-    if query.unwanted:
-        left_out = count_matches(reader, compile_query(replace(query, unwanted=())))
+    if query.must_not:
+        left_out = count_matches(reader, compile_query(replace(query, must_not=())))
         if left_out:
-            words = _list((f"-{_show(term)}" for term in query.unwanted), " ")
+            words = _list((f"-{_show(term)}" for term in query.must_not), " ")
             return Nothing(why=f"{_count(left_out, 'passage matches', 'passages match')}, and {words} leaves none")
     # Where phrases are asked for, one that is nowhere is reason enough; plain words are all absent.
-    absent = [term for term in query.needed or query.wanted if not _is_there(reader, term)]
+    absent = [term for term in query.must or query.should if not _is_there(reader, term)]
     if not absent:
-        return Nothing(why=f"no passage holds all of {_list(map(_show, query.needed))}, though each stands somewhere")
+        return Nothing(why=f"no passage holds all of {_list(map(_show, query.must))}, though each stands somewhere")
     near = _find_near_words(reader, absent)
     why = _say_absent(absent)
     if near:
@@ -227,7 +227,7 @@ def _say_absent(absent: Sequence[Term]) -> str:
 
 
 def _is_there(reader: Reader, term: Term) -> bool:
-    return is_matching(reader, compile_query(Query(wanted=(term,))))
+    return is_matching(reader, compile_query(Query(should=(term,))))
 
 
 def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[str, ...]]:

@@ -12,7 +12,16 @@ from dataclasses import dataclass, replace
 from memsyncd.core.recall.filters import NO_FILTERS, Filters
 from memsyncd.core.recall.leanings import apply_boosts
 from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
-from memsyncd.core.recall.query import Form, Query, Term, compile_positive, compile_term, compile_unwanted, leave_out, parse_query
+from memsyncd.core.recall.query import (
+    Form,
+    Query,
+    Term,
+    compile_must_not,
+    compile_positive,
+    compile_term,
+    drop_terms,
+    parse_query,
+)
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, normalize_scores, rank_candidates
 from memsyncd.core.recall.snippet import find_body, render_snippet
 from memsyncd.core.recall.words import find_part_places
@@ -122,7 +131,7 @@ def _score(hits: Sequence[Hit], n_terms: int) -> list[Hit]:
 
 def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy, *, limit: int) -> list[Ranked]:
     """What a query finds in one workspace, unjoined, the strongest first: `limit` of each leg. `asked` has all filters."""
-    match, unwanted = compile_positive(query), compile_unwanted(query)
+    match, unwanted = compile_positive(query), compile_must_not(query)
     if match:
         rare = _compile_rare(reader, query, workspace.condition.counts.chunks)
         candidates = find_candidates(reader, rare, asked.filters, limit=limit, unwanted=unwanted) if rare else []
@@ -149,11 +158,11 @@ def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: Search
 
 def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
     """On a large index the query without words that stand in more than a tenth of it; empty on others."""
-    if n_chunks < LARGE_INDEX_CHUNKS or len(query.wanted) < 2:
+    if n_chunks < LARGE_INDEX_CHUNKS or len(query.should) < 2:
         return ""
     most = n_chunks // 10
     return compile_positive(
-        leave_out(query, [term for term in query.wanted if is_frequent(reader, compile_term(term), most=most)])
+        drop_terms(query, [term for term in query.should if is_frequent(reader, compile_term(term), most=most)])
     )
 
 

@@ -47,8 +47,8 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     bindings: Bindings = {}
     for one in filters.chain():
         conditions += _compile(reader, one, bindings)
-        if one.unlike is not None:
-            conditions += [f"NOT coalesce({condition}, 0)" for condition in _compile(reader, one.unlike, bindings)]
+        if one.exclude is not None:
+            conditions += [f"NOT coalesce({condition}, 0)" for condition in _compile(reader, one.exclude, bindings)]
     if any(one.is_archived for one in filters.chain()):
         conditions.append("s.status = 'archived'")
     elif conditions:

@@ -146,7 +146,7 @@ FILTERED_OUT = [
         {"tags": ("nope",), "paths": ("MEMORY.md",)},
         "2 passages match: tag:nope leaves none, path:MEMORY.md leaves 1; what matches has the tag ops",
     ),
-    ("timeout", {"unlike": Filters(tags=("ops",))}, "1 passage matches, and -tag:ops leaves none"),
+    ("timeout", {"exclude": Filters(tags=("ops",))}, "1 passage matches, and -tag:ops leaves none"),
     ("kraken", {}, "1 passage matches, in archived sections only: ask with is:archived to see them"),
     ("redis", {"is_archived": True}, "2 passages match, and is:archived leaves none"),
 ]

@@ -90,7 +90,7 @@ def make_query() -> Callable[[bytes], None]:
     def feed(data: bytes) -> None:
         with contextlib.suppress(TooLarge):
             query = parse_query(data.decode("utf-8", "surrogateescape"))
-            assert len(query.positive) + len(query.unwanted) <= TERM_LIMIT
+            assert len(query.positive) + len(query.must_not) <= TERM_LIMIT
             if query.positive:
                 expression = compile_query(query)
                 connection.execute("SELECT rowid FROM notes WHERE notes MATCH ?", (expression,)).fetchall()

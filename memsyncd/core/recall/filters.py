@@ -43,9 +43,9 @@ class Filters:
     after: str | None = None
     before: str | None = None
     is_archived: bool = False
-    unlike: Filters | None = None
+    exclude: Filters | None = None
     """Any value of these is left out."""
-    also: Filters | None = None
+    and_: Filters | None = None
     """These must hold too."""
 
     @property
@@ -58,30 +58,30 @@ class Filters:
         named = [name for name, attribute in _FIELDS.items() if getattr(self, attribute)]
         named += [name for name in ("after", "before") if getattr(self, name)]
         named += [f"is:{ARCHIVED}"] if self.is_archived else []
-        named += [f"-{word}" for word in self.unlike.words] if self.unlike else []
-        return tuple(dict.fromkeys((*named, *(self.also.words if self.also else ()))))
+        named += [f"-{word}" for word in self.exclude.words] if self.exclude else []
+        return tuple(dict.fromkeys((*named, *(self.and_.words if self.and_ else ()))))
 
     def chain(self) -> Iterator[Filters]:
         """These, then those that must hold too."""
         yield self
-        if self.also is not None:
-            yield from self.also.chain()
+        if self.and_ is not None:
+            yield from self.and_.chain()
 
     def join(self, other: Filters) -> Filters:
         """Filters that let through what both do; archived sections if either asks for them."""
         if self.is_empty or other.is_empty:
             return other if self.is_empty else self
-        return replace(self, also=self.also.join(other) if self.also else other)
+        return replace(self, and_=self.and_.join(other) if self.and_ else other)
 
 
 NO_FILTERS = Filters()
 
 
-def take_filters(text: str) -> tuple[Filters, str]:
+def extract_filters(text: str) -> tuple[Filters, str]:
     """The filters that stand in what somebody typed, outside of quotes, and the text without them. Never raises."""
-    taken = _Taken()
-    rest = _PIECE.sub(lambda piece: " " if taken.take(piece) else piece[0], text)
-    return taken.filters, rest
+    reader = _FilterReader()
+    rest = _PIECE.sub(lambda piece: " " if reader.accept(piece) else piece[0], text)
+    return reader.filters, rest
 
 
 def parse_day(text: str) -> str | None:
@@ -93,35 +93,35 @@ def parse_day(text: str) -> str | None:
         return None
 
 
-class _Taken:
+class _FilterReader:
     """The filters of one text, as they are met."""
 
     def __init__(self) -> None:
-        self._wanted: dict[str, list[str]] = {name: [] for name in _FIELDS}
-        self._unwanted: dict[str, list[str]] = {name: [] for name in _FIELDS}
+        self._included: dict[str, list[str]] = {name: [] for name in _FIELDS}
+        self._excluded: dict[str, list[str]] = {name: [] for name in _FIELDS}
         self._days: dict[str, str] = {}
         self._is_archived = False
         self._n_values = 0
 
     @property
     def filters(self) -> Filters:
-        unlike = _gather(self._unwanted)
+        exclude = _gather(self._excluded)
         return replace(
-            _gather(self._wanted),
+            _gather(self._included),
             after=self._days.get("after"),
             before=self._days.get("before"),
             is_archived=self._is_archived,
-            unlike=None if unlike.is_empty else unlike,
+            exclude=None if exclude.is_empty else exclude,
         )
 
-    def take(self, piece: re.Match[str]) -> bool:
+    def accept(self, piece: re.Match[str]) -> bool:
         """True if the piece is a filter."""
         name = (piece["name"] or "").lower()
         value = _tidy(name, piece["quoted"] or _end_word(name, piece["bare"] or ""))
         if not value or self._n_values == VALUE_LIMIT:
             return False
         if name in _FIELDS:
-            (self._unwanted if piece["no"] else self._wanted)[name].append(value)
+            (self._excluded if piece["no"] else self._included)[name].append(value)
         elif piece["no"]:
             return False
         elif name == "is":

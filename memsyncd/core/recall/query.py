@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from memsyncd.core.recall.dates import NamedDate, find_named_dates
-from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
+from memsyncd.core.recall.filters import NO_FILTERS, Filters, extract_filters
 from memsyncd.core.recall.stopwords import STOPWORDS
 from memsyncd.core.recall.words import Row, is_unspaced, split_words
 from memsyncd.errors import TooLarge
@@ -51,11 +51,11 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """`wanted` words are better the more of them are met; `needed` must all be met; `unwanted` must not."""
+    """`should` words are better the more of them are met; `must` must all be met; `must_not` must not."""
 
-    wanted: tuple[Term, ...] = ()
-    needed: tuple[Term, ...] = ()
-    unwanted: tuple[Term, ...] = ()
+    should: tuple[Term, ...] = ()
+    must: tuple[Term, ...] = ()
+    must_not: tuple[Term, ...] = ()
     filters: Filters = NO_FILTERS
     days: tuple[NamedDate, ...] = ()
     """Days that the words name; a filter's is none that the question is about."""
@@ -64,30 +64,30 @@ class Query:
 
     @property
     def positive(self) -> tuple[Term, ...]:
-        return self.needed + self.wanted
+        return self.must + self.should
 
 
 def parse_query(text: str) -> Query:
     """Read what somebody typed. Raises TooLarge over 1 KiB, and nothing else on any text."""
     if len(text.encode("utf-8", "replace")) > QUERY_LIMIT_BYTES:
         raise TooLarge(f"the query is over {QUERY_LIMIT_BYTES} bytes", hint="ask in fewer words")
-    filters, text = take_filters(text)
-    wanted: dict[object, Term] = {}
-    needed: dict[object, Term] = {}
-    unwanted: dict[object, Term] = {}
+    filters, text = extract_filters(text)
+    should: dict[object, Term] = {}
+    must: dict[object, Term] = {}
+    must_not: dict[object, Term] = {}
     for piece in _PIECE.finditer(text):
         for term in _read_terms(piece):
-            place = unwanted if piece["no"] else needed if term.form is Form.PHRASE else wanted
+            place = must_not if piece["no"] else must if term.form is Form.PHRASE else should
             place.setdefault((term.form, tuple(word.lower() for word in term.words)), term)
-    kept = [term for term in wanted.values() if not _is_stopword(term)]
-    query = _limit(kept if kept or needed else [*wanted.values()], [*needed.values()], [*unwanted.values()])
+    kept = [term for term in should.values() if not _is_stopword(term)]
+    query = _limit(kept if kept or must else [*should.values()], [*must.values()], [*must_not.values()])
     return replace(query, filters=filters, days=find_named_dates(text))
 
 
-def leave_out(query: Query, common: Collection[Term]) -> Query:
-    """Without the wanted terms that stand nearly everywhere, which cost much and tell little; with them if no other is left."""
-    rare = tuple(term for term in query.wanted if term not in common)
-    return replace(query, wanted=rare) if rare or query.needed else query
+def drop_terms(query: Query, common: Collection[Term]) -> Query:
+    """Without the should terms that stand nearly everywhere, which cost much and tell little; with them if no other is left."""
+    rare = tuple(term for term in query.should if term not in common)
+    return replace(query, should=rare) if rare or query.must else query
 
 
 def compile_term(term: Term) -> str:
@@ -100,7 +100,7 @@ def compile_query(query: Query) -> str:
     """The FTS5 expression for what `query` lets through, empty if it looks for nothing. To rank by, see `compile_positive`."""
     expression = compile_positive(query)
     if expression:
-        for term in query.unwanted:
+        for term in query.must_not:
             expression = f"({expression}) NOT {compile_term(term)}"
     return expression
 
@@ -110,29 +110,29 @@ def compile_positive(query: Query) -> str:
 
     Under a NOT bm25 forgets words in some rows, by which rows happen to stand before them.
     """
-    needed = [compile_term(term) for term in query.needed]
-    wanted = [compile_term(term) for term in query.wanted]
-    if needed and wanted:
-        # The needed ones stand in the OR too: the words only add to the rank then.
-        return f"{' AND '.join(needed)} AND ({' OR '.join(needed + wanted)})"
-    return " AND ".join(needed) or " OR ".join(wanted)
+    must = [compile_term(term) for term in query.must]
+    should = [compile_term(term) for term in query.should]
+    if must and should:
+        # The OR repeats the `must` terms: the `should` terms then only add to the rank.
+        return f"{' AND '.join(must)} AND ({' OR '.join(must + should)})"
+    return " AND ".join(must) or " OR ".join(should)
 
 
-def compile_unwanted(query: Query) -> str:
+def compile_must_not(query: Query) -> str:
     """The FTS5 expression for what must not be met, empty if there is none."""
-    return " OR ".join(map(compile_term, query.unwanted))
+    return " OR ".join(map(compile_term, query.must_not))
 
 
-def _limit(wanted: list[Term], needed: list[Term], unwanted: list[Term]) -> Query:
+def _limit(should: list[Term], must: list[Term], must_not: list[Term]) -> Query:
     """Keep as many terms as FTS5 may be given. What is strict goes first, for without it an answer would be wrong, not worse."""
-    n_unwanted = min(TERM_LIMIT // 2, max(0, TERM_LIMIT - len(needed)))
+    n_must_not = min(TERM_LIMIT // 2, max(0, TERM_LIMIT - len(must)))
     query = Query(
-        needed=tuple(needed[:TERM_LIMIT]),
-        unwanted=tuple(unwanted[:n_unwanted]),
-        wanted=tuple(wanted[: max(0, TERM_LIMIT - len(needed) - len(unwanted[:n_unwanted]))]),
+        must=tuple(must[:TERM_LIMIT]),
+        must_not=tuple(must_not[:n_must_not]),
+        should=tuple(should[: max(0, TERM_LIMIT - len(must) - len(must_not[:n_must_not]))]),
     )
-    n_kept = len(query.positive) + len(query.unwanted)
-    return replace(query, n_dropped=len(wanted) + len(needed) + len(unwanted) - n_kept)
+    n_kept = len(query.positive) + len(query.must_not)
+    return replace(query, n_dropped=len(should) + len(must) + len(must_not) - n_kept)
 
 
 def _read_terms(piece: re.Match[str]) -> list[Term]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.filters import NO_FILTERS, VALUE_LIMIT, Filters, parse_day, take_filters
+from memsyncd.core.recall.filters import NO_FILTERS, VALUE_LIMIT, Filters, extract_filters, parse_day
 
 NAMES = ("kind", "tag", "path", "section", "task", "is", "after", "before")
 typed = st.lists(
@@ -40,11 +40,11 @@ typed = st.lists(
         ("after:2026-3 before:2026", {"after": "2026-03-01", "before": "2026-01-01"}, ""),
         ("after:2026-01-01 after:2026-02-01", {"after": "2026-02-01"}, ""),
         ("before:2026-01-01 before:2026-02-01", {"before": "2026-01-01"}, ""),
-        ("redis -kind:draft", {"unlike": Filters(kinds=("draft",))}, "redis"),
-        ('-tag:a -tag:"b c" tag:d', {"tags": ("d",), "unlike": Filters(tags=("a", "b c"))}, ""),
+        ("redis -kind:draft", {"exclude": Filters(kinds=("draft",))}, "redis"),
+        ('-tag:a -tag:"b c" tag:d', {"tags": ("d",), "exclude": Filters(tags=("a", "b c"))}, ""),
         ("what of kind:decision, and tag:c++?", {"kinds": ("decision",), "tags": ("c++",)}, "what of and"),
         ("since after:2026-03!", {"after": "2026-03-01"}, "since"),
-        ('kind:"a?" path:a? -task:x.', {"kinds": ("a?",), "paths": ("a?",), "unlike": Filters(tasks=("x",))}, ""),
+        ('kind:"a?" path:a? -task:x.', {"kinds": ("a?",), "paths": ("a?",), "exclude": Filters(tasks=("x",))}, ""),
         # What looks like a filter and is none.
         ("kind: decision", {}, "kind: decision"),
         ("kind:", {}, "kind:"),
@@ -70,13 +70,13 @@ typed = st.lists(
     ],
 )
 def test_filters_are_taken_out_of_what_was_typed(text: str, filters: dict[str, Any], rest: str) -> None:
-    taken, left = take_filters(text)
+    taken, left = extract_filters(text)
     assert taken == Filters(**filters)
     assert left.split() == rest.split()
 
 
 def test_a_text_holds_no_more_filters_than_the_limit() -> None:
-    taken, rest = take_filters(" ".join(f"tag:t{number}" for number in range(VALUE_LIMIT + 2)))
+    taken, rest = extract_filters(" ".join(f"tag:t{number}" for number in range(VALUE_LIMIT + 2)))
     assert len(taken.tags) == VALUE_LIMIT
     assert rest.split() == [f"tag:t{VALUE_LIMIT}", f"tag:t{VALUE_LIMIT + 1}"]
 
@@ -85,11 +85,11 @@ def test_a_text_holds_no_more_filters_than_the_limit() -> None:
 @example('kind:"' * 100)
 @example("-" * 500 + "kind:x")
 def test_any_text_can_be_asked_for_filters_and_phrases_are_never_touched(text: str) -> None:
-    taken, rest = take_filters(text)
+    taken, rest = extract_filters(text)
     assert taken.is_empty == (rest == text)
     assert len(rest) <= len(text)
     quoted = '"' + text.replace('"', "") + '"'
-    assert take_filters(quoted) == (NO_FILTERS, quoted)
+    assert extract_filters(quoted) == (NO_FILTERS, quoted)
 
 
 @given(st.text(alphabet="0123456789-/. ", max_size=12))
@@ -104,7 +104,7 @@ def test_a_day_is_one_of_the_calendar_or_none(text: str) -> None:
 
 
 def test_filters_name_themselves_as_people_type_them() -> None:
-    filters, _ = take_filters("-path:old task:T1 kind:a after:2026 before:2027 is:archived")
+    filters, _ = extract_filters("-path:old task:T1 kind:a after:2026 before:2027 is:archived")
     assert filters.words == ("kind", "task", "after", "before", "is:archived", "-path")
     assert filters.join(Filters(kinds=("b",), tags=("t",))).words == (*filters.words, "tag")
     assert NO_FILTERS.words == ()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.query import QUERY_LIMIT_BYTES, TERM_LIMIT, Form, Query, Term, compile_query, leave_out, parse_query
+from memsyncd.core.recall.query import QUERY_LIMIT_BYTES, TERM_LIMIT, Form, Query, Term, compile_query, drop_terms, parse_query
 from memsyncd.core.recall.words import find_parts
 from memsyncd.errors import TooLarge
 from memsyncd.store.schema import TOKENIZER
@@ -105,9 +105,9 @@ def test_a_query_compiles_to_this_expression(text: str, expression: str) -> None
 
 def test_what_is_strict_and_what_is_not_are_told_apart() -> None:
     query = parse_query('cache redis* "time out" -slow -"very slow"')
-    assert show(query.wanted) == ["word:cache", "prefix:redis"]
-    assert show(query.needed) == ["phrase:time out"]
-    assert show(query.unwanted) == ["word:slow", "phrase:very slow"]
+    assert show(query.should) == ["word:cache", "prefix:redis"]
+    assert show(query.must) == ["phrase:time out"]
+    assert show(query.must_not) == ["word:slow", "phrase:very slow"]
     assert show(query.positive) == ["phrase:time out", "word:cache", "prefix:redis"]
 
 
@@ -128,21 +128,21 @@ def test_a_query_may_have_1_kib_and_not_a_byte_more() -> None:
 
 def test_stopwords_take_no_room_from_the_words_that_count() -> None:
     query = parse_query(" ".join(f"the of w{number}" for number in range(TERM_LIMIT)))
-    assert len(query.wanted) == TERM_LIMIT
+    assert len(query.should) == TERM_LIMIT
     assert query.n_dropped == 0
 
 
 def test_what_is_too_much_is_dropped_and_counted() -> None:
     query = parse_query(" ".join(f"w{number}" for number in range(TERM_LIMIT + 5)))
-    assert [term.text for term in query.wanted] == [f"w{number}" for number in range(TERM_LIMIT)]
+    assert [term.text for term in query.should] == [f"w{number}" for number in range(TERM_LIMIT)]
     assert query.n_dropped == 5
 
 
 def test_what_must_not_stand_there_is_heeded_after_any_number_of_words() -> None:
     words = " ".join(f"w{number}" for number in range(TERM_LIMIT + 5))
     query = parse_query(f'{words} -secret "a phrase"')
-    assert show(query.unwanted) == ["word:secret"]
-    assert show(query.needed) == ["phrase:a phrase"]
+    assert show(query.must_not) == ["word:secret"]
+    assert show(query.must) == ["phrase:a phrase"]
     assert query.n_dropped == 7
 
 
@@ -154,7 +154,7 @@ def test_what_must_not_stand_there_is_heeded_after_any_number_of_words() -> None
 @example(" ".join(f"-{number}" for number in range(150)) + " x")
 def test_a_query_never_holds_more_terms_than_the_limit(text: str) -> None:
     query = parse_query(text) if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES else Query()
-    assert len(query.positive) + len(query.unwanted) <= TERM_LIMIT
+    assert len(query.positive) + len(query.must_not) <= TERM_LIMIT
 
 
 # --- what FTS5 makes of it --------------------------------------------------------------------------------------------
@@ -235,14 +235,14 @@ def test_words_are_found_whatever_their_case_accents_or_ending() -> None:
 
 
 def test_a_prefix_has_no_fewer_characters_than_keep_it_cheap() -> None:
-    assert parse_query("a*").wanted[0].form is Form.WORD
-    assert parse_query("ab*").wanted[0].form is Form.PREFIX
+    assert parse_query("a*").should[0].form is Form.WORD
+    assert parse_query("ab*").should[0].form is Form.PREFIX
 
 
 def test_common_words_are_left_out_while_others_are_wanted() -> None:
     query = parse_query("redis file cache")
-    redis, file, cache = query.wanted
-    assert leave_out(query, [file]).wanted == (redis, cache)
-    assert leave_out(query, [redis, file, cache]) == query
+    redis, file, cache = query.should
+    assert drop_terms(query, [file]).should == (redis, cache)
+    assert drop_terms(query, [redis, file, cache]) == query
     strict = parse_query('"cold start" file')
-    assert leave_out(strict, strict.wanted).positive == strict.needed
+    assert drop_terms(strict, strict.should).positive == strict.must
