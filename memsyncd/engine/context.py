@@ -18,7 +18,7 @@ from memsyncd.core.recall.narrow import ScoredPassage, compute_rarity, score_lin
 from memsyncd.core.recall.query import Query, compile_query, compile_term, parse_query
 from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate
 from memsyncd.core.recall.standing import StartChunk, order_start_chunks
-from memsyncd.core.recall.words import find_parts
+from memsyncd.core.recall.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
@@ -111,7 +111,7 @@ def _find_scale(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], 
 
     def weigh(text: str) -> float:
         found = matcher.find(reader.tokenize(text))
-        beside = matcher.find(reader.tokenize(parts)) if (parts := find_parts(text)) else {}
+        beside = matcher.find(reader.tokenize(parts)) if (parts := find_subwords(text)) else {}
         return score_lines(text, {**dict.fromkeys(beside, ()), **found}, rarities)
 
     return weigh

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from memsyncd.core.guard.secrets import hide_secrets
 from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.near import find_most_edits, find_near, fold
+from memsyncd.core.recall.near import fold_word, max_edit_distance, suggest_words
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
 from memsyncd.engine.masking import is_secret_word
 from memsyncd.engine.workspaces import Workspace
@@ -190,10 +190,10 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
 
 def _find_near_values(asked: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:
     """Kinds or tags that there are, near to those of `asked` that there are not."""
-    by_folded = {fold(value): value for value, _ in known}
-    counted = [(fold(value), n) for value, n in known]
-    strange = [value.lstrip("#") for value in asked if fold(value.lstrip("#")) not in by_folded]
-    return [by_folded[near] for value in strange[:N_WORDS_LOOKED_UP] for near in find_near(value, counted)]
+    by_folded = {fold_word(value): value for value, _ in known}
+    counted = [(fold_word(value), n) for value, n in known]
+    strange = [value.lstrip("#") for value in asked if fold_word(value.lstrip("#")) not in by_folded]
+    return [by_folded[near] for value in strange[:N_WORDS_LOOKED_UP] for near in suggest_words(value, counted)]
 
 
 # --- nothing matches --------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
     """By each word that stands nowhere the words near it, if there are any."""
     words = dict.fromkeys(word for term in absent for word in term.words)
     gone = [word for word in words if not _is_there(reader, Term(text=word, words=(word,), form=Form.WORD))]
-    near = {word: _find_near(reader, fold(word)) for word in gone[:N_WORDS_LOOKED_UP]}
+    near = {word: _find_near(reader, fold_word(word)) for word in gone[:N_WORDS_LOOKED_UP]}
     # Who guesses at a password must not be told that he is near.
     told = {word: tuple(one for one in found if not is_secret_word(reader, one)) for word, found in near.items()}
     return {word: found for word, found in told.items() if found}
@@ -242,9 +242,9 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
 
 def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
     # Names of versions, tickets and hashes have no near ones, and whoever waits for a word to appear asks for it again and again.
-    if not find_most_edits(word) or not word.isalpha():
+    if not max_edit_distance(word) or not word.isalpha():
         return ()
-    return find_near(word, find_words_alike(reader, word)) or find_near(word, find_words_of_letter(reader, word))
+    return suggest_words(word, find_words_alike(reader, word)) or suggest_words(word, find_words_of_letter(reader, word))
 
 
 def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.filters import NO_FILTERS, Filters
 from memsyncd.core.recall.leanings import apply_boosts
-from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
+from memsyncd.core.recall.match import Matcher, TermPattern, TextRange, sort_ranges, to_character_ranges
 from memsyncd.core.recall.query import (
     Form,
     Query,
@@ -23,8 +23,8 @@ from memsyncd.core.recall.query import (
     parse_query,
 )
 from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, normalize_scores, rank_candidates
-from memsyncd.core.recall.snippet import find_body, render_snippet
-from memsyncd.core.recall.words import find_part_places
+from memsyncd.core.recall.snippet import render_snippet, strip_title
+from memsyncd.core.recall.words import find_subword_ranges
 from memsyncd.core.span import Span
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.masking import mask_sections, mask_texts
@@ -194,15 +194,15 @@ def _read_hits(
 
 
 def _render_snippet(reader: Reader, matcher: Matcher, section: ShownSection, text: str) -> str:
-    body = find_body(text, section.heading[-1] if section.heading else "")
-    return render_snippet(body, sort_places(_find_places(reader, matcher, body)))
+    body = strip_title(text, section.heading[-1] if section.heading else "")
+    return render_snippet(body, sort_ranges(_find_places(reader, matcher, body)))
 
 
-def _find_places(reader: Reader, matcher: Matcher, text: str) -> Iterator[Place]:
+def _find_places(reader: Reader, matcher: Matcher, text: str) -> Iterator[TextRange]:
     """Where terms stand, in characters: among the tokenizer's words, and among those that are indexed beside them."""
     for places in matcher.find(reader.tokenize(text)).values():
-        yield from to_characters(text, places)
-    parts = find_part_places(text)
+        yield from to_character_ranges(text, places)
+    parts = find_subword_ranges(text)
     if parts:
         stems = reader.tokenize(" ".join(part[2] for part in parts))
         if len(stems) == len(parts):
@@ -211,7 +211,7 @@ def _find_places(reader: Reader, matcher: Matcher, text: str) -> Iterator[Place]
                 yield from places
 
 
-def find_wanted(reader: Reader, term: Term) -> Wanted:
+def find_wanted(reader: Reader, term: Term) -> TermPattern:
     """A term as the index's tokenizer sees it."""
     words = tuple(word for _, _, word in reader.tokenize(" ".join(term.words)))
-    return Wanted(words, term.form is Form.PREFIX)
+    return TermPattern(words, term.form is Form.PREFIX)

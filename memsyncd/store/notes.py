@@ -19,7 +19,7 @@ from memsyncd.core.changes.snapshot import FileStat
 from memsyncd.core.digest import digest_text
 from memsyncd.core.note import Chunk, Note, Section
 from memsyncd.core.recall.dates import find_note_date, find_stated_date
-from memsyncd.core.recall.words import find_parts
+from memsyncd.core.recall.words import find_subwords
 from memsyncd.core.titles import path_words, title_words
 from memsyncd.core.tokens import count_tokens
 
@@ -228,7 +228,7 @@ def _collect_chunk(rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: C
     chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
     n_tokens = count_tokens(chunk.text)
     rows.chunks.append((chunk_id, file_id, section_id, chunk.span.start, chunk.span.end, n_tokens, indexed.digest))
-    parts = find_parts(f"{indexed.heading}\n{indexed.text}")
+    parts = find_subwords(f"{indexed.heading}\n{indexed.text}")
     rows.fts.append((chunk_id, indexed.heading, indexed.text, indexed.tags, parts))
 
 

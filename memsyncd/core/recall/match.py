@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 Token = tuple[int, int, str]
 """Start, end and word, in order of start."""
-Place = tuple[int, int]
+TextRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TermPattern:
     """One term as the tokenizer sees it: these words in a row, the last perhaps only begun."""
 
     words: tuple[str, ...]
@@ -21,23 +21,23 @@ class Wanted:
 class Matcher:
     """Finds the terms it was made of; one pass over a text whatever their number."""
 
-    def __init__(self, wanted: Sequence[Wanted]) -> None:
-        self._wanted = wanted
+    def __init__(self, patterns: Sequence[TermPattern]) -> None:
+        self._patterns = patterns
         self._by_first: dict[str, list[int]] = {}
         self._prefixes: list[tuple[str, int]] = []
-        for index, term in enumerate(wanted):
+        for index, term in enumerate(patterns):
             if term.is_prefix and len(term.words) == 1:
                 self._prefixes.append((term.words[0], index))
             elif term.words:
                 self._by_first.setdefault(term.words[0], []).append(index)
 
-    def find(self, tokens: Sequence[Token]) -> dict[int, list[Place]]:
+    def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
         """The places of each term that stands in the text, by the term's index."""
-        found: dict[int, list[Place]] = {}
+        found: dict[int, list[TextRange]] = {}
         by_first, prefixes = self._by_first, self._prefixes
         for at, token in enumerate(tokens):
             for index in by_first.get(token[2], ()):
-                last = self._find_last(tokens, at, self._wanted[index])
+                last = self._find_last(tokens, at, self._patterns[index])
                 if last is not None:
                     found.setdefault(index, []).append((token[0], last[1]))
             for prefix, index in prefixes:
@@ -45,7 +45,7 @@ class Matcher:
                     found.setdefault(index, []).append((token[0], token[1]))
         return found
 
-    def _find_last(self, tokens: Sequence[Token], at: int, term: Wanted) -> Token | None:
+    def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
         """The last token of a row that begins at `at` and is the term, None if there is none."""
         words, end = term.words, at + len(term.words) - 1
         if end == at:
@@ -56,7 +56,7 @@ class Matcher:
         return last if last[2] == words[-1] or (term.is_prefix and last[2].startswith(words[-1])) else None
 
 
-def to_characters(text: str, places: Iterable[Place]) -> list[Place]:
+def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRange]:
     """Places in bytes of the text's UTF-8 as places of characters."""
     if text.isascii():
         return list(places)
@@ -64,6 +64,6 @@ def to_characters(text: str, places: Iterable[Place]) -> list[Place]:
     return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in places]
 
 
-def sort_places(places: Iterable[Place]) -> list[Place]:
+def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
     """Each once, by start, the longest of those that begin as one first."""
     return sorted(set(places), key=lambda place: (place[0], -place[1]))

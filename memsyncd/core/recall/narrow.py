@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.recall.context import ContextChunk
-from memsyncd.core.recall.match import Place
+from memsyncd.core.recall.match import TextRange
 from memsyncd.core.span import Span
 
 WORDS_SHARE, LEAD_SHARE = 0.3, 0.15
@@ -41,7 +41,7 @@ def compute_rarity(n_chunks: int, n_holding: int) -> float:
     return max(MIN_RARITY, math.log((n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
-def score_lines(text: str, found: Mapping[int, Sequence[Place]], rarities: Sequence[float]) -> float:
+def score_lines(text: str, found: Mapping[int, Sequence[TextRange]], rarities: Sequence[float]) -> float:
     """What lines gain by the words that stand in them: `found` are places in bytes, by the place of the word in `rarities`."""
     if not found:
         return 0.0

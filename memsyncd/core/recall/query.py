@@ -16,7 +16,7 @@ from enum import Enum
 from memsyncd.core.recall.dates import NamedDate, find_named_dates
 from memsyncd.core.recall.filters import NO_FILTERS, Filters, extract_filters
 from memsyncd.core.recall.stopwords import STOPWORDS
-from memsyncd.core.recall.words import Row, is_unspaced, split_words
+from memsyncd.core.recall.words import WordSequence, is_unspaced, split_words
 from memsyncd.errors import TooLarge
 
 QUERY_LIMIT_BYTES = 1024
@@ -151,7 +151,7 @@ def _read_terms(piece: re.Match[str]) -> list[Term]:
     ]
 
 
-def _find_form(row: Row, *, is_last: bool, piece: re.Match[str]) -> Form:
+def _find_form(row: WordSequence, *, is_last: bool, piece: re.Match[str]) -> Form:
     if is_unspaced(row.text):
         # One character alone is the beginning of some pair.
         return Form.PREFIX if len(row.words[0]) == 1 else Form.WORD

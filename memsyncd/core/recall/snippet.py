@@ -36,7 +36,7 @@ def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int
     return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
 
 
-def find_body(text: str, heading: str) -> str:
+def strip_title(text: str, heading: str) -> str:
     """A chunk's text without its heading and `memory` comment, which an answer shows beside it; all of it if that is all."""
     first, _, rest = text.partition("\n")
     if not heading or _letters(first) != _letters(heading):

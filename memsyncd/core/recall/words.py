@@ -1,6 +1,6 @@
 """Which words of a text does FTS5's tokenizer not give, and how is what somebody typed cut into words? Alike on both sides.
 
-unicode61 takes letters and digits that touch for one word. So the parts of `camelCase`, any two adjacent characters of scripts
+unicode61 takes letters and digits that touch for one word. So the subwords of `camelCase`, any two adjacent characters of scripts
 that write no spaces, and names such as C++ would be lost; they are indexed as words of their own beside the text.
 """
 
@@ -32,50 +32,50 @@ _SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
 _HUMPED = re.compile(
     rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
 )
-_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_CAMEL_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHARP = re.compile(r"#(?<=[CFJcfj]#)")
 _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
 
 
-def find_parts(text: str) -> str:
-    """Words to index beside `text`, separated by blanks; empty for most texts. The words of `find_part_places`, found quicker."""
-    parts: list[str] = []
+def find_subwords(text: str) -> str:
+    """Words to index beside `text`, separated by blanks; empty for most texts. The words of `find_subword_ranges`, found quicker."""
+    subwords: list[str] = []
     sorts = text.encode("ascii", "replace").translate(_SORTS)
     for hump in _SORTED_HUMP.finditer(sorts):
         start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
         if end - start <= NAME_LIMIT_CHARACTERS:
-            parts += _CAMEL_PART.findall(text, start, end)
-    parts += [part[2] for part in _find_other_places(text)]
-    return " ".join(parts)
+            subwords += _CAMEL_WORD.findall(text, start, end)
+    subwords += [subword[2] for subword in _other_subword_ranges(text)]
+    return " ".join(subwords)
 
 
-def find_part_places(text: str) -> list[tuple[int, int, str]]:
+def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     """Start, end and word of each part, in characters of the text; a pair's end is that of its second character."""
-    parts: list[tuple[int, int, str]] = []
+    subwords: list[tuple[int, int, str]] = []
     if _HUMP.search(text):
         for word in _HUMPED.finditer(text):
-            parts += [(p.start(), p.end(), p[0]) for p in _CAMEL_PART.finditer(text, word.start(), word.end())]
-    return parts + _find_other_places(text)
+            subwords += [(p.start(), p.end(), p[0]) for p in _CAMEL_WORD.finditer(text, word.start(), word.end())]
+    return subwords + _other_subword_ranges(text)
 
 
-def _find_other_places(text: str) -> list[tuple[int, int, str]]:
+def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     """Those of signed names and of scripts without spaces; few texts have any."""
-    parts: list[tuple[int, int, str]] = []
+    subwords: list[tuple[int, int, str]] = []
     if "++" in text or ("#" in text and _SHARP.search(text)):
-        parts += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
+        subwords += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
     if not text.isascii():
         for run in _RUN.finditer(text):
-            parts += _find_pair_places(run[0], run.start())
-    return parts
+            subwords += _pair_ranges(run[0], run.start())
+    return subwords
 
 
-def find_pairs(run: str) -> tuple[str, ...]:
+def character_pairs(run: str) -> tuple[str, ...]:
     """Any two adjacent characters of a run without spaces, then the last alone: `日本語` → 日本, 本語, 語."""
-    return tuple(place[2] for place in _find_pair_places(run, 0))
+    return tuple(place[2] for place in _pair_ranges(run, 0))
 
 
-def _find_pair_places(run: str, start: int) -> list[tuple[int, int, str]]:
+def _pair_ranges(run: str, start: int) -> list[tuple[int, int, str]]:
     letters = [(at, letter) for at, letter in enumerate(run, start) if not _MARKS.match(letter)]
     following: list[tuple[int, str] | None] = [*letters[1:], None][: len(letters)]
     return [
@@ -84,14 +84,14 @@ def _find_pair_places(run: str, start: int) -> list[tuple[int, int, str]]:
     ]
 
 
-class Row(NamedTuple):
+class WordSequence(NamedTuple):
     """A piece of what somebody typed: a text meets it if `words` stand there one after another."""
 
     text: str
     words: tuple[str, ...]
 
 
-def split_words(text: str, *, is_strict: bool = False) -> list[Row]:
+def split_words(text: str, *, is_strict: bool = False) -> list[WordSequence]:
     """Cut one thing that somebody typed into rows of words.
 
     `snake_case` is one row of two words; C++ its indexed name. A short run of a script without spaces is a word, and a row of its
@@ -99,11 +99,11 @@ def split_words(text: str, *, is_strict: bool = False) -> list[Row]:
     """
     signed = _SIGNED.fullmatch(text)
     if signed:
-        return [Row(text, (f"{signed[1]}{_SIGNS[signed[2]]}",))]
+        return [WordSequence(text, (f"{signed[1]}{_SIGNS[signed[2]]}",))]
     if text.isascii() or not _RUN.search(text):
         words = tuple(_WORD.findall(text))
-        return [Row(text, words)] if words else []
-    rows: list[Row] = []
+        return [WordSequence(text, words)] if words else []
+    rows: list[WordSequence] = []
     at = 0
     for run in _RUN.finditer(text):
         rows += split_words(text[at : run.start()], is_strict=is_strict)
@@ -112,11 +112,11 @@ def split_words(text: str, *, is_strict: bool = False) -> list[Row]:
     return rows + split_words(text[at:], is_strict=is_strict)
 
 
-def _split_run(run: str, *, is_strict: bool) -> list[Row]:
-    pairs = find_pairs(run)
+def _split_run(run: str, *, is_strict: bool) -> list[WordSequence]:
+    pairs = character_pairs(run)
     if len(pairs) > WORD_CHARACTERS and not is_strict:
-        return [Row(pair, (pair,)) for pair in pairs[:-1]]
-    return [Row(run, pairs[:-1] or pairs)] if pairs else []
+        return [WordSequence(pair, (pair,)) for pair in pairs[:-1]]
+    return [WordSequence(run, pairs[:-1] or pairs)] if pairs else []
 
 
 def is_unspaced(text: str) -> bool:

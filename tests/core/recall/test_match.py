@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.match import Matcher, Token, Wanted, sort_places, to_characters
+from memsyncd.core.recall.match import Matcher, TermPattern, Token, sort_ranges, to_character_ranges
 
 
 def tokenize(text: str) -> list[Token]:
@@ -19,7 +19,7 @@ def tokenize(text: str) -> list[Token]:
 
 def find(text: str, *wanted: tuple[str, bool]) -> dict[int, list[str]]:
     """What of the text each wanted row of words has met; True stands for one whose last word is only begun."""
-    matcher = Matcher([Wanted(tuple(words.split()), is_prefix) for words, is_prefix in wanted])
+    matcher = Matcher([TermPattern(tuple(words.split()), is_prefix) for words, is_prefix in wanted])
     data = text.encode()
     return {index: [data[a:b].decode() for a, b in places] for index, places in matcher.find(tokenize(text)).items()}
 
@@ -59,13 +59,13 @@ def test_a_row_of_words_is_found_exactly_where_it_stands(words: list[str], wante
 def test_places_in_bytes_become_places_of_the_same_characters(text: str) -> None:
     data = text.encode()
     byte_places = [(start, end) for start, end, _ in tokenize(text)]
-    places = to_characters(text, byte_places)
+    places = to_character_ranges(text, byte_places)
     assert [text[start:end] for start, end in places] == [data[start:end].decode() for start, end in byte_places]
 
 
 @pytest.mark.parametrize("text", ["redis timeout", "rédis timeout"])
 def test_of_places_that_begin_as_one_the_longest_comes_first(text: str) -> None:
     n_bytes = len(text.encode())
-    places = sort_places(to_characters(text, [(0, 5), (0, n_bytes), (0, 5)]))
+    places = sort_ranges(to_character_ranges(text, [(0, 5), (0, n_bytes), (0, 5)]))
     assert places[0] == (0, len(text))
     assert len(places) == 2

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.near import N_NEAR, count_edits, find_near, fold
+from memsyncd.core.recall.near import N_SUGGESTIONS, edit_distance, fold_word, suggest_words
 
 WORDS = st.text(alphabet="abcd", max_size=8)
 
 
 def near(word: str, *known: str) -> tuple[str, ...]:
-    return find_near(word, [(other, 1) for other in known])
+    return suggest_words(word, [(other, 1) for other in known])
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ def near(word: str, *known: str) -> tuple[str, ...]:
     ],
 )
 def test_a_word_is_near_to_what_was_meant(typed: str, meant: str) -> None:
-    meant = fold(meant)
+    meant = fold_word(meant)
     found = near(typed, "unlike", "another", "thing", meant)
-    assert found == ((meant,) if meant != fold(typed) else ())
+    assert found == ((meant,) if meant != fold_word(typed) else ())
 
 
 @pytest.mark.parametrize(
@@ -58,23 +58,23 @@ def test_a_word_is_not_near_to_itself() -> None:
 
 def test_the_fewest_edits_come_first_then_the_same_first_letter_then_the_commoner() -> None:
     known = [("bessions", 90), ("sessions", 1), ("session", 5), ("sesions", 9), ("sxssionx", 99)]
-    assert find_near("sesssions", known, limit=9) == ("sessions",)
-    assert find_near("sesssions", [*known[:1], *known[2:]], limit=9) == ("sesions", "session", "bessions")
+    assert suggest_words("sesssions", known, limit=9) == ("sessions",)
+    assert suggest_words("sesssions", [*known[:1], *known[2:]], limit=9) == ("sesions", "session", "bessions")
 
 
 def test_no_more_are_given_than_asked_for() -> None:
     known = [(f"word{letter}", 1) for letter in "abcdefgh"]
-    assert len(find_near("wordx", known)) == N_NEAR
-    assert len(find_near("wordx", known, limit=1)) == 1
+    assert len(suggest_words("wordx", known)) == N_SUGGESTIONS
+    assert len(suggest_words("wordx", known, limit=1)) == 1
 
 
 @given(WORDS, WORDS)
 def test_edits_are_a_distance_and_the_bound_only_cuts_it(one: str, other: str) -> None:
-    edits = count_edits(one, other, 20)
-    assert edits == count_edits(other, one, 20)
+    edits = edit_distance(one, other, 20)
+    assert edits == edit_distance(other, one, 20)
     assert (edits == 0) == (one == other)
     assert abs(len(one) - len(other)) <= edits <= max(len(one), len(other))
-    assert [count_edits(one, other, most) for most in range(4)] == [min(edits, most + 1) for most in range(4)]
+    assert [edit_distance(one, other, most) for most in range(4)] == [min(edits, most + 1) for most in range(4)]
 
 
 @given(WORDS, st.integers(0, 7), st.sampled_from(["drop", "double", "swap", "change"]))
@@ -83,12 +83,12 @@ def test_a_slip_is_one_edit(word: str, at: int, slip: str) -> None:
         return
     head, here, rest = word[:at], word[at], word[at + 1 :]
     slipped = {"drop": head + rest, "double": head + here * 2 + rest, "swap": head + rest[0] + here + rest[1:]}
-    assert count_edits(word, slipped.get(slip, f"{head}x{rest}"), 3) <= 1
+    assert edit_distance(word, slipped.get(slip, f"{head}x{rest}"), 3) <= 1
 
 
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.integers(0, 5))))
 def test_any_text_has_near_words_or_none_and_they_are_known_ones(word: str, known: list[tuple[str, int]]) -> None:
-    found = find_near(word, known)
+    found = suggest_words(word, known)
     assert set(found) <= {other for other, _ in known}
-    assert fold(word) not in found
-    assert found == find_near(word, reversed(known))
+    assert fold_word(word) not in found
+    assert found == suggest_words(word, reversed(known))

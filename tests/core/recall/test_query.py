@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.core.recall.query import QUERY_LIMIT_BYTES, TERM_LIMIT, Form, Query, Term, compile_query, drop_terms, parse_query
-from memsyncd.core.recall.words import find_parts
+from memsyncd.core.recall.words import find_subwords
 from memsyncd.errors import TooLarge
 from memsyncd.store.schema import TOKENIZER
 
@@ -22,7 +22,7 @@ def make_table(*texts: str) -> apsw.Connection:
     """A real FTS5 table with two columns, as the index has more than one."""
     connection = apsw.Connection(":memory:")
     connection.execute(f"CREATE VIRTUAL TABLE notes USING fts5(text, parts, tokenize='{TOKENIZER}')")
-    connection.executemany("INSERT INTO notes VALUES(?, ?)", [(text, find_parts(text)) for text in texts])
+    connection.executemany("INSERT INTO notes VALUES(?, ?)", [(text, find_subwords(text)) for text in texts])
     return connection
 
 

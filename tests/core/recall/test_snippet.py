@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.snippet import MARK, WINDOW_CHARACTERS, find_body, render_snippet
+from memsyncd.core.recall.snippet import MARK, WINDOW_CHARACTERS, render_snippet, strip_title
 
 prose = st.text(alphabet=st.sampled_from("ab é日*\n\t_."), max_size=600)
 
@@ -126,4 +126,4 @@ def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, i
     ],
 )
 def test_what_an_answer_shows_beside_the_snippet_is_left_out_of_it(text: str, heading: str, body: str) -> None:
-    assert find_body(text, heading) == body
+    assert strip_title(text, heading) == body

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.words import NAME_LIMIT_CHARACTERS, find_part_places, find_parts, is_unspaced, split_words
+from memsyncd.core.recall.words import NAME_LIMIT_CHARACTERS, find_subword_ranges, find_subwords, is_unspaced, split_words
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from memsyncd.core.recall.words import NAME_LIMIT_CHARACTERS, find_part_places, 
     ],
 )
 def test_these_words_are_indexed_beside_a_text(text: str, parts: str) -> None:
-    assert find_parts(text) == parts
+    assert find_subwords(text) == parts
 
 
 @pytest.mark.parametrize(
@@ -50,22 +50,22 @@ def test_any_two_adjacent_characters_are_found(run: str, data: st.DataObject) ->
     at = data.draw(st.integers(0, len(run) - 2))
     [row] = split_words(run[at : at + 2])
     assert is_unspaced(run)
-    assert row.words[0] in find_parts(f"before {run} after").split()
+    assert row.words[0] in find_subwords(f"before {run} after").split()
 
 
 @given(st.text(max_size=200))
 def test_any_text_can_be_cut(text: str) -> None:
-    find_parts(text)
+    find_subwords(text)
     assert all(row.words for row in split_words(text))
 
 
 @given(st.text(max_size=100))
 def test_a_part_stands_where_its_place_says(text: str) -> None:
-    for start, end, word in find_part_places(text):
+    for start, end, word in find_subword_ranges(text):
         assert word[0] == text[start]
         assert start < end <= len(text)
 
 
 @given(st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60))
 def test_the_indexed_parts_are_those_that_have_places(text: str) -> None:
-    assert find_parts(text).split() == [word for _, _, word in find_part_places(text)]
+    assert find_subwords(text).split() == [word for _, _, word in find_subword_ranges(text)]
