@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from memsyncd.core.changes.globs import Globs, has_wildcard
-from memsyncd.core.markdown.sections import find_slug
+from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.notepath import MEMORY_FOLDER
 from memsyncd.core.recall.filters import Filters
 from memsyncd.store.readers import Reader
@@ -121,8 +121,8 @@ def _find_section_values(asked: str) -> set[str]:
     if "#" in words:
         return _find_forms(asked)
     forms = _find_forms(words)
-    nested = ("-/-".join(map(find_slug, form.split("/"))) for form in forms)
-    return {f"-{slug}-" for slug in (*map(find_slug, forms), *nested)}
+    nested = ("-/-".join(map(make_slug, form.split("/"))) for form in forms)
+    return {f"-{slug}-" for slug in (*map(make_slug, forms), *nested)}
 
 
 def _find_files(reader: Reader, path: str) -> list[int]:

@@ -100,16 +100,16 @@ def make_query() -> Callable[[bytes], None]:
 
 def make_outline() -> Callable[[bytes], None]:
     from memsyncd.core.markdown.linerules import is_deep
-    from memsyncd.core.markdown.outline import find_blocks, find_blocks_slowly
+    from memsyncd.core.markdown.outline import split_blocks, split_blocks_slowly
 
     def feed(data: bytes) -> None:
         # The lines of a decoded note: NUL and what ends lines are gone from them, and blank ones from the end.
         lines = data.decode("utf-8", "replace").replace("\0", "\ufffd").replace("\r", "\n").split("\n")
         while lines and not lines[-1].strip(" \t"):
             lines.pop()
-        blocks = find_blocks(lines)
+        blocks = split_blocks(lines)
         # In quotes deeper than anybody's the scanner does not ask its oracle, which would take long.
-        assert blocks == find_blocks_slowly(lines) or any(is_deep(line) for line in lines)
+        assert blocks == split_blocks_slowly(lines) or any(is_deep(line) for line in lines)
 
     return feed
 

@@ -35,7 +35,7 @@ class Block(NamedTuple):
     level: int = 0
 
 
-def find_paragraphs(lines: Sequence[str]) -> list[Block]:
+def split_paragraphs(lines: Sequence[str]) -> list[Block]:
     """The blocks of plain text: what stands between blank lines."""
     return list(_split_at_blanks(lines, 0, len(lines), PARAGRAPH))
 

@@ -1,4 +1,4 @@
-"""Into which pieces is a section cut for the index? Whole blocks are packed until a chunk is full; the next repeats its end.
+"""Into which texts is a section cut for the index? Whole blocks are packed until a chunk is full; the next repeats its end.
 
 A block is cut, at line ends, only if it alone is more than twice too long. Lines are never cut: one that is longer than
 `PIECE_CHARS` makes several chunks of one and the same span, so that a search sees all of it. Where a section begins and ends is
@@ -18,7 +18,7 @@ from memsyncd.core.note import Chunk
 from memsyncd.core.span import Span
 from memsyncd.core.tokens import QUARTERS_PER_TOKEN, count_quarters
 
-PIECE_CHARS = 65_536
+CHUNK_LIMIT_CHARS = 65_536
 
 _CUT_BACK_CHARS = 1024
 
@@ -64,7 +64,7 @@ class Packer:
         if self._cost(start, end) <= self._max:
             # Most sections are short: nothing to cut, nothing to group.
             return self._make_chunks(anchor, start, end)
-        units = self._cut(blocks)
+        units = self._split_units(blocks)
         chunks: list[Chunk] = []
         for first, last in self._group(start, units):
             chunks += self._make_chunks(anchor, units[first].start if first else start, units[last].end)
@@ -74,7 +74,7 @@ class Packer:
         """Quarters of a token that the lines take, joined by newlines."""
         return self._cost_before[end] - self._cost_before[start] - 1
 
-    def _cut(self, blocks: Sequence[Block]) -> list[Unit]:
+    def _split_units(self, blocks: Sequence[Block]) -> list[Unit]:
         units: list[Unit] = []
         for start, end, _, _ in blocks:
             if self._cost(start, end) <= 2 * self._max:
@@ -105,14 +105,14 @@ class Packer:
     def _make_chunks(self, anchor: str, start: int, end: int) -> list[Chunk]:
         text = "\n".join(self._lines[start:end])
         span = Span(start + 1, end)
-        pieces = (text,) if len(text) <= PIECE_CHARS else _cut_pieces(text)
-        return [Chunk(anchor=anchor, span=span, text=piece, digest=digest_text(piece)) for piece in pieces]
+        texts = (text,) if len(text) <= CHUNK_LIMIT_CHARS else _split_long_text(text)
+        return [Chunk(anchor=anchor, span=span, text=part, digest=digest_text(part)) for part in texts]
 
 
-def _cut_pieces(text: str) -> Iterator[str]:
+def _split_long_text(text: str) -> Iterator[str]:
     at = 0
-    while len(text) - at > PIECE_CHARS:
-        end = at + PIECE_CHARS
+    while len(text) - at > CHUNK_LIMIT_CHARS:
+        end = at + CHUNK_LIMIT_CHARS
         blank = text.rfind(" ", end - _CUT_BACK_CHARS, end)
         end = blank + 1 if blank > 0 else end
         yield text[at:end]

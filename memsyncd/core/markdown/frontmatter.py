@@ -57,7 +57,7 @@ def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
         return FrontMatter(n_lines=end + 1, meta=meta, problems=problems)
     if not _KEY_VALUE.match(lines[1]):
         return NO_FRONT_MATTER
-    open_ended = _problem(
+    open_ended = _make_problem(
         path,
         1,
         "unclosed_front_matter",
@@ -78,7 +78,7 @@ def find_section_meta(path: str, lines: Sequence[str], first: int, after: int) -
         return EMPTY_META, ()
     found = _COMMENT.match("\n".join(lines[at : min(after, at + _COMMENT_LIMIT_LINES)]))
     if not found:
-        return EMPTY_META, (_problem(path, at + 1, "broken_yaml", "a memory comment is never closed", "end it with `-->`"),)
+        return EMPTY_META, (_make_problem(path, at + 1, "broken_yaml", "a memory comment is never closed", "end it with `-->`"),)
     return parse_meta(path, found[1], at + 1)
 
 
@@ -89,15 +89,15 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
     try:
         pairs = list(_read_pairs(text))
     except _Refused as refusal:
-        problems.append(_problem(path, line, "yaml_refused", f"YAML is not read: {refusal}", "keep metadata short and flat"))
+        problems.append(_make_problem(path, line, "yaml_refused", f"YAML is not read: {refusal}", "keep metadata short and flat"))
         pairs = []
     except (yaml.YAMLError, _NoMapping, ValueError, RecursionError) as error:
         at = line + min(_find_error_line(error), text.count("\n"))
         problems.append(
-            _problem(path, at, "broken_yaml", "YAML cannot be parsed", "it was read line by line; quote values with `: `")
+            _make_problem(path, at, "broken_yaml", "YAML cannot be parsed", "it was read line by line; quote values with `: `")
         )
         pairs = list(_read_plain_pairs(text))
-    return _Reading(path, line, problems).read(pairs), tuple(problems)
+    return _MetaReader(path, line, problems).read(pairs), tuple(problems)
 
 
 class _NoMapping(Exception):
@@ -155,7 +155,7 @@ def _find_error_line(error: Exception) -> int:
     return int(mark.line) if mark is not None else 0
 
 
-class _Reading:
+class _MetaReader:
     """One mapping on its way to a Meta."""
 
     def __init__(self, path: str, line: int, problems: list[Problem]) -> None:
@@ -182,7 +182,7 @@ class _Reading:
 
     def _read_known(self, name: str, value: yaml.Node | str, at: int, known: dict[str, Any]) -> None:
         if name == "tags":
-            known["tags"] = find_distinct_tags(_list_tags(value))
+            known["tags"] = distinct_tags(_list_tags(value))
             return
         text = _render(value).strip()
         if not text or text in ("null", "~"):
@@ -191,8 +191,8 @@ class _Reading:
             self._report(at, "bad_value", f"`{name}` takes one value", "it counts as not said")
         elif name == "importance":
             self._read_importance(text, at, known)
-        elif name in _WORDS:
-            self._read_word(name, text, at, known)
+        elif name in _CHOICES:
+            self._read_choice(name, text, at, known)
         else:
             known[name] = text.lower() if name == "kind" else text
 
@@ -206,23 +206,23 @@ class _Reading:
         else:
             self._report(at, "bad_value", f"`importance` is not from 0 to 1: {_shorten(text)}", "it counts as not said")
 
-    def _read_word(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
-        words = _WORDS[name]
-        for word in words:
-            if word.lower() == text.lower():
-                known[name] = word
+    def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
+        choices = _CHOICES[name]
+        for choice in choices:
+            if choice.lower() == text.lower():
+                known[name] = choice
                 return
-        self._report(at, "bad_value", f"`{name}` is none of {', '.join(words)}: {_shorten(text)}", "it counts as not said")
+        self._report(at, "bad_value", f"`{name}` is none of {', '.join(choices)}: {_shorten(text)}", "it counts as not said")
 
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:
         if len(self._problems) < PROBLEMS_LIMIT:
-            self._problems.append(_problem(self._path, self._line + at, code, problem, hint))
+            self._problems.append(_make_problem(self._path, self._line + at, code, problem, hint))
 
 
-_WORDS: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES, "status": STATUSES}
+_CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES, "status": STATUSES}
 
 
-def find_distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
+def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """The tags without their `#`, each once whatever its case, as first written."""
     distinct: dict[str, str] = {}
     for tag in tags:
@@ -252,5 +252,5 @@ def _shorten(text: str) -> str:
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
 
 
-def _problem(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
+def _make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
     return Problem(path=path, line=line, code=code, problem=problem, hint=hint)

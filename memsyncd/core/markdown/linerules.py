@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from memsyncd.core.markdown.blocks import BLANKS
 
-WILD: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
+SPECIAL_STARTS: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
 """First characters of lines that may be more than the text of a paragraph."""
 
 TRIMMED: Final = (
@@ -22,7 +22,7 @@ TRIMMED: Final = (
 MISSING_CELLS_LIMIT: Final = 0x10000
 """A table whose rows lack more cells than this ends there: markdown-it's guard against tiny texts with huge tables."""
 
-_HALF_WILD = frozenset("#*_`~+[0123456789")
+_MARKER_STARTS = frozenset("#*_`~+[0123456789")
 
 _INDENTED_CODE = re.compile(r" {4}| {0,3}\t")
 _HEADING = re.compile(r" {0,3}(#{1,6})(?:[ \t]|$)")
@@ -54,11 +54,11 @@ class Item(NamedTuple):
     content: str
 
 
-def is_tame(text: str) -> bool:
+def is_paragraph_text(text: str) -> bool:
     """True if a line, cut off its indent, is surely nothing but a paragraph's text: no table's head, no part of a reference."""
     if not text or "|" in text or "]:" in text:
         return False
-    return text[0] not in WILD or (text[0] in _HALF_WILD and not is_terminator(text))
+    return text[0] not in SPECIAL_STARTS or (text[0] in _MARKER_STARTS and not is_terminator(text))
 
 
 def is_indented_code(line: str) -> bool:
@@ -66,26 +66,26 @@ def is_indented_code(line: str) -> bool:
     return _INDENTED_CODE.match(line) is not None
 
 
-def find_indent(line: str) -> int:
+def indent_width(line: str) -> int:
     """Columns before the first character that is not blank."""
     blank = line[: len(line) - len(line.lstrip(BLANKS))]
     return len(blank.expandtabs(4)) if "\t" in blank else len(blank)
 
 
-def find_heading_level(line: str) -> int:
+def heading_level(line: str) -> int:
     """1-6 for an ATX heading, else 0."""
     found = _HEADING.match(line)
     return len(found[1]) if found else 0
 
 
-def find_underline_level(line: str) -> int:
+def underline_level(line: str) -> int:
     """1 or 2 for a line that makes a heading of the paragraph above it, else 0."""
     if not _UNDERLINE.match(line):
         return 0
     return 1 if "=" in line else 2
 
 
-def find_fence_mark(line: str) -> str:
+def fence_mark(line: str) -> str:
     """The run of backticks or tildes that opens a fence, empty if the line opens none."""
     found = _FENCE.match(line)
     return found[1] if found else ""
@@ -126,7 +126,7 @@ def is_deep(line: str) -> bool:
     return _DEEP.match(line) is not None
 
 
-def find_quoted(line: str) -> str | None:
+def quoted_text(line: str) -> str | None:
     """What follows the `>` and one space, None if the line is not in a quote by itself; within a quote any indent will do."""
     found = _QUOTED.match(line)
     return line[found.end() :] if found else None

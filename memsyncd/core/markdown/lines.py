@@ -33,7 +33,9 @@ def decode_note(path: str, data: bytes) -> Decoded:
     if "\r" in text:
         text = _unify_line_ends(path, text, problems)
     if "\0" in text:
-        problems.append(_odd(path, _line_of(text, "\0"), "nul", "holds a NUL character", "it is read as U+FFFD; remove it"))
+        problems.append(
+            _make_problem(path, _line_of(text, "\0"), "nul", "holds a NUL character", "it is read as U+FFFD; remove it")
+        )
         text = text.replace("\0", _REPLACEMENT)
     lines = text.split("\n")
     if not lines[-1]:
@@ -43,17 +45,21 @@ def decode_note(path: str, data: bytes) -> Decoded:
 
 def _decode(path: str, data: bytes, problems: list[Problem]) -> str:
     if data.startswith(_UTF16_MARKS):
-        problems.append(_odd(path, 1, "not_utf8", "is UTF-16, not UTF-8", "it was read as UTF-16; save it as UTF-8"))
+        problems.append(_make_problem(path, 1, "not_utf8", "is UTF-16, not UTF-8", "it was read as UTF-16; save it as UTF-8"))
         return data.decode("utf-16", "replace").encode("utf-8", "replace").decode("utf-8")
     if data.startswith(codecs.BOM_UTF8):
-        problems.append(_odd(path, 1, "bom", "begins with a byte order mark", "it was left out; save it as UTF-8 without BOM"))
+        problems.append(
+            _make_problem(path, 1, "bom", "begins with a byte order mark", "it was left out; save it as UTF-8 without BOM")
+        )
         data = data[len(codecs.BOM_UTF8) :]
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
         line = before.count("\n") + 1
-        problems.append(_odd(path, line, "not_utf8", "is not valid UTF-8", "invalid bytes are read as U+FFFD; save it as UTF-8"))
+        problems.append(
+            _make_problem(path, line, "not_utf8", "is not valid UTF-8", "invalid bytes are read as U+FFFD; save it as UTF-8")
+        )
         return data.decode("utf-8", "replace")
 
 
@@ -62,7 +68,9 @@ def _unify_line_ends(path: str, text: str, problems: list[Problem]) -> str:
     if "\r" not in text:
         return text
     text, line = text.replace("\r", "\n"), _line_of(text, "\r")
-    problems.append(_odd(path, line, "cr_line_ends", "has line ends of a lone CR", "they count as line ends; save it with LF"))
+    problems.append(
+        _make_problem(path, line, "cr_line_ends", "has line ends of a lone CR", "they count as line ends; save it with LF")
+    )
     return text
 
 
@@ -70,12 +78,16 @@ def _find_long_lines(path: str, text: str, lines: list[str]) -> list[Problem]:
     if len(text) <= LONG_LINE_CHARS or max(map(len, lines), default=0) <= LONG_LINE_CHARS:
         return []
     first = next(number for number, line in enumerate(lines, 1) if len(line) > LONG_LINE_CHARS)
-    return [_odd(path, first, "long_line", f"has a line over {LONG_LINE_CHARS} characters", "break it, so that places are exact")]
+    return [
+        _make_problem(
+            path, first, "long_line", f"has a line over {LONG_LINE_CHARS} characters", "break it, so that places are exact"
+        )
+    ]
 
 
 def _line_of(text: str, what: str) -> int:
     return text.count("\n", 0, text.index(what)) + 1
 
 
-def _odd(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
+def _make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
     return Problem(path=path, line=line, code=code, problem=problem, hint=hint)

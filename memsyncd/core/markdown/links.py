@@ -139,9 +139,9 @@ def _find_code_spans(line: str) -> list[tuple[int, int]]:
 
 def _blank_out(line: str, spans: Sequence[tuple[int, int]]) -> str:
     """The line with NULs, which no decoded note holds, in place of what the spans cover."""
-    parts: list[str] = []
+    chars: list[str] = []
     done = 0
     for start, end in spans:
-        parts += (line[done:start], "\0" * (end - start))
+        chars += (line[done:start], "\0" * (end - start))
         done = end
-    return "".join((*parts, line[done:]))
+    return "".join((*chars, line[done:]))

@@ -27,12 +27,12 @@ _KINDS = {
 _LISTS = ("bullet_list_open", "ordered_list_open")
 
 
-def find_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
+def split_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
     """The blocks of the lines from `first` on, in order; every line that is not blank is in exactly one."""
     return list(fill_gaps(scan_blocks(lines, first, parse_blocks), lines, first))
 
 
-def find_blocks_slowly(lines: Sequence[str], first: int = 0) -> list[Block]:
+def split_blocks_slowly(lines: Sequence[str], first: int = 0) -> list[Block]:
     """The same by markdown-it alone: what `find_blocks` is measured by and must equal."""
     return list(fill_gaps(parse_blocks(lines, first, len(lines)), lines, first))
 

@@ -14,7 +14,7 @@ from memsyncd.core.markdown import linerules as rules
 from memsyncd.core.markdown.blocks import BLANKS, CODE, FENCE, HEADING, HTML, ITEM, PARAGRAPH, QUOTE, RULE, TABLE, Block
 from memsyncd.core.markdown.regions import RegionParser, is_before_delimiter, read_region
 
-AWKWARD: Final = -1
+UNCERTAIN: Final = -1
 
 
 def scan_blocks(lines: Sequence[str], first: int, parse_region: RegionParser) -> list[Block]:
@@ -50,20 +50,20 @@ class _Scan:
         }
 
     def run(self, first: int) -> list[Block]:
-        lines, n, wild = self._lines, self._n, rules.WILD
+        lines, n, special = self._lines, self._n, rules.SPECIAL_STARTS
         at = first
         while at < n:
             line = lines[at]
             if not line:
                 at += 1
                 continue
-            after = self._scan_paragraph(at) if line[0] not in wild else self._scan_wild(at, line)
-            at = after if after > at else self._hand_over(at)
+            after = self._scan_paragraph(at) if line[0] not in special else self._scan_special(at, line)
+            at = after if after > at else self._parse_from(at)
         return self._blocks
 
     # --- paragraphs, and what may turn out to be one ------------------------------------------------------------------
 
-    def _scan_wild(self, at: int, line: str) -> int:
+    def _scan_special(self, at: int, line: str) -> int:
         text = line.lstrip(BLANKS)
         if not text:
             return at + 1
@@ -75,23 +75,23 @@ class _Scan:
         return scan(at) if scan else self._scan_paragraph(at)
 
     def _scan_paragraph(self, at: int) -> int:
-        lines, n, wild = self._lines, self._n, rules.WILD
+        lines, n, special = self._lines, self._n, rules.SPECIAL_STARTS
         end = at + 1
         while end < n:
             line = lines[end]
             if not line:
                 break
-            if line[0] in wild:
-                after = self._judge(at, end, line)
+            if line[0] in special:
+                after = self._check_line(at, end, line)
                 if after:
                     return after
-                if not self._goes_on(line):
+                if not self._continues(line):
                     break
             end += 1
         self._blocks.append(Block(at, end, PARAGRAPH))
         return end
 
-    def _judge(self, at: int, end: int, line: str) -> int:
+    def _check_line(self, at: int, end: int, line: str) -> int:
         """Where to go on if this line makes something else than a paragraph of the lines before it; 0 if not."""
         if rules.is_delimiter(line):
             if rules.is_table(self._lines[end - 1], line):
@@ -99,15 +99,15 @@ class _Scan:
                     self._blocks.append(Block(at, end - 1, PARAGRAPH))
                 return self._scan_table(end - 1)
         elif rules.may_be_html(line):
-            return AWKWARD
-        level = rules.find_underline_level(line)
+            return UNCERTAIN
+        level = rules.underline_level(line)
         if level:
             self._blocks.append(Block(at, end + 1, HEADING, level))
             return end + 1
         return 0
 
     @staticmethod
-    def _goes_on(line: str) -> bool:
+    def _continues(line: str) -> bool:
         """True if the line, which is no underline, goes on with a paragraph."""
         if not line.strip(BLANKS):
             return False
@@ -117,7 +117,7 @@ class _Scan:
         line = self._lines[at]
         if rules.is_reference(line, self._lines[at + 1] if at + 1 < self._n else ""):
             return at + 1
-        return AWKWARD if self._may_define(at) else self._scan_paragraph(at)
+        return UNCERTAIN if self._may_define(at) else self._scan_paragraph(at)
 
     def _may_define(self, at: int) -> bool:
         """True if a label that opens on this line might close as a definition's; it may go on beyond what ends a paragraph."""
@@ -135,7 +135,7 @@ class _Scan:
     # --- leaves -------------------------------------------------------------------------------------------------------
 
     def _scan_heading(self, at: int) -> int:
-        level = rules.find_heading_level(self._lines[at])
+        level = rules.heading_level(self._lines[at])
         if not level:
             return self._scan_paragraph(at)
         self._blocks.append(Block(at, at + 1, HEADING, level))
@@ -154,7 +154,7 @@ class _Scan:
         return end
 
     def _scan_fence(self, at: int) -> int:
-        mark = rules.find_fence_mark(self._lines[at])
+        mark = rules.fence_mark(self._lines[at])
         if not mark:
             return self._scan_paragraph(at)
         end = at + 1
@@ -169,7 +169,7 @@ class _Scan:
     def _scan_html(self, at: int) -> int:
         """Comments by hand, as metadata is written in them; other html is awkward."""
         if not self._lines[at].lstrip(BLANKS).startswith("<!--"):
-            return AWKWARD if rules.may_be_html(self._lines[at]) else self._scan_paragraph(at)
+            return UNCERTAIN if rules.may_be_html(self._lines[at]) else self._scan_paragraph(at)
         end = at + 1
         while end <= self._n and "-->" not in self._lines[end - 1]:
             end += 1
@@ -183,7 +183,7 @@ class _Scan:
             line = self._lines[end]
             if not line.startswith("|"):
                 if rules.may_be_html(line):
-                    return AWKWARD
+                    return UNCERTAIN
                 if not line.strip(rules.TRIMMED) or rules.is_indented_code(line) or rules.is_terminator(line):
                     break
             n_missing += n_columns - rules.count_cells(line)
@@ -201,14 +201,14 @@ class _Scan:
         is_deep = rules.is_deep(self._lines[at])
         while end < self._n:
             line = self._lines[end]
-            content = rules.find_quoted(line)
+            content = rules.quoted_text(line)
             if content is not None:
-                is_plain = is_plain and rules.is_tame(content)
+                is_plain = is_plain and rules.is_paragraph_text(content)
                 is_empty = not content.strip(BLANKS)
             elif is_empty or not line.strip(BLANKS) or (not rules.is_indented_code(line) and rules.is_terminator(line)):
                 break
-            elif not (is_deep or (is_plain and rules.is_tame(line))):
-                return AWKWARD
+            elif not (is_deep or (is_plain and rules.is_paragraph_text(line))):
+                return UNCERTAIN
             end += 1
         self._blocks.append(Block(at, end, QUOTE))
         return end
@@ -233,7 +233,7 @@ class _Scan:
                 return at
             kind = item.kind
             end = self._find_item_end(at, item)
-            if end == AWKWARD:
+            if end == UNCERTAIN:
                 return self._leave_list(at)
             self._blocks.append(Block(at, end, ITEM))
             at = end
@@ -244,7 +244,7 @@ class _Scan:
         end = at + 1
         if end < self._n and rules.is_marker_at_margin(self._lines[end]):
             return end
-        is_plain, was_blank = rules.is_tame(item.content), not item.content
+        is_plain, was_blank = rules.is_paragraph_text(item.content), not item.content
         if was_blank and end < self._n and not self._lines[end].strip(BLANKS):
             return end + 1
         while end < self._n:
@@ -254,14 +254,14 @@ class _Scan:
                 return end
             if not text:
                 is_plain, was_blank = False, True
-            elif rules.find_indent(line) >= item.indent:
-                is_plain, was_blank = is_plain and rules.is_tame(text), False
+            elif rules.indent_width(line) >= item.indent:
+                is_plain, was_blank = is_plain and rules.is_paragraph_text(text), False
             elif rules.is_indented_code(line):
-                return AWKWARD
+                return UNCERTAIN
             elif was_blank or rules.is_terminator(line):
                 return end
-            elif not (is_plain and rules.is_tame(text)) and not rules.is_deep(self._lines[at]):
-                return AWKWARD
+            elif not (is_plain and rules.is_paragraph_text(text)) and not rules.is_deep(self._lines[at]):
+                return UNCERTAIN
             end += 1
         return end
 
@@ -274,9 +274,9 @@ class _Scan:
             if last.kind != ITEM or last.end != at:
                 break
             at = self._blocks.pop().start
-        return self._hand_over(at)
+        return self._parse_from(at)
 
-    def _hand_over(self, at: int) -> int:
+    def _parse_from(self, at: int) -> int:
         while self._blocks and self._blocks[-1].start >= at:
             self._blocks.pop()
         found, after = read_region(self._lines, at, self._parse_region)

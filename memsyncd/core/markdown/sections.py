@@ -29,7 +29,7 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NO_SLUG = re.compile(r"[^\w\- ]+")
 
 
-class Part(NamedTuple):
+class RawSection(NamedTuple):
     """A section before its metadata is known. Lines 0-based, end exclusive; `blocks` are those beneath its heading, else that."""
 
     anchor: str
@@ -40,18 +40,18 @@ class Part(NamedTuple):
     blocks: Sequence[Block]
 
 
-def find_parts(path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_top: bool) -> list[Part]:
+def split_sections(path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_top: bool) -> list[RawSection]:
     """Cut a note into sections. `has_top` says that something precedes the blocks, so that there is a `path#` at any rate."""
     heads = [at for at, block in enumerate(blocks) if block.kind == HEADING]
     first = heads[0] if heads else len(blocks)
-    parts: list[Part] = []
+    sections: list[RawSection] = []
     if has_top or first:
         end = blocks[first].start if heads else len(lines)
-        parts.append(Part(f"{path}#", (), 0, 0, end, blocks[:first]))
-    return [*parts, *_find_headed(path, lines, blocks, heads)]
+        sections.append(RawSection(f"{path}#", (), 0, 0, end, blocks[:first]))
+    return [*sections, *_split_headed(path, lines, blocks, heads)]
 
 
-def find_heading_text(lines: Sequence[str], block: Block) -> str:
+def heading_text(lines: Sequence[str], block: Block) -> str:
     """The plain text of a heading, one line, without its marks."""
     first = lines[block.start].strip()
     if first.startswith("#") and block.end == block.start + 1:
@@ -62,7 +62,7 @@ def find_heading_text(lines: Sequence[str], block: Block) -> str:
     return _strip_inline(text[: 2 * HEADING_LIMIT_CHARS])[:HEADING_LIMIT_CHARS]
 
 
-def find_slug(text: str) -> str:
+def make_slug(text: str) -> str:
     """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is left.
 
     An anchor is told to whoever asks, so that it says of a secret only what it is.
@@ -79,22 +79,22 @@ def _strip_inline(text: str) -> str:
     return " ".join(text.split())
 
 
-def _find_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]) -> Iterator[Part]:
-    names = _Names(path)
+def _split_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]) -> Iterator[RawSection]:
+    names = _AnchorNames(path)
     above: list[tuple[int, str, str]] = []
     for at, after in zip(heads, [*heads[1:], len(blocks)], strict=False):
         head = blocks[at]
         while above and above[-1][0] >= head.level:
             above.pop()
-        text = find_heading_text(lines, head)
+        text = heading_text(lines, head)
         anchor = names.name(above[-1][2] if above else "", text)
         above.append((head.level, text, anchor))
         end = blocks[after].start if after < len(blocks) else len(lines)
         heading = tuple(text for _, text, _ in above)
-        yield Part(anchor, heading, head.level, head.start, end, blocks[at + 1 : after] or [head])
+        yield RawSection(anchor, heading, head.level, head.start, end, blocks[at + 1 : after] or [head])
 
 
-class _Names:
+class _AnchorNames:
     """Hands out anchors, each once."""
 
     def __init__(self, path: str) -> None:
@@ -103,10 +103,10 @@ class _Names:
         self._n_twins: dict[str, int] = {}
 
     def name(self, parent: str, text: str) -> str:
-        wanted = f"{parent}/{find_slug(text)}" if parent else f"{self._path}#{find_slug(text)}"
-        anchor = wanted
+        base = f"{parent}/{make_slug(text)}" if parent else f"{self._path}#{make_slug(text)}"
+        anchor = base
         while anchor in self._taken:
-            self._n_twins[wanted] = self._n_twins.get(wanted, 1) + 1
-            anchor = f"{wanted}-{self._n_twins[wanted]}"
+            self._n_twins[base] = self._n_twins.get(base, 1) + 1
+            anchor = f"{base}-{self._n_twins[base]}"
         self._taken.add(anchor)
         return anchor

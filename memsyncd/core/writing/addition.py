@@ -13,8 +13,8 @@ from datetime import date
 from typing import Final, NoReturn
 
 from memsyncd.core.markdown.blocks import HEADING, Block
-from memsyncd.core.markdown.frontmatter import LIFECYCLES, PRIORITIES, find_distinct_tags
-from memsyncd.core.markdown.sections import find_heading_text
+from memsyncd.core.markdown.frontmatter import LIFECYCLES, PRIORITIES, distinct_tags
+from memsyncd.core.markdown.sections import heading_text
 from memsyncd.core.writing.notetext import check_text
 from memsyncd.errors import BadRequest, TooLarge
 
@@ -73,7 +73,7 @@ def check_addition(addition: Addition) -> None:
         _refuse("tags", f"are more than {TAGS_LIMIT}", "leave some out")
     for tag in addition.tags:
         _check_word("tags", tag)
-        if not find_distinct_tags([tag]):
+        if not distinct_tags([tag]):
             _refuse("tags", "hold an empty one", "leave it out")
 
 
@@ -94,7 +94,7 @@ def find_heading(addition: Addition) -> str:
 
 
 def _find_plain(text: str) -> str:
-    return find_heading_text([f"# {text}"], Block(0, 1, HEADING, 1))
+    return heading_text([f"# {text}"], Block(0, 1, HEADING, 1))
 
 
 def _shorten(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from memsyncd.core.markdown.frontmatter import LIFECYCLES, PRIORITIES, find_distinct_tags
+from memsyncd.core.markdown.frontmatter import LIFECYCLES, PRIORITIES, distinct_tags
 from memsyncd.core.writing.addition import Addition, find_choice
 
 _PLAIN = re.compile(r"[^\W_](?:(?:[\w./+@ -]|:(?=\w))*\w)?")
@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"[^\W_](?:(?:[\w./+@ -]|:(?=\w))*\w)?")
 
 def render_comment(addition: Addition, at: str) -> str:
     """`<!-- memory: {kind: decision, tags: [auth], …} -->`; `at` stands for a time that the addition does not say."""
-    kind, tags = (addition.kind or "").strip().lower(), find_distinct_tags(addition.tags)
+    kind, tags = (addition.kind or "").strip().lower(), distinct_tags(addition.tags)
     pairs = {
         "kind": _quote(kind),
         "tags": f"[{', '.join(map(_quote, tags))}]" if tags else "",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from memsyncd.core.markdown.blocks import FENCE, HEADING, HTML, Block
-from memsyncd.core.markdown.outline import find_blocks
+from memsyncd.core.markdown.outline import split_blocks
 
 SECTION_LEVEL: Final = 2
 
@@ -48,10 +48,10 @@ def contain(lines: Sequence[str]) -> list[str]:
 
 def find_closing_lines(lines: Sequence[str], first: int = 0) -> list[str]:
     """What must follow the lines of a note so that a heading after them is one: nothing, as a rule."""
-    probed = find_blocks([*lines, "", _PROBE], first)
+    probed = split_blocks([*lines, "", _PROBE], first)
     if probed and probed[-1].kind == HEADING and probed[-1].start == len(lines) + 1:
         return []
-    blocks = find_blocks(lines, first)
+    blocks = split_blocks(lines, first)
     return [_find_end(lines, blocks[-1])] if blocks else []
 
 
@@ -65,7 +65,7 @@ def _find_end(lines: Sequence[str], block: Block) -> str:
 
 
 def _push_headings(lines: Sequence[str]) -> list[str]:
-    heads = [block for block in find_blocks(lines) if block.kind == HEADING]
+    heads = [block for block in split_blocks(lines) if block.kind == HEADING]
     n_more = SECTION_LEVEL + 1 - min((head.level for head in heads), default=_DEEPEST_LEVEL)
     if n_more <= 0:
         return list(lines)
@@ -86,7 +86,7 @@ def _push_heading(lines: Sequence[str], level: int) -> str:
 
 def _is_contained(lines: Sequence[str]) -> bool:
     whole = [_PROBE, "<!-- memory: {} -->", *lines, "", _PROBE]
-    heads = [block for block in find_blocks(whole) if block.kind == HEADING]
+    heads = [block for block in split_blocks(whole) if block.kind == HEADING]
     levels = [head.level for head in heads[1:-1]]
     return (
         len(heads) > 1

@@ -12,11 +12,11 @@ import re
 from bisect import bisect_left
 from itertools import accumulate
 
-from memsyncd.core.markdown.blocks import find_paragraphs
+from memsyncd.core.markdown.blocks import split_paragraphs
 from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.markdown.outline import find_blocks
-from memsyncd.core.markdown.sections import Part, find_parts
+from memsyncd.core.markdown.outline import split_blocks
+from memsyncd.core.markdown.sections import RawSection, split_sections
 from memsyncd.core.notepath import is_plain
 from memsyncd.errors import NoteNotFound
 
@@ -48,13 +48,13 @@ def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
     return data[: _find_text_end(data, _find_line_offsets(data), start)]
 
 
-def find_note_parts(path: str, data: bytes) -> list[Part]:
+def find_note_parts(path: str, data: bytes) -> list[RawSection]:
     """The sections of a note as its parser cuts them."""
     lines = decode_note(path, data).lines
     if is_plain(path):
-        return find_parts(path, lines, find_paragraphs(lines), has_top=False)
+        return split_sections(path, lines, split_paragraphs(lines), has_top=False)
     n_front_lines = find_front_matter(path, lines).n_lines
-    return find_parts(path, lines, find_blocks(lines, n_front_lines), has_top=n_front_lines > 0)
+    return split_sections(path, lines, split_blocks(lines, n_front_lines), has_top=n_front_lines > 0)
 
 
 def _find_place(path: str, data: bytes, anchor: str) -> tuple[int, int, int] | None:

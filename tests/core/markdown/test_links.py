@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from memsyncd.core.markdown.links import Mention, find_mentions
-from memsyncd.core.markdown.outline import find_blocks
+from memsyncd.core.markdown.outline import split_blocks
 
 
 def find(text: str) -> list[Mention]:
     lines = text.split("\n")
-    return find_mentions(text, lines, find_blocks(lines))
+    return find_mentions(text, lines, split_blocks(lines))
 
 
 @pytest.mark.parametrize(

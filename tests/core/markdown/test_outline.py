@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.blocks import Block, find_paragraphs
-from memsyncd.core.markdown.outline import find_blocks, find_blocks_slowly
+from memsyncd.core.markdown.blocks import Block, split_paragraphs
+from memsyncd.core.markdown.outline import split_blocks, split_blocks_slowly
 
 MARGINS = ("", "", "", "", " ", "  ", "   ", "    ", "\t", "  \t", "> ", ">", "- ", "1. ", "\\")
 PIECES = (
@@ -74,12 +74,12 @@ def documents(draw: st.DrawFn) -> list[str]:
 @example([*["- x"] * 40, "<b>"])
 @settings(max_examples=4 * settings().max_examples)  # the oracle of everything that is indexed
 def test_every_block_is_where_markdown_it_sees_it(lines: list[str]) -> None:
-    assert find_blocks(lines) == find_blocks_slowly(lines)
+    assert split_blocks(lines) == split_blocks_slowly(lines)
 
 
 @given(documents(), st.integers(0, 5))
 def test_each_line_that_is_not_blank_is_in_exactly_one_block(lines: list[str], first: int) -> None:
-    blocks = find_blocks(lines, first)
+    blocks = split_blocks(lines, first)
     held = [at for block in blocks for at in range(block.start, block.end)]
     assert held == sorted(set(held))
     assert {at for at in range(first, len(lines)) if lines[at].strip(" \t")} <= set(held)
@@ -88,11 +88,11 @@ def test_each_line_that_is_not_blank_is_in_exactly_one_block(lines: list[str], f
 
 def test_headings_within_fences_quotes_and_lists_are_none() -> None:
     lines = ["# one", "```", "# two", "```", "> # three", "", "- # four", "", "Five", "---", "<!--", "# six", "-->"]
-    assert [(block.start, block.level) for block in find_blocks(lines) if block.level] == [(0, 1), (8, 2)]
+    assert [(block.start, block.level) for block in split_blocks(lines) if block.level] == [(0, 1), (8, 2)]
 
 
 def test_link_reference_definitions_are_blocks_too() -> None:
-    assert find_blocks(["a", "", "[x]: http://y", "[z]: /q", "b"]) == [
+    assert split_blocks(["a", "", "[x]: http://y", "[z]: /q", "b"]) == [
         Block(0, 1, "paragraph"),
         Block(2, 4, "reference"),
         Block(4, 5, "paragraph"),
@@ -100,12 +100,12 @@ def test_link_reference_definitions_are_blocks_too() -> None:
 
 
 def test_plain_text_has_paragraphs_only() -> None:
-    assert find_paragraphs(["# a", "- b", "", " ", "```", "c"]) == [Block(0, 2, "paragraph"), Block(4, 6, "paragraph")]
+    assert split_paragraphs(["# a", "- b", "", " ", "```", "c"]) == [Block(0, 2, "paragraph"), Block(4, 6, "paragraph")]
 
 
 def test_what_lies_beyond_a_parsers_depth_swallows_nothing() -> None:
     lines = ["> " * 200 + "x", "lazy", "", "# after"]
-    assert find_blocks(lines) == [Block(0, 2, "quote"), Block(3, 4, "heading", 1)]
+    assert split_blocks(lines) == [Block(0, 2, "quote"), Block(3, 4, "heading", 1)]
 
 
 @pytest.mark.parametrize(
@@ -125,5 +125,5 @@ def test_what_lies_beyond_a_parsers_depth_swallows_nothing() -> None:
 )
 def test_hostile_text_takes_time_in_proportion_to_its_length(text: str) -> None:
     started_s = process_time()
-    find_blocks(text.split("\n"))
+    split_blocks(text.split("\n"))
     assert process_time() - started_s < 2

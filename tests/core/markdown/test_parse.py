@@ -7,7 +7,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes, digest_text
-from memsyncd.core.markdown.chunks import PIECE_CHARS, ChunkPolicy
+from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS, ChunkPolicy
 from memsyncd.core.markdown.lines import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.note import Note
@@ -143,7 +143,7 @@ def test_a_giant_line_is_searchable_in_pieces_of_one_place() -> None:
     words = " ".join(f"word{number}" for number in range(30_000))
     note = parse(f"# H\n\n{words}\n")
     assert {(chunk.span.start, chunk.span.end) for chunk in note.chunks} == {(1, 3)}
-    assert all(len(chunk.text) <= PIECE_CHARS for chunk in note.chunks)
+    assert all(len(chunk.text) <= CHUNK_LIMIT_CHARS for chunk in note.chunks)
     assert "".join(chunk.text for chunk in note.chunks) == f"# H\n\n{words}"
     assert not any(chunk.text.endswith("word") or chunk.text[0].isdigit() for chunk in note.chunks)
     assert [problem.code for problem in note.problems] == ["long_line"]

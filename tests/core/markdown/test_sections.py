@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.markdown.outline import find_blocks
-from memsyncd.core.markdown.sections import find_heading_text, find_parts, find_slug
+from memsyncd.core.markdown.outline import split_blocks
+from memsyncd.core.markdown.sections import heading_text, make_slug, split_sections
 from tests.core.guard.test_secrets import HEX, make
 
 
@@ -23,7 +23,7 @@ from tests.core.guard.test_secrets import HEX, make
     ],
 )
 def test_a_heading_is_its_plain_text(line: str, text: str) -> None:
-    assert find_heading_text([line], find_blocks([line])[0]) == text
+    assert heading_text([line], split_blocks([line])[0]) == text
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,12 @@ def test_a_heading_is_its_plain_text(line: str, text: str) -> None:
     ],
 )
 def test_a_slug_has_letters_digits_and_hyphens(text: str, slug: str) -> None:
-    assert find_slug(text) == slug
+    assert make_slug(text) == slug
 
 
 def anchors(text: str, *, has_top: bool = False) -> list[str]:
     lines = text.split("\n")
-    return [part.anchor for part in find_parts("n", lines, find_blocks(lines), has_top=has_top)]
+    return [part.anchor for part in split_sections("n", lines, split_blocks(lines), has_top=has_top)]
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,5 @@ def test_many_twins_are_named_in_no_time() -> None:
 def test_an_anchor_says_of_a_secret_only_what_it_is() -> None:
     token = "sk-" + make(32, HEX)
     lines = [f"# Key {token}", "", "## Below", ""]
-    anchors = [part.anchor for part in find_parts("a.md", lines, find_blocks(lines), has_top=False)]
+    anchors = [part.anchor for part in split_sections("a.md", lines, split_blocks(lines), has_top=False)]
     assert anchors == ["a.md#key-masked-api-key", "a.md#key-masked-api-key/below"]

@@ -8,9 +8,9 @@ from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.blocks import HEADING
-from memsyncd.core.markdown.frontmatter import find_distinct_tags
+from memsyncd.core.markdown.frontmatter import distinct_tags
 from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.markdown.outline import find_blocks
+from memsyncd.core.markdown.outline import split_blocks
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.core.span import Span
@@ -175,7 +175,7 @@ def test_what_is_remembered_is_read_back_and_what_stood_stays(standing: bytes | 
             assert section.heading[-1] == addition.summary
         if addition.kind:
             assert section.meta.kind == addition.kind.lower()
-        assert section.meta.tags[: len(find_distinct_tags(addition.tags))] == find_distinct_tags(addition.tags)
+        assert section.meta.tags[: len(distinct_tags(addition.tags))] == distinct_tags(addition.tags)
         assert section.meta.importance == addition.importance or addition.importance is None
         assert section.meta.created == AT
         _assert_content(lines[span.start + 1 : span.end], addition.content)
@@ -189,7 +189,7 @@ def _assert_content(kept: list[str], content: str) -> None:
     while not lines[-1].strip():
         del lines[-1]
     assert len(kept) <= len(lines) + 2
-    if not any(block.kind == HEADING for block in find_blocks(lines)):
+    if not any(block.kind == HEADING for block in split_blocks(lines)):
         assert lines in (kept, kept[:-1], kept[1:-1])
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.frontmatter import find_distinct_tags, find_section_meta
+from memsyncd.core.markdown.frontmatter import distinct_tags, find_section_meta
 from memsyncd.core.note import Meta
 from memsyncd.core.writing.addition import Addition, check_addition
 from memsyncd.core.writing.comment import render_comment
@@ -63,7 +63,7 @@ def test_what_is_written_is_read_back(task: str, session: str, source: str, tags
     check_addition(addition)
     assert read(addition) == Meta(
         kind="error",
-        tags=find_distinct_tags(tags),
+        tags=distinct_tags(tags),
         importance=importance,
         priority="P2",
         task=task.strip(),

@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.blocks import HEADING
-from memsyncd.core.markdown.outline import find_blocks
-from memsyncd.core.markdown.sections import find_heading_text
+from memsyncd.core.markdown.outline import split_blocks
+from memsyncd.core.markdown.sections import heading_text
 from memsyncd.core.writing.containment import contain, find_closing_lines, make_heading_line
 
 WILD = """\
@@ -105,7 +105,7 @@ def test_a_text_that_cannot_be_kept_otherwise_goes_into_a_fence(last: str, fence
 def test_a_heading_before_and_one_after_enclose_whatever_stands_between(lines: list[str]) -> None:
     kept = contain(lines)
     whole = ["## before", "<!-- memory: {kind: x} -->", *kept, "", "## after"]
-    heads = [block for block in find_blocks(whole) if block.kind == HEADING]
+    heads = [block for block in split_blocks(whole) if block.kind == HEADING]
     assert (heads[0].start, heads[-1].start) == (0, len(whole) - 1)
     assert all(head.level > 2 for head in heads[1:-1])
 
@@ -113,7 +113,7 @@ def test_a_heading_before_and_one_after_enclose_whatever_stands_between(lines: l
 @given(wild)
 def test_no_line_is_lost_but_the_marks_of_headings(lines: list[str]) -> None:
     kept = contain(lines)
-    n_heads = sum(block.kind == HEADING for block in find_blocks(lines))
+    n_heads = sum(block.kind == HEADING for block in split_blocks(lines))
     if n_heads == 0:
         at = kept[: len(lines)] == lines or kept[1:-1] == lines
         assert at
@@ -127,10 +127,10 @@ def test_no_line_is_lost_but_the_marks_of_headings(lines: list[str]) -> None:
 @example("a \\#")
 def test_a_heading_line_is_one_heading(text: str) -> None:
     line = make_heading_line(2, text)
-    block = find_blocks([line])[0]
+    block = split_blocks([line])[0]
     assert (block.kind, block.level) == (HEADING, 2)
     if "`" not in text and "*" not in text and "\\" not in text:
-        assert find_heading_text([line], block) == " ".join(text.split())
+        assert heading_text([line], block) == " ".join(text.split())
 
 
 @pytest.mark.parametrize(
