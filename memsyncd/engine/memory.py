@@ -15,7 +15,7 @@ from typing import Literal
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath
 from memsyncd.core.writing import commands
-from memsyncd.core.writing.commands import Dialect, Edited, FolderEntry
+from memsyncd.core.writing.commands import Dialect, EditResult, FolderEntry
 from memsyncd.core.writing.memorypath import MEMORIES, MemoryPath, parse_memory_path, show_memory_path
 from memsyncd.engine.edit import Act, Decide, Delete, Operation, Put, Rename, find_history
 from memsyncd.engine.policies import SyncPolicy
@@ -133,7 +133,7 @@ def _change(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: Memory
     return _act(asked, path, Put(path=was.path if was else path.note, data=edited.data, was=was)), answer
 
 
-def _edit_as_seen(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath, was: TextFile | None) -> Edited:
+def _edit_as_seen(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath, was: TextFile | None) -> EditResult:
     """The edit of what stands there. Raises Conflict if the writer had read something else and what it wants does not stand."""
     edit = _find_edit(asked, path.text)
     digest, data = (was.digest, was.data) if was else (NO_FILE, None)
@@ -148,8 +148,8 @@ def _edit_as_seen(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: 
     raise _conflict(path.text, asked.if_digest, digest)
 
 
-def _find_edit(asked: Asked, path: str) -> Callable[[bytes | None], Edited]:
-    def edit(data: bytes | None) -> Edited:
+def _find_edit(asked: Asked, path: str) -> Callable[[bytes | None], EditResult]:
+    def edit(data: bytes | None) -> EditResult:
         match asked.command:
             case "create":
                 return commands.create_text(path, data, asked.file_text or "", asked.dialect)
@@ -165,7 +165,7 @@ def _delete(scope: Scope, asked: Asked, path: MemoryPath) -> tuple[Act, Answer]:
     if path.note is None:
         raise commands.refuse_root("delete", asked.dialect)
     _check_place(scope, path)
-    answer = Answer(text=commands.say_deleted(path.text, asked.dialect))
+    answer = Answer(text=commands.describe_deleted(path.text, asked.dialect))
     was = read_all(scope, path.note)
     if was is None:
         if asked.if_digest:
@@ -182,7 +182,7 @@ def _rename(scope: Scope, asked: Asked, old: MemoryPath, new: MemoryPath) -> tup
     was = read_all(scope, old.note)
     stands = read_all(scope, new.note)
     there = stands.get(new.note) if stands else None
-    answer = Answer(text=commands.say_renamed(old.text, new.text, asked.dialect))
+    answer = Answer(text=commands.describe_renamed(old.text, new.text, asked.dialect))
     if was is None:
         if there is not None and there.digest == asked.if_digest:
             return _act(asked, old, new_path=new.note), Answer(text=answer.text, digest=there.digest)

@@ -82,18 +82,18 @@ def find_choice(said: str, choices: tuple[str, ...]) -> str | None:
     return next((choice for choice in choices if choice.lower() == said.strip().lower()), None)
 
 
-def find_heading(addition: Addition) -> str:
+def make_heading(addition: Addition) -> str:
     """The summary, or else the first sentence of the content as plain text, cut at a word if it is long."""
     if addition.summary.strip():
         return " ".join(addition.summary.split())
     for line in re.split(r"[\r\n]+", addition.content):
-        text = "" if _NO_HEADING.match(line) else _find_plain(_LEADING_MARKS.sub("", line, count=1))
+        text = "" if _NO_HEADING.match(line) else _plain_text(_LEADING_MARKS.sub("", line, count=1))
         if _HAS_WORD.search(text):
             return _shorten(text)
     return addition.kind or "Note"
 
 
-def _find_plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     return heading_text([f"# {text}"], Block(0, 1, HEADING, 1))
 
 
@@ -125,7 +125,7 @@ def _check_summary(summary: str) -> None:
         _refuse("summary", "is not one line", "it is the section's heading; put the rest into content")
     if len(summary) > SUMMARY_LIMIT_CHARS:
         raise TooLarge(f"summary: is over {SUMMARY_LIMIT_CHARS} characters", hint="put the rest into content")
-    if not _find_plain(summary):
+    if not _plain_text(summary):
         _refuse("summary", "has no words", "leave it out, and a heading is made from the content")
 
 

@@ -15,12 +15,12 @@ from memsyncd.core.markdown.lines import decode_note
 from memsyncd.core.notepath import MARKDOWN_SUFFIXES, MEMORY_FILE, is_markdown
 from memsyncd.core.span import Span
 from memsyncd.core.titles import path_words
-from memsyncd.core.writing.addition import Addition, check_addition, find_heading
+from memsyncd.core.writing.addition import Addition, check_addition, make_heading
 from memsyncd.core.writing.comment import render_comment
 from memsyncd.core.writing.containment import SECTION_LEVEL, contain, find_closing_lines, make_heading_line
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
-from memsyncd.core.writing.notetext import count_lines, join_apart, open_text, unify_line_ends, write_line_ends
-from memsyncd.core.writing.sections import find_note_parts
+from memsyncd.core.writing.notetext import count_lines, join_texts, open_text, unify_line_ends, write_line_ends
+from memsyncd.core.writing.sections import split_note_sections
 from memsyncd.errors import BadRequest, EditRefused
 
 __all__ = ["DEFAULT_KINDS", "OTHER_KINDS", "Addition", "KindDefaults", "append_section", "check_addition"]
@@ -46,7 +46,7 @@ def append_section(path: str, data: bytes | None, additions: Sequence[Addition],
     unified = unify_line_ends(text)
     is_apart = _BLANK_END.search(unified) is not None
     lines, spans = _stack([_render_section(addition, at) for addition in additions], count_lines(unified), is_apart=is_apart)
-    added = note.to_bytes(join_apart(text, write_line_ends("\n".join((*lines, "")), note.line_end)))
+    added = note.to_bytes(join_texts(text, write_line_ends("\n".join((*lines, "")), note.line_end)))
     _check_added(path, data, added, spans)
     return added, spans
 
@@ -85,14 +85,14 @@ def _render_section(addition: Addition, at: str) -> list[str]:
         del lines[0]
     while not lines[-1].strip():
         del lines[-1]
-    return [make_heading_line(SECTION_LEVEL, find_heading(addition)), render_comment(addition, at), *contain(lines)]
+    return [make_heading_line(SECTION_LEVEL, make_heading(addition)), render_comment(addition, at), *contain(lines)]
 
 
 def _check_added(path: str, data: bytes | None, added: bytes, spans: Sequence[Span]) -> None:
     """Read the note as it would be: each section must be found where it was put, and those before it be called as they were."""
-    before = [part.anchor for part in find_note_parts(path, data)] if data else []
-    after = find_note_parts(path, added)
-    starts = {part.start + 1 for part in after if part.level == SECTION_LEVEL}
-    if [part.anchor for part in after[: len(before)]] != before or not all(span.start in starts for span in spans):
+    before = [section.anchor for section in split_note_sections(path, data)] if data else []
+    after = split_note_sections(path, added)
+    starts = {section.start + 1 for section in after if section.level == SECTION_LEVEL}
+    if [section.anchor for section in after[: len(before)]] != before or not all(span.start in starts for span in spans):
         hint = "look for front matter, a fence or a comment that is never closed"
         raise EditRefused(f"{path} takes no section at its end", hint=hint)

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from memsyncd.core.writing.notetext import (
     NoteText,
-    Unified,
+    UnifiedText,
     check_text,
     count_lines,
-    join_apart,
+    join_texts,
     open_text,
     unify_line_ends,
     write_line_ends,
@@ -22,58 +22,58 @@ from memsyncd.core.writing.notetext import (
 from memsyncd.core.writing.phrases import (
     Command,
     Dialect,
+    describe_deleted,
+    describe_renamed,
     refuse_edit,
     refuse_existing,
     refuse_folder,
     refuse_missing,
     refuse_root,
-    say,
-    say_deleted,
-    say_renamed,
+    render_phrase,
 )
 from memsyncd.core.writing.views import FolderEntry, number_lines, split_lines, view_folder, view_text
 
 __all__ = [
     "Command",
     "Dialect",
-    "Edited",
+    "EditResult",
     "FolderEntry",
     "create_text",
+    "describe_deleted",
+    "describe_renamed",
     "insert_text",
     "refuse_existing",
     "refuse_folder",
     "refuse_missing",
     "refuse_root",
     "replace_text",
-    "say_deleted",
-    "say_renamed",
     "view_folder",
     "view_text",
 ]
 
-CONTEXT_LINES = 2
+SNIPPET_CONTEXT_LINES = 2
 SNIPPET_LIMIT_LINES = 40
 PLACES_LIMIT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edited:
+class EditResult:
     """A note's new bytes and the text of the answer."""
 
     data: bytes
     text: str
 
 
-def create_text(path: str, data: bytes | None, file_text: str, dialect: Dialect) -> Edited:
+def create_text(path: str, data: bytes | None, file_text: str, dialect: Dialect) -> EditResult:
     """A new note with this text. Raises AlreadyExists if another text stands there; the same one is what was asked for."""
     check_text("file_text", file_text)
     created = file_text.encode("utf-8")
     if data is not None and data != created:
         raise refuse_existing("create", path, dialect)
-    return Edited(data=created, text=say("created", dialect, path=path))
+    return EditResult(data=created, text=render_phrase("created", dialect, path=path))
 
 
-def replace_text(path: str, data: bytes | None, old_str: str, new_str: str, dialect: Dialect) -> Edited:
+def replace_text(path: str, data: bytes | None, old_str: str, new_str: str, dialect: Dialect) -> EditResult:
     """The note with `new_str` for the one `old_str` in it, whichever line ends the two have; the note's own are written.
 
     Raises NoteNotFound if there is no note, EditRefused if `old_str` is not in it, is empty, or is in it more than once.
@@ -83,15 +83,15 @@ def replace_text(path: str, data: bytes | None, old_str: str, new_str: str, dial
     if data is None:
         raise refuse_missing("str_replace", path, dialect)
     note = open_text(path, data)
-    unified, old, new = Unified(note.text), unify_line_ends(old_str), unify_line_ends(new_str)
+    unified, old, new = UnifiedText(note.text), unify_line_ends(old_str), unify_line_ends(new_str)
     place = _find_place(path, unified.text, old, old_str, dialect)
     edited = note.to_bytes(_replace(note, unified, place, old, new))
     line = unified.text.count("\n", 0, place) + 1
     snippet = _make_snippet(split_lines(path, edited, dialect), line, new.count("\n") if dialect == "docs" else 0)
-    return Edited(data=edited, text=say("replaced", dialect, snippet=snippet).rstrip("\n"))
+    return EditResult(data=edited, text=render_phrase("replaced", dialect, snippet=snippet).rstrip("\n"))
 
 
-def insert_text(path: str, data: bytes | None, insert_line: int, text: str, dialect: Dialect) -> Edited:
+def insert_text(path: str, data: bytes | None, insert_line: int, text: str, dialect: Dialect) -> EditResult:
     """The note with `text` as lines of their own after line `insert_line`, 0 for the beginning.
 
     Raises NoteNotFound if there is no note, EditRefused if it has no such line.
@@ -102,7 +102,7 @@ def insert_text(path: str, data: bytes | None, insert_line: int, text: str, dial
     note = open_text(path, data)
     insert = _insert if dialect == "docs" else _insert_as_sdk
     inserted = note.to_bytes(insert(note, insert_line, text))
-    return Edited(data=inserted, text=say("inserted", dialect, path=path))
+    return EditResult(data=inserted, text=render_phrase("inserted", dialect, path=path))
 
 
 def _find_place(path: str, text: str, old: str, said: str, dialect: Dialect) -> int:
@@ -122,14 +122,14 @@ def _find_place(path: str, text: str, old: str, said: str, dialect: Dialect) -> 
     return places[0]
 
 
-def _replace(note: NoteText, unified: Unified, place: int, old: str, new: str) -> str:
+def _replace(note: NoteText, unified: UnifiedText, place: int, old: str, new: str) -> str:
     """Only what differs is replaced, so that lines which stand in both keep the ends that they have."""
     n_same = _count_same(old, new)
     n_same_after = _count_same(old[n_same:][::-1], new[n_same:][::-1])
-    start = unified.find_raw(place + n_same)
-    end = unified.find_raw(place + len(old) - n_same_after)
+    start = unified.raw_offset(place + n_same)
+    end = unified.raw_offset(place + len(old) - n_same_after)
     middle = write_line_ends(new[n_same : len(new) - n_same_after], note.line_end)
-    return join_apart(note.text[:start], middle, note.text[end:])
+    return join_texts(note.text[:start], middle, note.text[end:])
 
 
 def _count_same(one: str, other: str) -> int:
@@ -142,15 +142,15 @@ def _count_same(one: str, other: str) -> int:
 
 def _insert(note: NoteText, insert_line: int, text: str) -> str:
     """At the end of a note without final newline the text ends the note as it is, so that none is added unasked."""
-    unified = Unified(note.text)
+    unified = UnifiedText(note.text)
     offset = _find_offset(unified.text, insert_line, count_lines(unified.text), "docs")
     lines = unify_line_ends(text)
     if unified.text and offset == len(unified.text) and not unified.text.endswith("\n"):
         lines = "\n" + (lines or "\n")
     else:
         lines = lines.removesuffix("\n") + "\n"
-    raw = unified.find_raw(offset)
-    return join_apart(note.text[:raw], write_line_ends(lines, note.line_end), note.text[raw:])
+    raw = unified.raw_offset(offset)
+    return join_texts(note.text[:raw], write_line_ends(lines, note.line_end), note.text[raw:])
 
 
 def _insert_as_sdk(note: NoteText, insert_line: int, text: str) -> str:
@@ -172,6 +172,6 @@ def _find_offset(text: str, insert_line: int, n_lines: int, dialect: Dialect) ->
 
 def _make_snippet(lines: list[str], line: int, n_more: int) -> str:
     """The lines from `line` on that were changed, and some around them."""
-    first, last = max(line - CONTEXT_LINES, 1), min(line + n_more + CONTEXT_LINES, len(lines))
+    first, last = max(line - SNIPPET_CONTEXT_LINES, 1), min(line + n_more + SNIPPET_CONTEXT_LINES, len(lines))
     snippet = number_lines(lines, first, min(last, first + SNIPPET_LIMIT_LINES - 1))
     return snippet if last - first < SNIPPET_LIMIT_LINES else f"{snippet}\n…"

@@ -63,7 +63,7 @@ def write_line_ends(text: str, line_end: str) -> str:
     return text if line_end == "\n" else text.replace("\n", line_end)
 
 
-class Unified:
+class UnifiedText:
     r"""A text with `\n` for every line end, whose places are known in the text as it is. Offsets count characters."""
 
     __slots__ = ("_pairs", "text")
@@ -73,20 +73,20 @@ class Unified:
         # The i-th pair has lost i characters before it.
         self._pairs = [found.start() - at for at, found in enumerate(re.finditer("\r\n", raw))] if "\r\n" in raw else []
 
-    def find_raw(self, offset: int) -> int:
+    def raw_offset(self, offset: int) -> int:
         """Where an offset into `text` lies in the text as it is: never between the two characters of one line end."""
         return offset + bisect_left(self._pairs, offset)
 
 
-def join_apart(*pieces: str) -> str:
-    r"""Put pieces together. A `\r` and a `\n` that come to touch stay two line ends, by one `\n` more between them."""
+def join_texts(*texts: str) -> str:
+    r"""Put texts together. A `\r` and a `\n` that come to touch stay two line ends, by one `\n` more between them."""
     whole: list[str] = []
     last = ""
-    for piece in pieces:
-        if last == "\r" and piece.startswith("\n"):
+    for text in texts:
+        if last == "\r" and text.startswith("\n"):
             whole.append("\n")
-        whole.append(piece)
-        last = piece[-1:] or last
+        whole.append(text)
+        last = text[-1:] or last
     return "".join(whole)
 
 

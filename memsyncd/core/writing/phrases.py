@@ -76,34 +76,36 @@ _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
 }
 
 
-def say(phrase: str, dialect: Dialect, **words: object) -> str:
+def render_phrase(phrase: str, dialect: Dialect, **words: object) -> str:
     """One of the phrases with its words filled in."""
     return _PHRASES[phrase][dialect].format_map(words)
 
 
-def say_deleted(path: str, dialect: Dialect) -> str:
-    return say("deleted", dialect, path=path)
+def describe_deleted(path: str, dialect: Dialect) -> str:
+    return render_phrase("deleted", dialect, path=path)
 
 
-def say_renamed(old: str, new: str, dialect: Dialect) -> str:
-    return say("renamed", dialect, old=old, new=new)
+def describe_renamed(old: str, new: str, dialect: Dialect) -> str:
+    return render_phrase("renamed", dialect, old=old, new=new)
 
 
 def refuse_missing(
     command: Literal["view", "str_replace", "insert", "delete", "rename"], path: str, dialect: Dialect
 ) -> NoteNotFound:
     """The error for a path at which nothing stands; for `rename` that is the old one."""
-    return NoteNotFound(say(f"{command} missing", dialect, path=path), hint="view /memories to see what there is")
+    return NoteNotFound(render_phrase(f"{command} missing", dialect, path=path), hint="view /memories to see what there is")
 
 
 def refuse_existing(command: Literal["create", "rename"], path: str, dialect: Dialect) -> AlreadyExists:
     """The error for a path at which something stands already; for `rename` that is the new one."""
-    return AlreadyExists(say(f"{command} existing", dialect, path=path), hint="edit what is there, or choose another path")
+    return AlreadyExists(
+        render_phrase(f"{command} existing", dialect, path=path), hint="edit what is there, or choose another path"
+    )
 
 
 def refuse_root(command: Literal["delete", "rename"], dialect: Dialect) -> PathRefused:
     """The error for deleting or renaming `/memories` itself."""
-    return PathRefused(say(f"{command} root", dialect), hint="name what is in it")
+    return PathRefused(render_phrase(f"{command} root", dialect), hint="name what is in it")
 
 
 def refuse_folder(command: Command, path: str, dialect: Dialect) -> MemsyncdError:
@@ -117,4 +119,4 @@ def refuse_folder(command: Command, path: str, dialect: Dialect) -> MemsyncdErro
 
 def refuse_edit(phrase: str, dialect: Dialect, *, hint: str, **words: object) -> EditRefused:
     """The error for an edit or view that does not fit the note as it is."""
-    return EditRefused(say(phrase, dialect, **words), hint=hint)
+    return EditRefused(render_phrase(phrase, dialect, **words), hint=hint)

@@ -48,7 +48,7 @@ def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
     return data[: _find_text_end(data, _find_line_offsets(data), start)]
 
 
-def find_note_parts(path: str, data: bytes) -> list[RawSection]:
+def split_note_sections(path: str, data: bytes) -> list[RawSection]:
     """The sections of a note as its parser cuts them."""
     lines = decode_note(path, data).lines
     if is_plain(path):
@@ -59,10 +59,10 @@ def find_note_parts(path: str, data: bytes) -> list[RawSection]:
 
 def _find_place(path: str, data: bytes, anchor: str) -> tuple[int, int, int] | None:
     """Where a section begins, where its last line that is not blank ends, and where the next section begins."""
-    for part in find_note_parts(path, data):
-        if part.anchor == anchor:
+    for section in split_note_sections(path, data):
+        if section.anchor == anchor:
             offsets = _find_line_offsets(data)
-            start, next_start = offsets[part.start], offsets[part.end]
+            start, next_start = offsets[section.start], offsets[section.end]
             return start, max(start, _find_text_end(data, offsets, next_start)), next_start
     return None
 

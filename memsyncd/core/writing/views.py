@@ -12,7 +12,7 @@ from typing import Final
 
 from memsyncd.core.markdown.lines import decode_note
 from memsyncd.core.notepath import show_path
-from memsyncd.core.writing.phrases import Dialect, refuse_edit, say
+from memsyncd.core.writing.phrases import Dialect, refuse_edit, render_phrase
 
 LINES_LIMIT: Final = 999_999
 NUMBER_WIDTH: Final = 6
@@ -39,7 +39,7 @@ def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialec
     if len(lines) > LINES_LIMIT:
         raise refuse_edit("too many lines", dialect, hint="split the note", path=path)
     first, last = _find_range(lines, view_range, dialect)
-    return "\n".join((say("file", dialect, path=path), number_lines(lines, first, last)))
+    return "\n".join((render_phrase("file", dialect, path=path), number_lines(lines, first, last)))
 
 
 def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> str:
@@ -54,7 +54,9 @@ def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> 
     if own is None:
         own = sum(entry.size_bytes for entry in shown if not entry.is_folder)
     rows = [(own, path), *((entry.size_bytes, _show_entry(entry, dialect)) for entry in shown)]
-    return "\n".join((say("folder", dialect, path=path), *(f"{show_size(size, dialect)}\t{name}" for size, name in rows)))
+    return "\n".join(
+        (render_phrase("folder", dialect, path=path), *(f"{show_size(size, dialect)}\t{name}" for size, name in rows))
+    )
 
 
 def split_lines(path: str, data: bytes, dialect: Dialect) -> list[str]:

@@ -6,13 +6,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.writing.addition import (
-    CONTENT_LIMIT_CHARS,
-    MADE_HEADING_CHARS,
-    Addition,
-    check_addition,
-    find_heading,
-)
+from memsyncd.core.writing.addition import CONTENT_LIMIT_CHARS, MADE_HEADING_CHARS, Addition, check_addition, make_heading
 from memsyncd.errors import BadRequest, TooLarge
 
 FULL = Addition(
@@ -125,12 +119,12 @@ def test_what_is_too_long_is_too_large() -> None:
     ],
 )
 def test_a_heading_is_made_from_what_the_content_begins_with(content: str, heading: str) -> None:
-    assert find_heading(Addition(content=content)) == heading
+    assert make_heading(Addition(content=content)) == heading
 
 
 def test_a_summary_is_the_heading() -> None:
-    assert find_heading(replace(FULL, summary="  Which   database? ")) == "Which database?"
+    assert make_heading(replace(FULL, summary="  Which   database? ")) == "Which database?"
 
 
 def test_a_heading_of_no_words_is_the_kind() -> None:
-    assert find_heading(Addition(content="---", kind="insight")) == "insight"
+    assert make_heading(Addition(content="---", kind="insight")) == "insight"

@@ -15,7 +15,7 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.core.span import Span
 from memsyncd.core.writing.additions import Addition, append_section, check_addition
-from memsyncd.core.writing.sections import find_note_parts
+from memsyncd.core.writing.sections import split_note_sections
 from memsyncd.errors import BadRequest, EditRefused
 
 AT = "2026-11-22T01:43:24Z"
@@ -153,7 +153,7 @@ def test_utf16_is_not_appended_to() -> None:
 def test_what_is_remembered_is_read_back_and_what_stood_stays(standing: bytes | None, added: list[Addition]) -> None:
     for addition in added:
         check_addition(addition)
-    before = find_note_parts(PATH, standing or b"")
+    before = split_note_sections(PATH, standing or b"")
     try:
         data, spans = append_section(PATH, standing, added, at=AT)
     except EditRefused:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.writing.notetext import Unified, check_text, count_lines, join_apart, open_text, unify_line_ends
+from memsyncd.core.writing.notetext import UnifiedText, check_text, count_lines, join_texts, open_text, unify_line_ends
 from memsyncd.errors import BadRequest, EditRefused
 
 pieces = st.lists(st.sampled_from(["\n", "\r\n", "\r", "a", "é", "\udcff", ""]) | st.text("ab\r\n", max_size=3), max_size=12)
@@ -49,17 +49,17 @@ def test_a_notes_line_end_is_the_one_that_most_lines_have(text: str, line_end: s
 @given(pieces)
 def test_places_in_unified_text_are_places_in_the_text_as_it_is(texts: list[str]) -> None:
     raw = "".join(texts)
-    unified = Unified(raw)
+    unified = UnifiedText(raw)
     assert unified.text == unify_line_ends(raw)
     for offset in range(len(unified.text) + 1):
-        at = unified.find_raw(offset)
+        at = unified.raw_offset(offset)
         assert unify_line_ends(raw[:at]) == unified.text[:offset]
         assert unify_line_ends(raw[at:]) == unified.text[offset:]
 
 
 @given(pieces)
 def test_pieces_put_together_keep_their_line_ends_apart(texts: list[str]) -> None:
-    assert unify_line_ends(join_apart(*texts)) == "".join(unify_line_ends(text) for text in texts)
+    assert unify_line_ends(join_texts(*texts)) == "".join(unify_line_ends(text) for text in texts)
 
 
 @given(pieces)

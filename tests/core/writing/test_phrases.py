@@ -2,7 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.writing.commands import refuse_existing, refuse_folder, refuse_missing, refuse_root, say_deleted, say_renamed
+from memsyncd.core.writing.commands import (
+    describe_deleted,
+    describe_renamed,
+    refuse_existing,
+    refuse_folder,
+    refuse_missing,
+    refuse_root,
+)
 from memsyncd.core.writing.phrases import Command, Dialect
 from memsyncd.errors import AlreadyExists, MemsyncdError, NoteNotFound, PathRefused
 
@@ -64,8 +71,8 @@ def test_a_folder_is_no_file(
 
 def test_what_was_deleted_or_renamed_is_said_alike_in_both_dialects() -> None:
     for dialect, _ in find_dialects("", ""):
-        assert say_deleted("/memories/{x}", dialect) == "Successfully deleted /memories/{x}"
-        assert say_renamed("/memories/x", "/memories/y", dialect) == "Successfully renamed /memories/x to /memories/y"
+        assert describe_deleted("/memories/{x}", dialect) == "Successfully deleted /memories/{x}"
+        assert describe_renamed("/memories/x", "/memories/y", dialect) == "Successfully renamed /memories/x to /memories/y"
 
 
 def find_dialects(docs: str, sdk: str) -> list[tuple[Dialect, str]]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memsyncd.core.markdown.lines import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.sections import find_note_parts, find_section_bytes, replace_section
+from memsyncd.core.writing.sections import find_section_bytes, replace_section, split_note_sections
 from memsyncd.errors import NoteNotFound
 
 NOTE = b"---\ntags: [x]\n---\ntop\n\n# One\ntext\n\n## Two\r\nmore\r\n# One\nlast"
@@ -106,7 +106,7 @@ def test_a_section_of_utf16_gets_a_wide_line_end() -> None:
 def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(data: bytes, path: str) -> None:
     lines = decode_note(path, data).lines
     sections = parse_note(NotePath(path), data).sections
-    assert [section.anchor for section in sections] == [part.anchor for part in find_note_parts(path, data)]
+    assert [section.anchor for section in sections] == [part.anchor for part in split_note_sections(path, data)]
     end_before = 0
     for section in sections:
         found = find_section_bytes(path, data, section.anchor)
@@ -126,7 +126,7 @@ def drop_blank_end(lines: list[str]) -> list[str]:
 
 @given(notes(), st.sampled_from([b"# new", b"# new\n\n## and\r\n", b"\xff", b"```\n"]))
 def test_a_section_put_back_gives_the_same_bytes(data: bytes, by: bytes) -> None:
-    for part in find_note_parts("n.md", data):
+    for part in split_note_sections("n.md", data):
         found = find_section_bytes("n.md", data, part.anchor)
         assert found is not None
         start, end = found
@@ -143,7 +143,7 @@ def test_a_section_put_back_gives_the_same_bytes(data: bytes, by: bytes) -> None
 def test_a_section_changed_and_put_back_by_its_name_gives_the_same_bytes(data: bytes) -> None:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return
-    for part in find_note_parts("n.md", data):
+    for part in split_note_sections("n.md", data):
         start, end = find_section_bytes("n.md", data, part.anchor) or (0, 0)
         head = data[start:end].split(b"\n")[0].split(b"\r")[0]
         other = head + b"\n\nother words\n"
