@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.guard.secrets import hide_secrets
+from memsyncd.core.guard.secrets import redact
 from memsyncd.core.recall.filters import Filters
 from memsyncd.core.recall.near import fold_word, max_edit_distance, suggest_words
 from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
@@ -183,7 +183,7 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         return "; a section has a date if it says when it was created, or its note's name does"
     else:
         return ""
-    found, near = [*map(hide_secrets, found)], [*map(hide_secrets, near)]
+    found, near = [*map(redact, found)], [*map(redact, near)]
     theirs = f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
     return f"; what matches has {theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
 

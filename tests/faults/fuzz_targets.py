@@ -141,18 +141,18 @@ def make_memory_path() -> Callable[[bytes], None]:
 
 
 def make_secrets() -> Callable[[bytes], None]:
-    from memsyncd.core.guard.instructions import find_instructions
-    from memsyncd.core.guard.secrets import find_secrets, hide_secrets, mask_secrets
+    from memsyncd.core.guard.instructions import find_injections
+    from memsyncd.core.guard.secrets import find_secrets, redact, redact_secrets
 
     def feed(data: bytes) -> None:
         text = data.decode("utf-8", "replace")
         secrets = find_secrets(text)
         ends = [0, *(place for secret in secrets for place in (secret.start, secret.end)), len(text)]
         assert ends == sorted(ends)
-        masked = mask_secrets(text, secrets)
-        assert hide_secrets(text) == masked
+        masked = redact_secrets(text, secrets)
+        assert redact(text) == masked
         assert masked.count("\n") == text.count("\n")
-        assert all(0 <= instruction.start < len(text) for instruction in find_instructions(text))
+        assert all(0 <= instruction.start < len(text) for instruction in find_injections(text))
 
     return feed
 

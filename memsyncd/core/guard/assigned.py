@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 from memsyncd.core.guard.fold import Hints
 
-HINTS = {b"pass": "password", b"pwd": "password", b"secret": "secret", b"token": "token", b"key": "API key"}
+_KEYWORDS = {b"pass": "password", b"pwd": "password", b"secret": "secret", b"token": "token", b"key": "API key"}
 """What a name holds, in lower case, and what its value is. A key is a secret only after a word of `_OF_KEY`."""
 
-LEAST_PASSWORD_CHARS, LEAST_SECRET_CHARS = 8, 16
-LEAST_PASSWORD_BITS, LEAST_SECRET_BITS = 2.75, 3.0
+_MIN_PASSWORD_CHARS, _MIN_SECRET_CHARS = 8, 16
+_MIN_PASSWORD_BITS, _MIN_SECRET_BITS = 2.75, 3.0
 """Entropy a character: 2.75 is seven different ones of eight. English words have as much, but no digits among them."""
 
 _NAME = (
@@ -25,10 +25,12 @@ _NAME = (
     r"[\"'`*_\])]{0,4}"
 )
 _FOR = r"(?:[ \t](?:for|of|to|on)(?:[ \t][\w.'-]{1,24}){1,4}?)?"
-_VALUE = r"(?:[\"'`*_]{1,4}[ \t]{0,2}){0,2}(?i:bearer[ \t])?(?P<value>[^\s\"'`<>|,;\\]{8,200})"
+_ASSIGNED_VALUE = r"(?:[\"'`*_]{1,4}[ \t]{0,2}){0,2}(?i:bearer[ \t])?(?P<value>[^\s\"'`<>|,;\\]{8,200})"
 
-ASSIGNED = re.compile(rf"{_NAME}{_FOR}(?:[ \t]{{0,8}}(?::=|=>|[:=|])[ \t]{{0,8}}|(?P<said>[ \t]{{1,4}}is:?[ \t]{{1,4}})){_VALUE}")
-FLAGGED = re.compile(rf"{_NAME}[ \t]{{1,4}}{_VALUE}")
+_ASSIGNMENT = re.compile(
+    rf"{_NAME}{_FOR}(?:[ \t]{{0,8}}(?::=|=>|[:=|])[ \t]{{0,8}}|(?P<said>[ \t]{{1,4}}is:?[ \t]{{1,4}})){_ASSIGNED_VALUE}"
+)
+_OPTION = re.compile(rf"{_NAME}[ \t]{{1,4}}{_ASSIGNED_VALUE}")
 """A command's option, whose value stands behind it: `--password …`."""
 
 _OF_KEY = (b"api", b"access", b"account", b"auth", b"private", b"signing", b"encryption", b"license", b"deploy", b"webhook")
@@ -45,13 +47,13 @@ _NEXT_PARAMETER = re.compile(r"&[A-Za-z_][\w.-]{0,40}=")
 _WORDS = re.compile(r"[A-Za-z]+(?:[._/:=-]+(?:[A-Za-z]+|\d{1,2}(?![0-9A-Za-z])))*[._/-]?\d{0,4}[.!?]?")
 _WORD_AND_YEAR = re.compile(r"(?=.*[a-z])(?=.*[A-Z])[A-Za-z]{4,20}\d{2,4}[.!?]?")
 """What people choose most."""
-_SAID = re.compile(r"(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9!@#$%^*+]+|[0-9a-f]{24,}")
+_STATED_VALUE = re.compile(r"(?=.*[a-z])(?=.*[A-Z])[A-Za-z0-9!@#$%^*+]+|[0-9a-f]{24,}")
 """In a sentence a value must be more than a word with digits."""
-_DATED = re.compile(r"\d{1,4}[-./:]\d")
+_DATE_START = re.compile(r"\d{1,4}[-./:]\d")
 _UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_PUBLIC = re.compile(r"(?i)(?:sha256|md5):|ssh-|age1")
+_PUBLIC_KEY = re.compile(r"(?i)(?:sha256|md5):|ssh-|age1")
 """How fingerprints and public keys begin."""
-_STAND_IN = re.compile(
+_PLACEHOLDER = re.compile(
     r"(?i)your|xxx|placeholder|change|redacted|masked|dummy|fake|sample|foo|test|insert|replace|secret|passw|token|1234|abcd|asdf|\*\*"
     r"|argon2|bcrypt|scrypt|pbkdf2|sha\d|base64|oauth2"
 )
@@ -60,13 +62,13 @@ _STAND_IN = re.compile(
 _FINDERS = (Hints(b"pass", b"pwd", letter=b"p"), Hints(b"secret"), Hints(b"key", b"token", letter=b"k"))
 
 
-def find_hints(folded: bytes) -> Iterator[tuple[int, bytes]]:
+def _find_keywords(folded: bytes) -> Iterator[tuple[int, bytes]]:
     """Where each of `HINTS` stands in a folded text, those that are looked for together in order."""
     for hints in _FINDERS:
         yield from hints.find(folded)
 
 
-def is_named(folded: bytes, at: int, hint: bytes) -> bool:
+def _names_secret(folded: bytes, at: int, hint: bytes) -> bool:
     """Does what stands before make the hint at `at` a name of something secret?"""
     if hint == b"key":
         before = folded[max(0, at - 24) : at].rstrip(b"-_ ")
@@ -76,40 +78,40 @@ def is_named(folded: bytes, at: int, hint: bytes) -> bool:
     return hint != b"pass" or not folded[max(0, at - 5) : at].endswith(_NO_PASS)
 
 
-def is_flag(folded: bytes, at: int) -> bool:
+def _is_option(folded: bytes, at: int) -> bool:
     """Does a command's option begin just before `at`, with or without a first word, as in `--db-password`?"""
     return b"--" in folded[max(0, at - 15) : at] and bool(_FLAG.search(folded, max(0, at - 15), at))
 
 
-def find_value(found: re.Match[str]) -> str:
+def _secret_value(found: re.Match[str]) -> str:
     """The value that a match of `ASSIGNED` or `FLAGGED` assigns, if it looks like a secret, else an empty text."""
     suffix, name = found["suffix"], (found["pass"] or "").lower()
     value = _cut_end(found["value"])
-    if _NO_SECRET_SUFFIX.search(suffix) or (name == "pass" and not _PASS_SUFFIX.fullmatch(suffix)) or _is_innocent(value, name):
+    if _NO_SECRET_SUFFIX.search(suffix) or (name == "pass" and not _PASS_SUFFIX.fullmatch(suffix)) or _is_harmless(value, name):
         return ""
-    if found.re is ASSIGNED and found["said"] and (_WORDS.fullmatch(value) or not _SAID.fullmatch(value)):
+    if found.re is _ASSIGNMENT and found["said"] and (_WORDS.fullmatch(value) or not _STATED_VALUE.fullmatch(value)):
         return ""
     if name:
-        is_secret = len(value) >= LEAST_PASSWORD_CHARS and find_entropy(value) >= LEAST_PASSWORD_BITS
+        is_secret = len(value) >= _MIN_PASSWORD_CHARS and _entropy_bits(value) >= _MIN_PASSWORD_BITS
     else:
-        is_secret = len(value) >= LEAST_SECRET_CHARS and find_entropy(value) >= LEAST_SECRET_BITS and _is_mixed(value)
+        is_secret = len(value) >= _MIN_SECRET_CHARS and _entropy_bits(value) >= _MIN_SECRET_BITS and _is_mixed(value)
     return value if is_secret else ""
 
 
-def is_stand_in(value: str) -> bool:
+def _is_placeholder(value: str) -> bool:
     """Is this a word in the place of a secret, such as `your-password`, `$PASSWORD` or `xxxx`?"""
-    return bool(_STAND_IN.search(value) or _CODE.search(value))
+    return bool(_PLACEHOLDER.search(value) or _CODE.search(value))
 
 
-def find_entropy(text: str) -> float:
+def _entropy_bits(text: str) -> float:
     """Bits a character, by how often each occurs."""
     counts = Counter(text)
     return -sum(n / len(text) * math.log2(n / len(text)) for n in counts.values())
 
 
-def is_mixed(value: str) -> bool:
+def _is_token_like(value: str) -> bool:
     """Is this as long and as mixed as a token, and neither words, code nor a stand-in?"""
-    return not _is_innocent(value, "") and find_entropy(value) >= LEAST_SECRET_BITS and _is_mixed(value)
+    return not _is_harmless(value, "") and _entropy_bits(value) >= _MIN_SECRET_BITS and _is_mixed(value)
 
 
 def _cut_end(value: str) -> str:
@@ -122,12 +124,12 @@ def _cut_end(value: str) -> str:
     return value.rstrip(".,:)*_")
 
 
-def _is_innocent(value: str, name: str) -> bool:
+def _is_harmless(value: str, name: str) -> bool:
     """Words, code, dates and numbers, which a name says nothing about."""
     has_both = any(char.isdigit() for char in value) and any(char.isalpha() for char in value)
-    if not has_both or not value.isascii() or is_stand_in(value):
+    if not has_both or not value.isascii() or _is_placeholder(value):
         return True
-    if _DATED.match(value) or _UUID.fullmatch(value) or _PUBLIC.match(value):
+    if _DATE_START.match(value) or _UUID.fullmatch(value) or _PUBLIC_KEY.match(value):
         return True
     return bool(_WORDS.fullmatch(value)) and not (len(name) > len("pass") and _WORD_AND_YEAR.fullmatch(value))
 

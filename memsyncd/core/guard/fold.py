@@ -31,7 +31,7 @@ class Hints:
             yield found.start() - self._before[number], self._words[number]
 
 
-def fold(text: str) -> bytes:
+def fold_case(text: str) -> bytes:
     """`text` in lower case, a byte for each character; `?` for all that is not ASCII."""
     return text.encode("ascii", "replace").lower()
 

@@ -10,17 +10,17 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memsyncd.core.guard.fold import Hints, fold
+from memsyncd.core.guard.fold import Hints, fold_case
 
 
-class Instruction(NamedTuple):
+class Injection(NamedTuple):
     """Where a trick stands, in characters, and what it does, for people, as what follows the name of a note."""
 
     start: int
     what: str
 
 
-class Trick(NamedTuple):
+class InjectionPattern(NamedTuple):
     """One of `hints` stands in each; `pattern` is matched where it does, or looked for from `back` characters before.
 
     What precedes it may make it harmless: where `tells` matches at its end somebody tells what is done or must not be.
@@ -34,7 +34,7 @@ class Trick(NamedTuple):
     tells: re.Pattern[str] | None = None
 
 
-class Markup(NamedTuple):
+class MarkupPattern(NamedTuple):
     """A trick that begins with `<`, which is rare enough to look for the whole `pattern` at once."""
 
     what: str
@@ -81,14 +81,14 @@ _DOES = (
     r"|act|reply)"
 )
 
-TRICKS = (
-    Trick(
+INJECTION_PATTERNS = (
+    InjectionPattern(
         "tells its reader to forget earlier instructions",
         Hints(b"ignore", b"disregard", b"forget", letter=b"g"),
         _FORGET,
         tells=_TELLS,
     ),
-    Trick(
+    InjectionPattern(
         "gives its reader another role",
         Hints(b"you are now"),
         re.compile(
@@ -98,7 +98,7 @@ TRICKS = (
             r"|no longer (?:bound|restricted|an?)\b|in (?:developer|god|dan|jailbreak) mode)"
         ),
     ),
-    Trick(
+    InjectionPattern(
         "tells its reader to keep something from the user",
         Hints(b"the user"),
         re.compile(
@@ -112,19 +112,19 @@ TRICKS = (
     ),
 )
 
-MARKUPS = (
-    Markup(
+MARKUP_PATTERNS = (
+    MarkupPattern(
         "speaks to an assistant in a comment, which people do not see where it is rendered",
         re.compile(rf"(?i)<!--[ \t\n]{{0,8}}{_TO_READER}{_READER}[ \t]{{0,2}}[:,.!—–-](?=\s)(?!.{{0,12}}-->)"),
     ),
-    Markup(
+    MarkupPattern(
         "looks like the frame of a conversation",
         re.compile(
             r"(?i)<(?:\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id)\|>"
             r"|system[-_](?:reminder|prompt|message|instructions?)>|<SYS>>)"
         ),
     ),
-    Markup(
+    MarkupPattern(
         "looks like a call of a tool or its result",
         re.compile(
             r"(?i)<(?:[a-z]{1,12}:)?(?:function_(?:calls?|results?)>|invoke name=|tool_(?:use|result|calls?|response)[ >])",
@@ -149,29 +149,29 @@ _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
-def find_instructions(text: str, folded: bytes | None = None) -> list[Instruction]:
+def find_injections(text: str, folded: bytes | None = None) -> list[Injection]:
     """Each trick once, in order of place. `folded` is `fold(text)`, if at hand."""
-    folded = fold(text) if folded is None else folded
+    folded = fold_case(text) if folded is None else folded
     found = [*_find_tricks(text, folded), *(() if text.isascii() else _find_unseen(text))]
     first: dict[str, int] = {}
     for start, what in sorted(found):
         first.setdefault(what, start)
-    return [Instruction(start, what) for what, start in first.items()]
+    return [Injection(start, what) for what, start in first.items()]
 
 
-def _find_tricks(text: str, folded: bytes) -> Iterator[Instruction]:
-    for trick in TRICKS:
+def _find_tricks(text: str, folded: bytes) -> Iterator[Injection]:
+    for trick in INJECTION_PATTERNS:
         for at, _ in trick.hints.find(folded):
             if found := _match(text, trick, at):
-                yield Instruction(found.start(), trick.what)
+                yield Injection(found.start(), trick.what)
                 break
     if opening := _OPENING.search(text):
-        for markup in MARKUPS:
+        for markup in MARKUP_PATTERNS:
             if found := markup.pattern.search(text, opening.start()):
-                yield Instruction(found.start(), markup.what)
+                yield Injection(found.start(), markup.what)
 
 
-def _match(text: str, trick: Trick, at: int) -> re.Match[str] | None:
+def _match(text: str, trick: InjectionPattern, at: int) -> re.Match[str] | None:
     if trick.back:
         return trick.pattern.search(text, max(0, at - trick.back), at + 40)
     found = trick.pattern.match(text, at)
@@ -182,17 +182,17 @@ def _match(text: str, trick: Trick, at: int) -> re.Match[str] | None:
     return found if is_order and not trick.tells.search(before) else None
 
 
-def _find_unseen(text: str) -> Iterator[Instruction]:
+def _find_unseen(text: str) -> Iterator[Injection]:
     # Most texts hold little beyond ASCII, and that is soon looked through.
     beyond = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
     if not _UNSEEN.search(beyond):
         return
     if hidden := _HIDES.search(text):
-        yield Instruction(hidden.start(), _WHAT_HIDES)
+        yield Injection(hidden.start(), _WHAT_HIDES)
     for turned in _TURNS.finditer(text):
         start, end = text.rfind("\n", 0, turned.start()) + 1, text.find("\n", turned.start())
         line = text[start : end if end >= 0 else len(text)]
         # Where lines run from right to left all but the overrides have their use.
         if turned[0] in "\u202d\u202e" or not _RIGHT_TO_LEFT.search(line):
-            yield Instruction(turned.start(), _WHAT_TURNS)
+            yield Injection(turned.start(), _WHAT_TURNS)
             return

@@ -10,41 +10,41 @@ from collections.abc import Iterator
 
 from memsyncd.core.guard.fold import find_all
 
-MOST_KEY_LINES = 400
-MOST_KEY_CHARS = 32_768
-LEAST_KEY_CHARS = 32
+_KEY_LIMIT_LINES = 400
+_KEY_LIMIT_CHARS = 32_768
+_MIN_KEY_CHARS = 32
 """Of base64 in one go: what has less only shows where a key would begin."""
 
-_NAMED = r"(?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-_BEGIN = re.compile(rf"-----BEGIN {_NAMED}")
-_END = re.compile(rf"-----END {_NAMED}")
-_TEXT = re.compile(rf"[A-Za-z0-9+/=]{{{LEAST_KEY_CHARS}}}")
-_LINE = re.compile(r"[ \t>]{0,40}(?:[A-Za-z0-9+/=]{0,80}|[A-Za-z-]{1,20}: .{0,80})[ \t]{0,40}")
+_KEY_NAME = r"(?:[A-Z0-9]{1,20} ){0,3}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_BEGIN = re.compile(rf"-----BEGIN {_KEY_NAME}")
+_KEY_END = re.compile(rf"-----END {_KEY_NAME}")
+_KEY_TEXT = re.compile(rf"[A-Za-z0-9+/=]{{{_MIN_KEY_CHARS}}}")
+_KEY_LINE = re.compile(r"[ \t>]{0,40}(?:[A-Za-z0-9+/=]{0,80}|[A-Za-z-]{1,20}: .{0,80})[ \t]{0,40}")
 
 
-def find_keys(text: str, folded: bytes) -> Iterator[tuple[int, int]]:
+def _find_private_keys(text: str, folded: bytes) -> Iterator[tuple[int, int]]:
     """Start and end, in characters, of each. `folded` is the text folded."""
     done = 0
     for at in find_all(folded, b"-----begin "):
-        begin = _BEGIN.match(text, at) if at >= done else None
+        begin = _KEY_BEGIN.match(text, at) if at >= done else None
         if begin:
-            done = end = _find_end(text, begin.end())
-            if _TEXT.search(text, begin.end(), end):
+            done = end = _find_key_end(text, begin.end())
+            if _KEY_TEXT.search(text, begin.end(), end):
                 yield at, end
 
 
-def _find_end(text: str, at: int) -> int:
-    following = text.find("-----BEGIN ", at, at + MOST_KEY_CHARS)
-    end = _END.search(text, at, following if following >= 0 else at + MOST_KEY_CHARS)
-    return end.end() if end else _find_last_line(text, at)
+def _find_key_end(text: str, at: int) -> int:
+    following = text.find("-----BEGIN ", at, at + _KEY_LIMIT_CHARS)
+    end = _KEY_END.search(text, at, following if following >= 0 else at + _KEY_LIMIT_CHARS)
+    return end.end() if end else _find_last_key_line(text, at)
 
 
-def _find_last_line(text: str, at: int) -> int:
+def _find_last_key_line(text: str, at: int) -> int:
     """The end of the last line that looks like one of the key that began before `at`."""
     end = _find_line_end(text, at)
-    for _ in range(MOST_KEY_LINES):
+    for _ in range(_KEY_LIMIT_LINES):
         next_end = _find_line_end(text, end + 1)
-        if end >= len(text) or not _LINE.fullmatch(text, end + 1, next_end):
+        if end >= len(text) or not _KEY_LINE.fullmatch(text, end + 1, next_end):
             return end
         end = next_end
     return end

@@ -12,25 +12,25 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.guard.assigned import ASSIGNED, FLAGGED, HINTS, find_hints, find_value, is_flag, is_named
-from memsyncd.core.guard.carried import PLACES, is_password
-from memsyncd.core.guard.fold import find_all, fold
-from memsyncd.core.guard.forms import BEFORE, FORMS, LONGEST_BEFORE, RUN, STARTS, TOKEN
-from memsyncd.core.guard.keys import find_keys
+from memsyncd.core.guard.assigned import _ASSIGNMENT, _KEYWORDS, _OPTION, _find_keywords, _is_option, _names_secret, _secret_value
+from memsyncd.core.guard.carried import _CREDENTIAL_PATTERNS, _is_url_password
+from memsyncd.core.guard.fold import find_all, fold_case
+from memsyncd.core.guard.forms import LONGEST_LOOKBEHIND, MIN_RUN_CHARS, TOKEN, TOKEN_LOOKBEHINDS, TOKEN_PATTERNS, TOKEN_STARTS
+from memsyncd.core.guard.keys import _find_private_keys
 
-MASKED_LINE = "[masked]"
+REDACTED_LINE = "[masked]"
 """In place of each further line of a secret."""
 PRIVATE_KEY = "private key"
-MOST_URL_CHARS = 200
-LEAST_CHARS = 12
+URL_LIMIT_CHARS = 200
+MIN_CHARS = 12
 """Of a text that holds a secret: `pwd=` and what is long enough for a password."""
 
-_RUN = b"a" * RUN
-_LASTS = frozenset(ord(before[-1]) for before in BEFORE)
+_RUN = b"a" * MIN_RUN_CHARS
+_LASTS = frozenset(ord(before[-1]) for before in TOKEN_LOOKBEHINDS)
 _CLASSES = bytes(97 if chr(code).isascii() and (chr(code).isalnum() or chr(code) in "_-") else 32 for code in range(256))
 _BEFORE_KEY = b"private "
 _URL = re.compile(r"://(?P<user>[^\s:/@\"'`<>]{0,64}):(?P<value>[^\s/@\"'`<>]{1,128})@(?P<host>[A-Za-z0-9_.\[-]{1,80})")
-_MAYBE = re.compile(rf"\d|@|[\w+/=-]{{{RUN}}}")
+_MAYBE = re.compile(rf"\d|@|[\w+/=-]{{{MIN_RUN_CHARS}}}")
 _ESCAPED = re.compile(r"\\(?=_)")
 _EXAMPLE = re.compile(r"(?i)example|eyJzdWIiOiIxMjM0NTY3ODkwIiwibmFtZSI6IkpvaG4gRG9l")
 """What documents use: Amazon's keys, names under `example.`, the token on jwt.io."""
@@ -48,25 +48,25 @@ class Secret:
 
 def find_secrets(text: str, folded: bytes | None = None) -> list[Secret]:
     r"""Those in a text with `\n` for every line end, in order, none within another. `folded` is `fold(text)`, if at hand."""
-    found = _find_all(text, fold(text) if folded is None else folded)
+    found = _find_all(text, fold_case(text) if folded is None else folded)
     if "\\_" in text:
         found = _find_escaped(text) + found
     return _in_order(found) if found else found
 
 
-def hide_secrets(text: str) -> str:
+def redact(text: str) -> str:
     """A text as it may be shown. Most names are soon seen to be none."""
-    if len(text) < LEAST_CHARS or not _MAYBE.search(text):
+    if len(text) < MIN_CHARS or not _MAYBE.search(text):
         return text
-    return mask_secrets(text, find_secrets(text))
+    return redact_secrets(text, find_secrets(text))
 
 
 def _find_all(text: str, folded: bytes) -> list[Secret]:
-    hints = list(find_hints(folded))
+    hints = list(_find_keywords(folded))
     found = [*_find_tokens(text, folded), *_find_in_urls(text, folded), *_find_carried(text, folded)]
     found += _find_assigned(text, folded, hints)
     if any(folded.startswith(_BEFORE_KEY, max(0, at - len(_BEFORE_KEY))) for at, _ in hints):
-        found += [Secret(start=start, end=end, what=PRIVATE_KEY) for start, end in find_keys(text, folded)]
+        found += [Secret(start=start, end=end, what=PRIVATE_KEY) for start, end in _find_private_keys(text, folded)]
     return found
 
 
@@ -92,27 +92,27 @@ def _find_escaped(text: str) -> list[Secret]:
 
     return [
         replace(secret, start=find_written(secret.start), end=find_written(secret.end - 1) + 1)
-        for secret in _find_all(read, fold(read))
+        for secret in _find_all(read, fold_case(read))
     ]
 
 
-def mask_secrets(text: str, secrets: Iterable[Secret]) -> str:
+def redact_secrets(text: str, secrets: Iterable[Secret]) -> str:
     """`text` with what each secret is in its place; examples stay. Lines stay lines: a key's are masked one by one."""
     pieces, at = [], 0
     for secret in secrets:
         if secret.is_example:
             continue
-        pieces += [text[at : secret.start], mask_lines(text[secret.start : secret.end].split("\n"), secret.what)]
+        pieces += [text[at : secret.start], redact_lines(text[secret.start : secret.end].split("\n"), secret.what)]
         at = secret.end
     return "".join([*pieces, text[at:]])
 
 
-def mask_lines(lines: Sequence[str], what: str) -> str:
+def redact_lines(lines: Sequence[str], what: str) -> str:
     """What is shown in place of a secret's lines: the first names it."""
-    return "\n".join([mask(what), *(MASKED_LINE if line.strip() else line for line in lines[1:])])
+    return "\n".join([redaction_label(what), *(REDACTED_LINE if line.strip() else line for line in lines[1:])])
 
 
-def mask(what: str) -> str:
+def redaction_label(what: str) -> str:
     """What stands in place of a secret of this sort."""
     return f"[masked: {what}]"
 
@@ -133,7 +133,9 @@ def _find_tokens(text: str, folded: bytes) -> list[Secret]:
     while at >= 0:
         end = runs.find(b" ", at)
         token = None
-        if text[at : at + 2] in STARTS or (folded[at - 1] in _LASTS and text.endswith(BEFORE, max(0, at - LONGEST_BEFORE), at)):
+        if text[at : at + 2] in TOKEN_STARTS or (
+            folded[at - 1] in _LASTS and text.endswith(TOKEN_LOOKBEHINDS, max(0, at - LONGEST_LOOKBEHIND), at)
+        ):
             # In text within text a line end is `\n`, whose letter is none of the token's.
             token = TOKEN.match(text, at + 1 if text[at - 1 : at] == "\\" else at)
         if token is None and text[at] == "_":
@@ -149,15 +151,17 @@ def _match_emphasised(text: str, start: int, end: int) -> re.Match[str] | None:
     """The token in a run that markdown shows without the `_` around it."""
     within = text[start:end].strip("_")
     first = text.index(within, start)
-    return TOKEN.match(text, first, first + len(within)) if within[:2] in STARTS else None
+    return TOKEN.match(text, first, first + len(within)) if within[:2] in TOKEN_STARTS else None
 
 
 def _read_token(found: re.Match[str]) -> Secret | None:
     token = found[0]
     is_example = bool(_EXAMPLE.search(token))
-    if not is_example and (len(set(token[-RUN:])) < 7 or "xxxx" in token.lower()):
+    if not is_example and (len(set(token[-MIN_RUN_CHARS:])) < 7 or "xxxx" in token.lower()):
         return None  # `ghp_xxxx…`, and sixteen zeros: a form to be filled in
-    return Secret(start=found.start(), end=found.end(), what=FORMS[(found.lastindex or 1) - 1].what, is_example=is_example)
+    return Secret(
+        start=found.start(), end=found.end(), what=TOKEN_PATTERNS[(found.lastindex or 1) - 1].what, is_example=is_example
+    )
 
 
 def _find_in_urls(text: str, folded: bytes) -> Iterator[Secret]:
@@ -165,20 +169,20 @@ def _find_in_urls(text: str, folded: bytes) -> Iterator[Secret]:
     for at in find_all(folded, b"@"):
         if at < done or folded[at - 1 : at] in b" \n`/\"'(@":
             continue
-        first = max(done, at - MOST_URL_CHARS)
+        first = max(done, at - URL_LIMIT_CHARS)
         # Neither name nor password holds a blank, and looking back for one is quick.
         scheme = folded.rfind(b"://", max(first, folded.rfind(b" ", first, at)), at)
         found = _URL.match(text, scheme) if scheme >= 0 else None
         if found is None:
             continue
         done = found.end()
-        if is_password(found):
+        if _is_url_password(found):
             start, end = found.span("value")
             yield Secret(start=start, end=end, what="password in a URL", is_example=bool(_EXAMPLE.search(found["host"])))
 
 
 def _find_carried(text: str, folded: bytes) -> Iterator[Secret]:
-    for place in PLACES:
+    for place in _CREDENTIAL_PATTERNS:
         for at, _ in place.hints.find(folded):
             found = place.pattern.match(text, at)
             if found and place.is_secret(found):
@@ -188,12 +192,12 @@ def _find_carried(text: str, folded: bytes) -> Iterator[Secret]:
 
 def _find_assigned(text: str, folded: bytes, hints: Iterable[tuple[int, bytes]]) -> Iterator[Secret]:
     for at, hint in hints:
-        if not is_named(folded, at, hint):
+        if not _names_secret(folded, at, hint):
             continue
-        found = ASSIGNED.match(text, at)
-        if found is None and is_flag(folded, at):
-            found = FLAGGED.match(text, at)
-        if found and (value := find_value(found)):
+        found = _ASSIGNMENT.match(text, at)
+        if found is None and _is_option(folded, at):
+            found = _OPTION.match(text, at)
+        if found and (value := _secret_value(found)):
             start = found.start("value")
             is_example = bool(_EXAMPLE.search(value))
-            yield Secret(start=start, end=start + len(value), what=HINTS[hint], is_example=is_example)
+            yield Secret(start=start, end=start + len(value), what=_KEYWORDS[hint], is_example=is_example)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memsyncd.core.guard.fold import fold
-from memsyncd.core.guard.instructions import find_instructions
+from memsyncd.core.guard.fold import fold_case
+from memsyncd.core.guard.instructions import find_injections
 from memsyncd.core.guard.secrets import Secret, find_secrets
 from memsyncd.core.note import Problem, SecretLines
 from memsyncd.core.span import Span
 
-SECRET, INSTRUCTS = "secret", "instructs_reader"
-MOST_SAID = 20
+SECRET, PROMPT_INJECTION = "secret", "instructs_reader"
+REPORTED_SECRETS_LIMIT = 20
 """Secrets of one note that get a problem each; a dump of thousands is one thing to be done."""
 
 _REMEDY = "if it is real, revoke it and take it out, then forget what stood there: memsyncd history purge --containing -"
@@ -35,31 +35,31 @@ DEFAULT_GUARD = GuardPolicy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Warned:
+class Warnings:
     """What a note gave reason to say. `secrets` are lines that hold one, without examples."""
 
     problems: tuple[Problem, ...] = ()
     secrets: tuple[SecretLines, ...] = ()
 
 
-NOTHING = Warned()
+NO_WARNINGS = Warnings()
 
 
-def find_warnings(path: str, text: str, policy: GuardPolicy) -> Warned:
+def find_warnings(path: str, text: str, policy: GuardPolicy) -> Warnings:
     r"""Look through a note's text, which has `\n` for every line end."""
-    folded = fold(text)
+    folded = fold_case(text)
     secrets = find_secrets(text, folded) if policy.has_secrets else []
-    instructions = find_instructions(text, folded) if policy.has_instructions else []
+    instructions = find_injections(text, folded) if policy.has_instructions else []
     if not secrets and not instructions:
-        return NOTHING
+        return NO_WARNINGS
     firsts = _find_lines(text, [secret.start for secret in secrets])
     lasts = _find_lines(text, [secret.end - 1 for secret in secrets])
     lines = _find_lines(text, [instruction.start for instruction in instructions])
-    return Warned(
+    return Warnings(
         problems=(
             *_say_secrets(path, secrets, firsts),
             *(
-                Problem(path=path, line=line, code=INSTRUCTS, problem=instruction.what, hint=_LOOK)
+                Problem(path=path, line=line, code=PROMPT_INJECTION, problem=instruction.what, hint=_LOOK)
                 for line, instruction in zip(lines, instructions, strict=True)
             ),
         ),
@@ -72,12 +72,12 @@ def find_warnings(path: str, text: str, policy: GuardPolicy) -> Warned:
 
 
 def _say_secrets(path: str, secrets: Sequence[Secret], lines: Sequence[int]) -> Iterator[Problem]:
-    for secret, line in zip(secrets[:MOST_SAID], lines[:MOST_SAID], strict=True):
+    for secret, line in zip(secrets[:REPORTED_SECRETS_LIMIT], lines[:REPORTED_SECRETS_LIMIT], strict=True):
         hint = _EXAMPLE if secret.is_example else _REMEDY
         yield Problem(path=path, line=line, code=SECRET, problem=f"holds what looks like a secret: {secret.what}", hint=hint)
-    if len(secrets) > MOST_SAID:
-        more = f"holds {len(secrets) - MOST_SAID:,} more that look like secrets"
-        yield Problem(path=path, line=lines[MOST_SAID], code=SECRET, problem=more, hint=_REMEDY)
+    if len(secrets) > REPORTED_SECRETS_LIMIT:
+        more = f"holds {len(secrets) - REPORTED_SECRETS_LIMIT:,} more that look like secrets"
+        yield Problem(path=path, line=lines[REPORTED_SECRETS_LIMIT], code=SECRET, problem=more, hint=_REMEDY)
 
 
 def _find_lines(text: str, places: Sequence[int]) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from memsyncd.core.guard.secrets import hide_secrets
+from memsyncd.core.guard.secrets import redact
 from memsyncd.core.note import EMPTY_META, Meta, Problem
 
 FRONT_MATTER_LIMIT_CHARS = 65_536
@@ -248,7 +248,7 @@ def _render(value: yaml.Node | str) -> str:
 
 
 def _shorten(text: str) -> str:
-    text = hide_secrets(text)
+    text = redact(text)
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from memsyncd.core.guard.secrets import hide_secrets
+from memsyncd.core.guard.secrets import redact
 from memsyncd.core.markdown.blocks import HEADING, Block
 
 HEADING_LIMIT_CHARS = 300
@@ -67,7 +67,7 @@ def make_slug(text: str) -> str:
 
     An anchor is told to whoever asks, so that it says of a secret only what it is.
     """
-    slug = "-".join(_NO_SLUG.sub("", hide_secrets(text).lower()).replace("-", " ").split())
+    slug = "-".join(_NO_SLUG.sub("", redact(text).lower()).replace("-", " ").split())
     return slug[:SLUG_LIMIT_CHARS].rstrip("-") or "section"
 
 

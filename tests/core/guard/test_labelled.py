@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memsyncd.core.guard.instructions import find_instructions
-from memsyncd.core.guard.secrets import find_secrets, mask_secrets
+from memsyncd.core.guard.instructions import find_injections
+from memsyncd.core.guard.secrets import find_secrets, redact_secrets
 from tests.core.guard.labelled import MISSED, NO_ORDERS, NO_SECRETS, ORDERS, SECRETS
 
 LEAST_SHOWN = 6
@@ -11,7 +11,7 @@ LEAST_SHOWN = 6
 
 
 def mask(text: str) -> str:
-    return mask_secrets(text, find_secrets(text))
+    return redact_secrets(text, find_secrets(text))
 
 
 def test_secrets_of_notes_are_masked_whole_and_alone() -> None:
@@ -45,8 +45,8 @@ def test_what_is_known_to_be_missed_is_listed_until_it_is_found() -> None:
 
 
 def test_orders_to_the_reader_are_named() -> None:
-    assert not [line for line in ORDERS if not find_instructions(f"# Notes\n\n{line}\n")]
+    assert not [line for line in ORDERS if not find_injections(f"# Notes\n\n{line}\n")]
 
 
 def test_what_developers_tell_each_other_is_let_be() -> None:
-    assert not [line for line in NO_ORDERS if find_instructions(f"# Notes\n\n- {line}\n") or find_instructions(line)]
+    assert not [line for line in NO_ORDERS if find_injections(f"# Notes\n\n- {line}\n") or find_injections(line)]

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.assigned import HINTS, find_hints
-from memsyncd.core.guard.fold import Hints, fold
-from memsyncd.core.guard.forms import FORMS, RUN, STARTS, TOKEN
-from memsyncd.core.guard.secrets import MASKED_LINE, PRIVATE_KEY, find_secrets, hide_secrets, mask_secrets
+from memsyncd.core.guard.assigned import _KEYWORDS, _find_keywords
+from memsyncd.core.guard.fold import Hints, fold_case
+from memsyncd.core.guard.forms import MIN_RUN_CHARS, TOKEN, TOKEN_PATTERNS, TOKEN_STARTS
+from memsyncd.core.guard.secrets import PRIVATE_KEY, REDACTED_LINE, find_secrets, redact, redact_secrets
 
 BASE62 = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -139,14 +139,14 @@ def test_a_token_of_known_form_is_found_whole_wherever_it_stands(around: str) ->
     for _, token in KNOWN:
         text = f"# Notes\n\n{around.format(token)}\nmore"
         found += [(s.what, text[s.start : s.end], s.is_example) for s in find_secrets(text)]
-        masked.append(mask_secrets(text, find_secrets(text)))
+        masked.append(redact_secrets(text, find_secrets(text)))
     assert found == [(what, token, False) for what, token in KNOWN]
     assert not [what for (what, token), shown in zip(KNOWN, masked, strict=True) if token in shown]
 
 
 @pytest.mark.parametrize(("what", "token"), LOOKED_BACK)
 def test_a_token_may_be_known_by_what_stands_before_it(what: str, token: str) -> None:
-    masked = mask_secrets(f"use {token}!", find_secrets(f"use {token}!"))
+    masked = redact_secrets(f"use {token}!", find_secrets(f"use {token}!"))
     assert masked.endswith(f"[masked: {what}]!")
     assert token[-20:] not in masked
 
@@ -154,7 +154,7 @@ def test_a_token_may_be_known_by_what_stands_before_it(what: str, token: str) ->
 @pytest.mark.parametrize(("what", "name", "value"), ASSIGNED)
 def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(what: str, name: str, value: str) -> None:
     text = f"{name}{value}{'db.acme.dev/shop' if value.endswith('@') else ''}"
-    assert mask_secrets(text, find_secrets(text)).startswith(f"{name}[masked: {what}]")
+    assert redact_secrets(text, find_secrets(text)).startswith(f"{name}[masked: {what}]")
 
 
 @pytest.mark.parametrize("line", INNOCENT.strip().split("\n"))
@@ -176,7 +176,7 @@ def test_lines_that_are_innocent_alone_are_so_together() -> None:
 )
 def test_an_example_is_named_as_one_and_not_masked(text: str) -> None:
     assert [secret.is_example for secret in find_secrets(text)] == [True]
-    assert mask_secrets(text, find_secrets(text)) == text
+    assert redact_secrets(text, find_secrets(text)) == text
 
 
 @pytest.mark.parametrize("indent", ["", "    ", "> ", "\t"])
@@ -184,14 +184,14 @@ def test_a_private_key_is_masked_from_its_first_line_to_its_last(indent: str) ->
     lines = [indent + line for line in KEY.split("\n")]
     text = "\n".join(["before", *lines, "after"])
     assert [secret.what for secret in find_secrets(text)] == [PRIVATE_KEY]
-    masked = mask_secrets(text, find_secrets(text)).split("\n")
-    assert masked == ["before", f"{indent}[masked: {PRIVATE_KEY}]", *[MASKED_LINE] * (len(lines) - 1), "after"]
+    masked = redact_secrets(text, find_secrets(text)).split("\n")
+    assert masked == ["before", f"{indent}[masked: {PRIVATE_KEY}]", *[REDACTED_LINE] * (len(lines) - 1), "after"]
 
 
 @pytest.mark.parametrize("frame", ["+{}", "| {} |", "{}\n", '"{}\\n" +', "- {}"])
 def test_a_private_key_is_masked_whatever_stands_around_its_lines(frame: str) -> None:
     text = "\n".join(["before", *map(frame.format, KEY.split("\n")), "after"])
-    masked = mask_secrets(text, find_secrets(text))
+    masked = redact_secrets(text, find_secrets(text))
     assert not any(line in masked for line in KEY_LINES)
     assert masked.startswith("before\n")
     assert masked.endswith("\nafter")
@@ -199,7 +199,7 @@ def test_a_private_key_is_masked_whatever_stands_around_its_lines(frame: str) ->
 
 def test_what_stands_between_two_keys_is_shown() -> None:
     text = f"{KEY.rpartition(chr(10))[0]}\n\nThe one above is cut off.\n\n{KEY}\nend"
-    masked = mask_secrets(text, find_secrets(text))
+    masked = redact_secrets(text, find_secrets(text))
     assert "The one above is cut off." in masked
     assert not any(line in masked for line in KEY_LINES)
 
@@ -209,7 +209,7 @@ def test_what_stands_between_two_keys_is_shown() -> None:
 def test_a_token_is_found_as_markdown_shows_it(token: str, frame: str) -> None:
     for written in (token, token.replace("_", "\\_")):
         text = f"a \\_ b\n{frame.format(written)} \\_c\n"
-        masked = mask_secrets(text, find_secrets(text))
+        masked = redact_secrets(text, find_secrets(text))
         assert masked.startswith("a \\_ b\n")
         assert masked.endswith(" \\_c\n")
         assert written[-12:] not in masked
@@ -218,7 +218,7 @@ def test_a_token_is_found_as_markdown_shows_it(token: str, frame: str) -> None:
 
 @given(st.text())
 def test_what_is_not_looked_at_for_being_a_name_holds_no_secret(text: str) -> None:
-    assert hide_secrets(text) == mask_secrets(text, find_secrets(text))
+    assert redact(text) == redact_secrets(text, find_secrets(text))
 
 
 @given(
@@ -227,19 +227,19 @@ def test_what_is_not_looked_at_for_being_a_name_holds_no_secret(text: str) -> No
     )
 )
 def test_nor_does_one_of_pieces_of_secrets(text: str) -> None:
-    assert hide_secrets(text) == mask_secrets(text, find_secrets(text))
+    assert redact(text) == redact_secrets(text, find_secrets(text))
 
 
 def test_a_private_key_without_an_end_ends_where_its_lines_look_like_no_key() -> None:
     text = KEY.rpartition("\n")[0] + "\n\nThat was the key of the old host.\n"
-    masked = mask_secrets(text, find_secrets(text))
+    masked = redact_secrets(text, find_secrets(text))
     assert masked.endswith("\nThat was the key of the old host.\n")
     assert not any(line in masked for line in KEY_LINES)
 
 
 def test_a_private_key_within_one_line_ends_there() -> None:
     text = '{"private_key": "' + KEY.replace("\n", "\\n") + '\\n", "id": 7}\nmore'
-    assert mask_secrets(text, find_secrets(text)) == '{"private_key": "[masked: private key]\\n", "id": 7}\nmore'
+    assert redact_secrets(text, find_secrets(text)) == '{"private_key": "[masked: private key]\\n", "id": 7}\nmore'
 
 
 def test_of_two_secrets_that_overlap_one_is_named() -> None:
@@ -249,11 +249,11 @@ def test_of_two_secrets_that_overlap_one_is_named() -> None:
 
 def test_every_form_begins_as_is_looked_for_and_holds_a_run() -> None:
     """What the fast look leaves out no pattern could find."""
-    assert {form.what for form in FORMS} == {what for what, _ in [*KNOWN, *LOOKED_BACK]}
+    assert {form.what for form in TOKEN_PATTERNS} == {what for what, _ in [*KNOWN, *LOOKED_BACK]}
     for _, token in KNOWN:
         runs = "".join(char if char in BASE62 + "_-" else " " for char in token).split(" ")
-        assert len(runs[0]) >= RUN
-        assert token[:2] in STARTS
+        assert len(runs[0]) >= MIN_RUN_CHARS
+        assert token[:2] in TOKEN_STARTS
 
 
 TOKENS = [token for _, token in [*KNOWN, *LOOKED_BACK]]
@@ -263,14 +263,14 @@ TOKENS = [token for _, token in [*KNOWN, *LOOKED_BACK]]
 def test_the_fast_look_for_tokens_leaves_out_none(pieces: list[str]) -> None:
     text = re.sub(r"\\+_", "_", "".join(pieces))  # an escape is read as what it stands for
     slowly, at = [], 0
-    while run := re.compile(rf"[A-Za-z0-9_-]{{{RUN},}}").search(text, at):
+    while run := re.compile(rf"[A-Za-z0-9_-]{{{MIN_RUN_CHARS},}}").search(text, at):
         is_escaped = text[run.start() - 1 : run.start()] == "\\"
         # To its reader an emphasised token is what stands between.
         first, last = run.end() - len(run[0].lstrip("_")), run.start() + len(run[0].rstrip("_"))
         token = TOKEN.match(text, run.start() + is_escaped)
         if not token and first > run.start():
             token = TOKEN.match(text, first, max(first, last))
-        is_one = token and (len(set(token[0][-RUN:])) >= 7 or "EXAMPLE" in token[0])
+        is_one = token and (len(set(token[0][-MIN_RUN_CHARS:])) >= 7 or "EXAMPLE" in token[0])
         at = token.end() if token and is_one else run.end()
         if token and is_one:
             slowly.append(token.span())
@@ -284,16 +284,16 @@ def test_what_escapes_break_is_found_where_it_is_written(lines: list[str], end: 
     assert [text[secret.start : secret.end] for secret in find_secrets(text)] == [token]
 
 
-@given(st.text("pasectrokny \n", max_size=60), st.lists(st.tuples(st.sampled_from([*HINTS]), st.text("kaes ", max_size=3))))
+@given(st.text("pasectrokny \n", max_size=60), st.lists(st.tuples(st.sampled_from([*_KEYWORDS]), st.text("kaes ", max_size=3))))
 def test_hints_that_are_looked_for_together_are_all_found(text: str, pieces: list[tuple[bytes, str]]) -> None:
-    folded = fold(text + "".join(hint.decode() + after for hint, after in pieces))
-    alone = {(at, hint) for hint in HINTS for at, _ in Hints(hint).find(folded)}
-    assert set(find_hints(folded)) == alone
+    folded = fold_case(text + "".join(hint.decode() + after for hint, after in pieces))
+    alone = {(at, hint) for hint in _KEYWORDS for at, _ in Hints(hint).find(folded)}
+    assert set(_find_keywords(folded)) == alone
 
 
 @given(st.text())
 def test_a_folded_text_has_a_byte_for_each_character(text: str) -> None:
-    assert len(fold(text)) == len(text)
+    assert len(fold_case(text)) == len(text)
 
 
 PIECES = st.sampled_from(
@@ -320,15 +320,15 @@ def test_secrets_are_in_order_apart_and_gone_once_masked(text: str) -> None:
     secrets = find_secrets(text)
     for one, other in itertools.pairwise(secrets):
         assert one.end <= other.start
-    masked = mask_secrets(text, secrets)
+    masked = redact_secrets(text, secrets)
     assert masked.count("\n") == text.count("\n")
-    assert not any(text[s.start : s.end] in masked for s in secrets if not s.is_example and s.end - s.start > RUN)
+    assert not any(text[s.start : s.end] in masked for s in secrets if not s.is_example and s.end - s.start > MIN_RUN_CHARS)
 
 
 @given(st.lists(st.one_of(PIECES.filter(lambda piece: piece != KEY), st.text(max_size=20))).map("".join))
 def test_any_whole_lines_give_what_the_text_gives(text: str) -> None:
-    apart = "\n".join(mask_secrets(line, find_secrets(line)) for line in text.split("\n"))
-    assert mask_secrets(text, find_secrets(text)) == apart
+    apart = "\n".join(redact_secrets(line, find_secrets(line)) for line in text.split("\n"))
+    assert redact_secrets(text, find_secrets(text)) == apart
 
 
 HOSTILE = {

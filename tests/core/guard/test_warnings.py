@@ -7,7 +7,15 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.warnings import DEFAULT_GUARD, INSTRUCTS, MOST_SAID, NOTHING, SECRET, GuardPolicy, find_warnings
+from memsyncd.core.guard.warnings import (
+    DEFAULT_GUARD,
+    NO_WARNINGS,
+    PROMPT_INJECTION,
+    REPORTED_SECRETS_LIMIT,
+    SECRET,
+    GuardPolicy,
+    find_warnings,
+)
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.note import SecretLines
 from memsyncd.core.notepath import NotePath
@@ -25,7 +33,7 @@ def test_a_secret_is_a_problem_of_its_line_and_is_not_repeated() -> None:
     assert (secret.path, secret.line, secret.code) == (PATH, 3, SECRET)
     assert secret.problem == "holds what looks like a secret: GitHub token"
     assert "memsyncd history purge --containing" in secret.hint
-    assert (key.line, key.code, instructs.line, instructs.code) == (7, SECRET, 5, INSTRUCTS)
+    assert (key.line, key.code, instructs.line, instructs.code) == (7, SECRET, 5, PROMPT_INJECTION)
     assert TOKEN not in str(warned)
     assert warned.secrets == (
         SecretLines(span=Span(3, 3), what="GitHub token"),
@@ -37,8 +45,8 @@ def test_what_is_switched_off_is_not_looked_for() -> None:
     alone = dataclasses.replace(DEFAULT_GUARD, has_instructions=False)
     assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {SECRET}
     alone = dataclasses.replace(DEFAULT_GUARD, has_secrets=False)
-    assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {INSTRUCTS}
-    assert find_warnings(PATH, NOTE, GuardPolicy(has_secrets=False, has_instructions=False)) == NOTHING
+    assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {PROMPT_INJECTION}
+    assert find_warnings(PATH, NOTE, GuardPolicy(has_secrets=False, has_instructions=False)) == NO_WARNINGS
 
 
 def test_an_example_is_a_problem_that_says_so_and_no_secret() -> None:
@@ -50,7 +58,7 @@ def test_an_example_is_a_problem_that_says_so_and_no_secret() -> None:
 def test_a_dump_of_secrets_is_said_shortly_and_known_whole() -> None:
     text = "\n".join(f"token {number} is {TOKEN}" for number in range(100))
     warned = find_warnings(PATH, text, DEFAULT_GUARD)
-    assert [problem.line for problem in warned.problems] == [*range(1, MOST_SAID + 2)]
+    assert [problem.line for problem in warned.problems] == [*range(1, REPORTED_SECRETS_LIMIT + 2)]
     assert warned.problems[-1].problem == "holds 80 more that look like secrets"
     assert [lines.span.start for lines in warned.secrets] == [*range(1, 101)]
 
