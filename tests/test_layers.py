@@ -18,7 +18,7 @@ PACKAGE = ROOT / "memsyncd"
 
 DOORS = {
     "apsw": "memsyncd/store/",
-    "markdown_it": "memsyncd/core/markdown/outline.py",
+    "markdown_it": "memsyncd/core/markdown/scanner.py",
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
     "structlog": "memsyncd/logs.py",
     "watchdog": "memsyncd/watch/",

@@ -6,10 +6,10 @@ import dataclasses
 import os
 
 from memsyncd.config import Config
+from memsyncd.core.editing.additions import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.recall.leanings import Boosts
-from memsyncd.core.writing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.search.ranking import Boosts
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Entry

@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.recall.context import CONTEXT_HEADING, Budget, ContextBlock, ContextChunk, build_context_block
-from memsyncd.core.recall.extract import count_title_lines
-from memsyncd.core.recall.filters import NO_FILTERS, Filters, extract_filters
-from memsyncd.core.recall.match import Matcher
-from memsyncd.core.recall.narrow import ScoredPassage, compute_rarity, score_lines, select_passages
-from memsyncd.core.recall.query import Query, compile_query, compile_term, parse_query
-from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate
-from memsyncd.core.recall.standing import StartChunk, order_start_chunks
-from memsyncd.core.recall.words import find_subwords
+from memsyncd.core.search.context import (
+    CONTEXT_HEADING,
+    Budget,
+    ContextBlock,
+    ContextChunk,
+    ScoredPassage,
+    StartChunk,
+    build_context_block,
+    compute_rarity,
+    count_title_lines,
+    order_start_chunks,
+    score_lines,
+    select_passages,
+)
+from memsyncd.core.search.highlight import Matcher
+from memsyncd.core.search.query import NO_FILTERS, Filters, Query, compile_query, compile_term, extract_filters, parse_query
+from memsyncd.core.search.ranking import N_CANDIDATES, Candidate
+from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.near import fold_word, max_edit_distance, suggest_words
-from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
+from memsyncd.core.search.query import Filters, Form, Query, Term, compile_query, parse_query
+from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_words
 from memsyncd.engine.masking import is_secret_word
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import NotFresh

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.engine.indexing import RECORDS_GONE, SET_ASIDE, TEXTS_LOST
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Condition

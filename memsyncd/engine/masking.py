@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
-from memsyncd.core.note import SecretLines
-from memsyncd.core.recall.filters import NO_FILTERS
-from memsyncd.core.span import Span
+from memsyncd.core.model import SecretLines, Span
+from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.store.browse import StoredNote, StoredSection
 from memsyncd.store.readers import Reader

@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.recall.filters import NO_FILTERS, Filters
-from memsyncd.core.recall.leanings import apply_boosts
-from memsyncd.core.recall.match import Matcher, TermPattern, TextRange, sort_ranges, to_character_ranges
-from memsyncd.core.recall.query import (
+from memsyncd.core.model import Span
+from memsyncd.core.search.highlight import (
+    Matcher,
+    TermPattern,
+    TextRange,
+    render_snippet,
+    sort_ranges,
+    strip_title,
+    to_character_ranges,
+)
+from memsyncd.core.search.query import (
+    NO_FILTERS,
+    Filters,
     Form,
     Query,
     Term,
@@ -22,10 +31,16 @@ from memsyncd.core.recall.query import (
     drop_terms,
     parse_query,
 )
-from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, normalize_scores, rank_candidates
-from memsyncd.core.recall.snippet import render_snippet, strip_title
-from memsyncd.core.recall.words import find_subword_ranges
-from memsyncd.core.span import Span
+from memsyncd.core.search.ranking import (
+    N_CANDIDATES,
+    Passage,
+    Ranked,
+    apply_boosts,
+    join_passages,
+    normalize_scores,
+    rank_candidates,
+)
+from memsyncd.core.search.words import find_subword_ranges
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy

@@ -11,10 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, find_suspects, plan_changes, track_missing
-from memsyncd.core.changes.snapshot import Snapshot
+from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, Snapshot, find_suspects, plan_changes, track_missing
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.disks import is_away, remember_disk
 from memsyncd.engine.lane import Steps

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memsyncd.core.latencies import DurationHistogram
+from memsyncd.core.histogram import DurationHistogram
 from memsyncd.engine.sync import SyncDone
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.sections import find_section_bytes, replace_section, split_note_sections
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.sections import find_section_bytes, replace_section, split_note_sections
 from memsyncd.engine.edit import Act, Decide, Delete, Edited, Operation, Put, Rename, edit_workspace
 from memsyncd.engine.history import Subject, choose_revision, find_section, open_history, read_texts
 from memsyncd.engine.lane import Steps

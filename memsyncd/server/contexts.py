@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from memsyncd.core.recall.context import Budget, ContextLines
+from memsyncd.core.search.context import Budget, ContextLines
 from memsyncd.engine.context import AskedContext, Built, build_context
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy

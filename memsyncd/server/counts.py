@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memsyncd.core.latencies import DurationHistogram
+from memsyncd.core.histogram import DurationHistogram
 from memsyncd.server.session import Session
 
 NO_METHOD = "invalid"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from memsyncd import __version__
-from memsyncd.core.latencies import BUCKET_BOUNDS_S, DurationHistogram
+from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.findings import UNFOUND, UNREADABLE
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock

@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from memsyncd.core.changes.globs import Globs, has_wildcard
+from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.notepath import MEMORY_FOLDER
-from memsyncd.core.recall.filters import Filters
+from memsyncd.core.search.query import Filters
 from memsyncd.store.readers import Reader
 
 Bindings = dict[str, str]

@@ -14,14 +14,11 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from memsyncd.core.changes.rewrite import ExistingRow, RowChanges, plan_row_changes
-from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_text
-from memsyncd.core.note import Chunk, Note, Section
-from memsyncd.core.recall.dates import find_note_date, find_stated_date
-from memsyncd.core.recall.words import find_subwords
-from memsyncd.core.titles import path_words, title_words
-from memsyncd.core.tokens import count_tokens
+from memsyncd.core.model import Chunk, Note, Section, count_tokens, path_words, title_words
+from memsyncd.core.search.dates import find_note_date, find_stated_date
+from memsyncd.core.search.words import find_subwords
 
 Row = tuple[Any, ...]
 

@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.leanings import RankingFeatures
-from memsyncd.core.recall.ranking import Candidate
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.query import Filters
+from memsyncd.core.search.ranking import Candidate, RankingFeatures
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.readers import Reader
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import cast
 
+from memsyncd.core.model import Span
 from memsyncd.core.notepath import MEMORY_FILE
-from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.standing import StartChunk, StartReason
-from memsyncd.core.span import Span
+from memsyncd.core.search.context import StartChunk, StartReason
+from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.readers import Reader
 

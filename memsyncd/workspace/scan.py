@@ -12,7 +12,7 @@ import os
 import stat as modes
 from collections.abc import Collection
 
-from memsyncd.core.changes.snapshot import RootState, Snapshot
+from memsyncd.core.changes.diff import RootState, Snapshot
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal
 from memsyncd.workspace.oddities import odd
 from memsyncd.workspace.scope import Scope

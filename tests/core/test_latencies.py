@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.latencies import BUCKET_BOUNDS_S, DurationHistogram
+from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 
 DURATIONS = st.lists(st.floats(0, 100, allow_nan=False), min_size=1)
 SHARES = st.floats(0, 1)

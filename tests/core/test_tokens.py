@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.tokens import count_quarters, count_tokens
+from memsyncd.core.model import count_quarters, count_tokens
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.recall.context import Budget
-from memsyncd.core.recall.filters import Filters
+from memsyncd.core.search.context import Budget
+from memsyncd.core.search.query import Filters
 from memsyncd.engine.context import AskedContext, Built, build_context
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.errors import Busy

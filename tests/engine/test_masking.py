@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
-from memsyncd.core.recall.context import Budget
+from memsyncd.core.search.context import Budget
 from memsyncd.engine.browse import Place, find_problems, list_notes, read_place
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.indexing import fingerprint_of

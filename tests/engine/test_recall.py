@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.context import Budget
-from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.leanings import Boosts
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.context import Budget
+from memsyncd.core.search.query import Filters
+from memsyncd.core.search.ranking import Boosts
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, Found, search

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.recall.context import Budget, ContextLines
-from memsyncd.core.recall.query import compile_query, parse_query
+from memsyncd.core.search.context import Budget, ContextLines
+from memsyncd.core.search.query import compile_query, parse_query
 from memsyncd.engine.context import AskedContext, Built, build_context
 from memsyncd.engine.policies import SearchPolicy, SyncPolicy
 from memsyncd.engine.recall import Asked, Found, search

@@ -79,7 +79,7 @@ def make_messages() -> Callable[[bytes], None]:
 def make_query() -> Callable[[bytes], None]:
     import apsw
 
-    from memsyncd.core.recall.query import TERM_LIMIT, compile_query, parse_query
+    from memsyncd.core.search.query import TERM_LIMIT, compile_query, parse_query
     from memsyncd.errors import TooLarge
     from memsyncd.store.schema import TOKENIZER
 
@@ -99,8 +99,8 @@ def make_query() -> Callable[[bytes], None]:
 
 
 def make_outline() -> Callable[[bytes], None]:
-    from memsyncd.core.markdown.linerules import is_deep
-    from memsyncd.core.markdown.outline import split_blocks, split_blocks_slowly
+    from memsyncd.core.markdown.blockrules import is_deep
+    from memsyncd.core.markdown.scanner import split_blocks, split_blocks_slowly
 
     def feed(data: bytes) -> None:
         # The lines of a decoded note: NUL and what ends lines are gone from them, and blank ones from the end.
@@ -128,8 +128,8 @@ def make_note() -> Callable[[bytes], None]:
 
 
 def make_memory_path() -> Callable[[bytes], None]:
+    from memsyncd.core.editing.memory_path import parse_memory_path
     from memsyncd.core.notepath import find_refusal
-    from memsyncd.core.writing.memorypath import parse_memory_path
     from memsyncd.errors import PathRefused
 
     def feed(data: bytes) -> None:
@@ -141,7 +141,7 @@ def make_memory_path() -> Callable[[bytes], None]:
 
 
 def make_secrets() -> Callable[[bytes], None]:
-    from memsyncd.core.guard.instructions import find_injections
+    from memsyncd.core.guard.injection import find_injections
     from memsyncd.core.guard.secrets import find_secrets, redact, redact_secrets
 
     def feed(data: bytes) -> None:
@@ -158,7 +158,7 @@ def make_secrets() -> Callable[[bytes], None]:
 
 
 def make_globs() -> Callable[[bytes], None]:
-    from memsyncd.core.changes.globs import Globs
+    from memsyncd.core.globs import Globs
     from memsyncd.errors import BadRequest
 
     def feed(data: bytes) -> None:

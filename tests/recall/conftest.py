@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.recall.context import Budget
+from memsyncd.core.search.context import Budget
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.indexing import close_workspace, open_workspace
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy

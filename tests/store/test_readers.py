@@ -8,8 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsyncd.core.recall.filters import NO_FILTERS
-from memsyncd.core.recall.query import compile_query, parse_query
+from memsyncd.core.search.query import NO_FILTERS, compile_query, parse_query
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store import readers as readers_module
 from memsyncd.store.index import Index

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.snapshot import Snapshot
+from memsyncd.core.changes.diff import Snapshot
 from memsyncd.workspace.scan import look_at_root, scan
 from memsyncd.workspace.scope import parse_scope
 from memsyncd.workspace.walk import Walk

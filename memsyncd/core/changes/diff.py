@@ -1,19 +1,92 @@
-"""Which notes must be read again, and what has changed since they were recorded?
+"""What did one scan see? Values only: each note's stat, what could not be looked at, and what was odd.
+
+What a scan could not look at is named (`failed_folders`, `unreadable_files`), so that nobody takes it for deleted.
+Making a snapshot is left to `workspace.scan`, comparing one with what was recorded to `core.changes.diff`.
+
+
+Which notes must be read again, and what has changed since they were recorded?
 
 The rule is git's for racy entries: a read is saved only if size, both times and inode are those recorded *and* the record was
 made so long after these times that a later change would show. What a scan could not look at is never taken for deleted.
 Scanning and reading are left to `workspace`, keeping the records to `store`.
 
 A round: `find_suspects` → read `to_read` → `track_missing` → `plan_changes`. Look again at `pending_deletes` once the grace is over.
+
+
+Which of a note's rows stay, which only move, which are written? Decided by content, never by line number.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
-from memsyncd.core.changes.snapshot import FileStat, Snapshot
+from memsyncd.core.model import Problem
+
+# --- snapshot ----------------------------------------------------------------------------------
+
+RootState = Literal["present", "missing", "unreadable"]
+
+
+class FileStat(NamedTuple):
+    """What lstat says of a note (of the target, for a followed link). A tuple, since a scan makes one for every file."""
+
+    size_bytes: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+    device: int
+
+    def is_same_as(self, other: FileStat) -> bool:
+        """True if no field that tells of a change differs. Device numbers are left out: they may differ after a reboot."""
+        return self[:4] == other[:4]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What one scan saw. Paths are relative to the root unless said otherwise.
+
+    `files` holds every note seen. `failed_folders` could not be listed, `unreadable_files` stand there but cannot be looked at now
+    (evicted to a cloud): what is recorded beneath or of them stays. `link_folders`, absolute, are where targets of links lie,
+    or would if they were there. `only` names the paths that the scan was restricted to (each with what lies beneath it); None
+    means everything.
+    """
+
+    root_state: RootState
+    root_identity: tuple[int, int] | None = None
+    files: Mapping[str, FileStat]
+    failed_folders: frozenset[str] = frozenset()
+    unreadable_files: frozenset[str] = frozenset()
+    problems: tuple[Problem, ...] = ()
+    link_folders: frozenset[str] = frozenset()
+    only: frozenset[str] | None = None
+
+    def is_in_scope(self, path: str) -> bool:
+        """True if this scan was asked about `path`."""
+        return self.only is None or is_within(path, self.only)
+
+    def is_observed(self, path: str) -> bool:
+        """True if this scan can tell whether a note stands at `path`: it was asked for, and nothing on the way to it failed."""
+        if self.root_state != "present" or path in self.unreadable_files or not self.is_in_scope(path):
+            return False
+        return not (self.failed_folders and is_within(path, self.failed_folders))
+
+
+def is_within(path: str, places: frozenset[str]) -> bool:
+    """True if `path` is one of `places` or lies beneath one; an empty place is the root."""
+    if path in places or "" in places:
+        return True
+    end = path.rfind("/")
+    while end > 0:
+        if path[:end] in places:
+            return True
+        end = path.rfind("/", 0, end)
+    return False
+
+
+# --- diff --------------------------------------------------------------------------------------
 
 GRAIN_NS = 2_000_000_000
 """The coarsest clock of a file system in use (FAT's 2 s)."""
@@ -187,3 +260,48 @@ def _pair_by(absent: list[Place], fresh: list[Place], key: Callable[[Place], obj
     for place in fresh:
         places[key(place)].append(place[0])
     return [(place[0], places[key(place)].popleft()) for place in absent if places.get(key(place))]
+
+
+# --- rewrite -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExistingRow:
+    """A row as stored: its id, what identifies its content, and where it stands."""
+
+    id: int
+    content: Hashable
+    place: Hashable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowChanges:
+    """Indexes of `wanted` and ids of standing rows; together they name every one of both exactly once.
+
+    `kept` and `shifted` pair an index with the id that already has its content; a shifted one stands elsewhere now.
+    """
+
+    kept: tuple[tuple[int, int], ...]
+    shifted: tuple[tuple[int, int], ...]
+    inserted: tuple[int, ...]
+    deleted: tuple[int, ...]
+
+
+def plan_row_changes(standing: Iterable[ExistingRow], wanted: Sequence[tuple[Hashable, Hashable]]) -> RowChanges:
+    """Pair each wanted `(content, place)` with a standing row of the same content; twins pair in order."""
+    waiting: dict[Hashable, list[ExistingRow]] = defaultdict(list)
+    for row in standing:
+        waiting[row.content].append(row)
+    for rows in waiting.values():
+        rows.reverse()
+    kept: list[tuple[int, int]] = []
+    shifted: list[tuple[int, int]] = []
+    inserted: list[int] = []
+    for index, (content, place) in enumerate(wanted):
+        if not waiting.get(content):
+            inserted.append(index)
+            continue
+        row = waiting[content].pop()
+        (kept if row.place == place else shifted).append((index, row.id))
+    deleted = [row.id for rows in waiting.values() for row in rows]
+    return RowChanges(kept=tuple(kept), shifted=tuple(shifted), inserted=tuple(inserted), deleted=tuple(sorted(deleted)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from memsyncd.core.changes.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
+from memsyncd.core.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NOTE_SUFFIXES, is_note_name
 from memsyncd.errors import BadRequest
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memsyncd.core.guard.fold import fold_case
-from memsyncd.core.guard.instructions import find_injections
+from memsyncd.core.guard.hints import fold_case
+from memsyncd.core.guard.injection import find_injections
 from memsyncd.core.guard.secrets import Secret, find_secrets
-from memsyncd.core.note import Problem, SecretLines
-from memsyncd.core.span import Span
+from memsyncd.core.model import Problem, SecretLines, Span
 
 SECRET, PROMPT_INJECTION = "secret", "instructs_reader"
 REPORTED_SECRETS_LIMIT = 20

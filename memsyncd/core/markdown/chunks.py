@@ -13,10 +13,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from memsyncd.core.digest import digest_text
-from memsyncd.core.markdown.blocks import BLANKS, Block
-from memsyncd.core.note import Chunk
-from memsyncd.core.span import Span
-from memsyncd.core.tokens import QUARTERS_PER_TOKEN, count_quarters
+from memsyncd.core.markdown.blockrules import BLANKS
+from memsyncd.core.markdown.scanner import Block
+from memsyncd.core.model import QUARTERS_PER_TOKEN, Chunk, Span, count_quarters
 
 CHUNK_LIMIT_CHARS = 65_536
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import yaml
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.note import EMPTY_META, Meta, Problem
+from memsyncd.core.model import EMPTY_META, Meta, Problem
 
 FRONT_MATTER_LIMIT_CHARS = 65_536
 SHOWN_CHARS = 40

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memsyncd.core.markdown.blocks import CODE, FENCE, HEADING, ITEM, QUOTE, Block
+from memsyncd.core.markdown.scanner import CODE, FENCE, HEADING, ITEM, QUOTE, Block
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
 TEXT_LIMIT_CHARS = 500

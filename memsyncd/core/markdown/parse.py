@@ -12,16 +12,14 @@ from dataclasses import fields, replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy, find_warnings
-from memsyncd.core.markdown.blocks import FENCE, HTML, Block, split_paragraphs
 from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
+from memsyncd.core.markdown.decode import Decoded, decode_note
 from memsyncd.core.markdown.frontmatter import NO_FRONT_MATTER, distinct_tags, find_front_matter, find_section_meta
-from memsyncd.core.markdown.lines import Decoded, decode_note
 from memsyncd.core.markdown.links import Mention, find_mentions
-from memsyncd.core.markdown.outline import split_blocks
+from memsyncd.core.markdown.scanner import FENCE, HTML, Block, split_blocks, split_paragraphs
 from memsyncd.core.markdown.sections import RawSection, split_sections
-from memsyncd.core.note import EMPTY_META, Chunk, Link, Meta, Note, Problem, Section
+from memsyncd.core.model import EMPTY_META, Chunk, Link, Meta, Note, Problem, Section, span_from_map
 from memsyncd.core.notepath import NotePath, is_plain
-from memsyncd.core.span import span_from_map
 
 DEFAULT_POLICY = ChunkPolicy()
 TITLE_LIMIT_CHARS = 300

@@ -1,18 +1,162 @@
-"""Which blocks does a markdown text have, found by hand where that is certain, many times faster than by a parser?
+"""What is a block, and which blocks has a text that is not markdown?
+
+A block is a run of lines that belongs together: a paragraph, one list item, a table, a fence. Finding those of markdown is
+left to `outline` and `scanner`, which agree on the values here.
+
+
+Which blocks does a markdown note have, and where? As markdown-it's block rules say; inline rules are never run.
+
+Headings are ATX and setext ones, none inside fences, quotes or lists. Each item of a top-level list is a block of its own.
+
+
+Which blocks does a markdown text have, found by hand where that is certain, many times faster than by a parser?
 
 The rule for every line here is: be exactly right or say that it is awkward. Awkward regions (html, lazy lines after nested
 blocks, multi-line reference definitions) are handed to a parser that is passed in, by way of `regions`. That both ways agree is
 proved by an oracle test. Single lines are judged by `linerules`.
+
+
+Which blocks begin an awkward region, and where can a scan go on behind them?
+
+A parser reads as few lines as will do. Of the blocks it finds those are certain that end before the region does: at the margin a
+block depends on nothing above it, and on nothing below the line that ended it. So a region is cut only where no reference
+definition can go on, and blocks that may look further than the line behind them are taken only from a larger region.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from memsyncd.core.markdown import linerules as rules
-from memsyncd.core.markdown.blocks import BLANKS, CODE, FENCE, HEADING, HTML, ITEM, PARAGRAPH, QUOTE, RULE, TABLE, Block
-from memsyncd.core.markdown.regions import RegionParser, is_before_delimiter, read_region
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from memsyncd.core.markdown import blockrules as rules
+from memsyncd.core.markdown.blockrules import BLANKS
+
+# --- blocks ------------------------------------------------------------------------------------
+
+PARAGRAPH: Final = "paragraph"
+HEADING: Final = "heading"
+ITEM: Final = "item"
+QUOTE: Final = "quote"
+FENCE: Final = "fence"
+CODE: Final = "code"
+HTML: Final = "html"
+TABLE: Final = "table"
+RULE: Final = "rule"
+REFERENCE: Final = "reference"
+
+
+class Block(NamedTuple):
+    """Lines `start` to `end` as markdown-it maps them: 0-based, end exclusive. Neither the first nor the last line is blank.
+
+    `level` is 1-6 for a heading and 0 for the rest.
+    """
+
+    start: int
+    end: int
+    kind: str
+    level: int = 0
+
+
+def split_paragraphs(lines: Sequence[str]) -> list[Block]:
+    """The blocks of plain text: what stands between blank lines."""
+    return list(_split_at_blanks(lines, 0, len(lines), PARAGRAPH))
+
+
+def fill_gaps(blocks: Iterable[Block], lines: Sequence[str], first: int) -> Iterator[Block]:
+    """The same blocks without blank lines at their ends, and a block for each run of lines from `first` on that none holds.
+
+    Such lines are link reference definitions: markdown-it reads them and says nothing, but somebody wrote them to find them.
+    """
+    done = first
+    for block in blocks:
+        start, end, _, _ = block
+        if start > done:
+            yield from _split_at_blanks(lines, done, start, REFERENCE)
+        done = end
+        last = lines[end - 1]
+        yield block if last and last[-1] not in BLANKS else _trim(block, lines)
+    yield from _split_at_blanks(lines, done, len(lines), REFERENCE)
+
+
+def _trim(block: Block, lines: Sequence[str]) -> Block:
+    end = block.end
+    while end > block.start + 1 and not lines[end - 1].strip(BLANKS):
+        end -= 1
+    return block._replace(end=end)
+
+
+def _split_at_blanks(lines: Sequence[str], first: int, after: int, kind: str) -> Iterator[Block]:
+    start = -1
+    for at in range(first, after):
+        is_blank = not lines[at].strip(BLANKS)
+        if start < 0 and not is_blank:
+            start = at
+        elif start >= 0 and is_blank:
+            yield Block(start, at, kind)
+            start = -1
+    if start >= 0:
+        yield Block(start, after, kind)
+
+
+# --- outline -----------------------------------------------------------------------------------
+
+_KINDS = {
+    "paragraph_open": PARAGRAPH,
+    "heading_open": HEADING,
+    "list_item_open": ITEM,
+    "blockquote_open": QUOTE,
+    "fence": FENCE,
+    "code_block": CODE,
+    "html_block": HTML,
+    "table_open": TABLE,
+    "hr": RULE,
+}
+_LISTS = ("bullet_list_open", "ordered_list_open")
+
+
+def split_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
+    """The blocks of the lines from `first` on, in order; every line that is not blank is in exactly one."""
+    return list(fill_gaps(scan_blocks(lines, first, parse_blocks), lines, first))
+
+
+def split_blocks_slowly(lines: Sequence[str], first: int = 0) -> list[Block]:
+    """The same by markdown-it alone: what `find_blocks` is measured by and must equal."""
+    return list(fill_gaps(parse_blocks(lines, first, len(lines)), lines, first))
+
+
+def parse_blocks(lines: Sequence[str], first: int, after: int) -> list[Block]:
+    """The blocks that markdown-it itself sees in the lines from `first` to before `after`."""
+    text = "\n".join(lines[first:after]) + "\n"
+    return [_make_block(token, first) for token in _PARSER.parse(text) if _is_block(token)]
+
+
+def _make_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table")
+    parser.core.ruler.enableOnly(["block"])
+    return parser
+
+
+_PARSER = _make_parser()
+
+
+def _is_block(token: Token) -> bool:
+    if token.map is None or token.nesting < 0:
+        return False
+    if token.level == 0:
+        return token.type not in _LISTS
+    return token.level == 1 and token.type == "list_item_open"
+
+
+def _make_block(token: Token, first: int) -> Block:
+    start, end = token.map or (0, 0)
+    level = int(token.tag[1]) if token.type == "heading_open" else 0
+    return Block(start + first, max(end, start + 1) + first, _KINDS[token.type], level)
+
+
+# --- scanner -----------------------------------------------------------------------------------
 
 UNCERTAIN: Final = -1
 
@@ -282,3 +426,46 @@ class _Scan:
         found, after = read_region(self._lines, at, self._parse_region)
         self._blocks.extend(found)
         return after
+
+
+# --- regions -----------------------------------------------------------------------------------
+
+RegionParser = Callable[[Sequence[str], int, int], list[Block]]
+"""Takes lines, the first of a region (0-based) and the one after it; gives the blocks as they were if the text ended there."""
+
+_REGION_LINES = 8
+_REGION_GROWTH = 4
+
+
+def read_region(lines: Sequence[str], at: int, parse: RegionParser) -> tuple[list[Block], int]:
+    """Blocks from line `at` on, which begins one, and the line to go on from. There may be none only at the end of the text."""
+    n_lines = _REGION_LINES
+    while True:
+        after = _find_cut(lines, at + n_lines)
+        found = parse(lines, at, after)
+        if after >= len(lines):
+            return found, after
+        while found and _is_uncertain(lines, found[-1], after):
+            found.pop()
+        if found:
+            return found, found[-1].end
+        n_lines *= _REGION_GROWTH
+
+
+def is_before_delimiter(lines: Sequence[str], at: int) -> bool:
+    """True if line `at` could be a table's head, were it not in a list."""
+    return at + 1 < len(lines) and rules.is_delimiter(lines[at + 1])
+
+
+def _is_uncertain(lines: Sequence[str], block: Block, after: int) -> bool:
+    """Indented code looks beyond blank lines for more of it; an item must not be cut off before what looks like a table."""
+    if block.end >= after or block.kind == CODE:
+        return True
+    return block.kind == ITEM and is_before_delimiter(lines, block.end)
+
+
+def _find_cut(lines: Sequence[str], at: int) -> int:
+    """The first line from `at` on before which a text can be cut: under a blank line, or a list item at the margin."""
+    while at < len(lines) and lines[at - 1].strip(BLANKS) and not rules.is_marker(lines[at]):
+        at += 1
+    return min(at, len(lines))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from memsyncd.core.guard.secrets import redact
-from memsyncd.core.markdown.blocks import HEADING, Block
+from memsyncd.core.markdown.scanner import HEADING, Block
 
 HEADING_LIMIT_CHARS = 300
 SLUG_LIMIT_CHARS = 80

@@ -11,15 +11,16 @@ from memsyncd.core.changes.diff import (
     GRAIN_NS,
     NOTHING_MISSING,
     ChangeSet,
+    FileStat,
     Missing,
     Recorded,
+    Snapshot,
     find_suspects,
     is_disk_away,
     is_racy,
     plan_changes,
     track_missing,
 )
-from memsyncd.core.changes.snapshot import FileStat, Snapshot
 
 LATE_NS = 10 * GRAIN_NS
 

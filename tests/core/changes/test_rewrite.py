@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.rewrite import ExistingRow, RowChanges, plan_row_changes
+from memsyncd.core.changes.diff import ExistingRow, RowChanges, plan_row_changes
 
 contents = st.sampled_from("abcd")
 places = st.integers(1, 9)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from memsyncd.core.changes.snapshot import FileStat, Snapshot, is_within
+from memsyncd.core.changes.diff import FileStat, Snapshot, is_within
 
 STAT = FileStat(1, 2, 3, 4, 5)
 

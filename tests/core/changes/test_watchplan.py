@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.globs import Globs
 from memsyncd.core.changes.watchplan import (
     NO_INCLUDES,
     Include,
@@ -19,6 +18,7 @@ from memsyncd.core.changes.watchplan import (
     parse_include,
     plan_watches,
 )
+from memsyncd.core.globs import Globs
 from memsyncd.errors import BadRequest
 
 ROOT = "/home/ada/proj"

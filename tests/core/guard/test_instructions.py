@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.instructions import INJECTION_PATTERNS, MARKUP_PATTERNS, find_injections
+from memsyncd.core.guard.injection import INJECTION_PATTERNS, MARKUP_PATTERNS, find_injections
 
 FORGETS = "tells its reader to forget earlier instructions"
 ROLE = "gives its reader another role"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.core.guard.instructions import find_injections
+from memsyncd.core.guard.injection import find_injections
 from memsyncd.core.guard.secrets import find_secrets, redact_secrets
 from tests.core.guard.labelled import MISSED, NO_ORDERS, NO_SECRETS, ORDERS, SECRETS
 

@@ -12,10 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.assigned import _KEYWORDS, _find_keywords
-from memsyncd.core.guard.fold import Hints, fold_case
-from memsyncd.core.guard.forms import MIN_RUN_CHARS, TOKEN, TOKEN_PATTERNS, TOKEN_STARTS
-from memsyncd.core.guard.secrets import PRIVATE_KEY, REDACTED_LINE, find_secrets, redact, redact_secrets
+from memsyncd.core.guard.hints import Hints, fold_case
+from memsyncd.core.guard.secrets import (
+    _KEYWORDS,
+    PRIVATE_KEY,
+    REDACTED_LINE,
+    _find_keywords,
+    find_secrets,
+    redact,
+    redact_secrets,
+)
+from memsyncd.core.guard.token_patterns import MIN_RUN_CHARS, TOKEN, TOKEN_PATTERNS, TOKEN_STARTS
 
 BASE62 = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"

@@ -17,9 +17,8 @@ from memsyncd.core.guard.warnings import (
     find_warnings,
 )
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.note import SecretLines
+from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.span import Span
 from tests.core.guard.test_secrets import KEY, make
 
 PATH = ".memories/hosts.md"

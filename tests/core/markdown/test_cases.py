@@ -13,7 +13,7 @@ import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.note import Meta, Note
+from memsyncd.core.model import Meta, Note
 from memsyncd.core.notepath import NotePath
 
 CASES = sorted(path for path in (Path(__file__).parents[1] / "cases").iterdir() if path.suffix in (".md", ".txt"))

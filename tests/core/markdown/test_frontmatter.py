@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.frontmatter import FRONT_MATTER_LIMIT_CHARS, find_front_matter, find_section_meta, parse_meta
-from memsyncd.core.note import EMPTY_META, Meta
+from memsyncd.core.model import EMPTY_META, Meta
 from tests.core.guard.test_secrets import make
 
 

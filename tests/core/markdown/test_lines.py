@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.markdown.lines import decode_note
+from memsyncd.core.markdown.decode import decode_note
 
 
 @pytest.mark.parametrize(

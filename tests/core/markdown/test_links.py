@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from memsyncd.core.markdown.links import Mention, find_mentions
-from memsyncd.core.markdown.outline import split_blocks
+from memsyncd.core.markdown.scanner import split_blocks
 
 
 def find(text: str) -> list[Mention]:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.blocks import Block, split_paragraphs
-from memsyncd.core.markdown.outline import split_blocks, split_blocks_slowly
+from memsyncd.core.markdown.scanner import Block, split_blocks, split_blocks_slowly, split_paragraphs
 
 MARGINS = ("", "", "", "", " ", "  ", "   ", "    ", "\t", "  \t", "> ", ">", "- ", "1. ", "\\")
 PIECES = (

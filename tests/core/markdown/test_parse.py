@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes, digest_text
 from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS, ChunkPolicy
-from memsyncd.core.markdown.lines import decode_note
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.note import Note
+from memsyncd.core.model import Note, count_tokens
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.tokens import count_tokens
 
 PATH = NotePath(".memories/note.md")
 LINES = st.sampled_from(

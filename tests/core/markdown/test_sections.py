@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.markdown.outline import split_blocks
+from memsyncd.core.markdown.scanner import split_blocks
 from memsyncd.core.markdown.sections import heading_text, make_slug, split_sections
 from tests.core.guard.test_secrets import HEX, make
 

@@ -3,9 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.context import CONTEXT_HEADING, NO_ROOM, Budget, ContextBlock, ContextChunk, build_context_block
-from memsyncd.core.span import Span
-from memsyncd.core.tokens import count_tokens
+from memsyncd.core.model import Span, count_tokens
+from memsyncd.core.search.context import CONTEXT_HEADING, NO_ROOM, Budget, ContextBlock, ContextChunk, build_context_block
 
 PLENTY = Budget(max_tokens=50_000)
 

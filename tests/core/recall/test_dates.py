@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.note import EMPTY_META, Meta
-from memsyncd.core.recall.dates import NamedDate, find_named_dates, find_note_date, fit_dates
+from memsyncd.core.model import EMPTY_META, Meta
+from memsyncd.core.search.dates import NamedDate, find_named_dates, find_note_date, fit_dates
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.filters import NO_FILTERS, VALUE_LIMIT, Filters, extract_filters, parse_day
+from memsyncd.core.search.query import NO_FILTERS, VALUE_LIMIT, Filters, extract_filters, parse_day
 
 NAMES = ("kind", "tag", "path", "section", "task", "is", "after", "before")
 typed = st.lists(

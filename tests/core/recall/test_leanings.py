@@ -6,9 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.leanings import DAY_S, MAX_BOOST, Boosts, RankingFeatures, apply_boosts, compute_boosts
-from memsyncd.core.recall.ranking import Candidate, RankingPolicy, rank_candidates
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.ranking import (
+    DAY_S,
+    MAX_BOOST,
+    Boosts,
+    Candidate,
+    RankingFeatures,
+    RankingPolicy,
+    apply_boosts,
+    compute_boosts,
+    rank_candidates,
+)
 
 TODAY_S = 20_000 * DAY_S  # 2024-10-04
 WEIGHTS = st.floats(0.0, 0.1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.match import Matcher, TermPattern, Token, sort_ranges, to_character_ranges
+from memsyncd.core.search.highlight import Matcher, TermPattern, Token, sort_ranges, to_character_ranges
 
 
 def tokenize(text: str) -> list[Token]:

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.context import ContextChunk
-from memsyncd.core.recall.narrow import LEAD_SHARE, WORDS_SHARE, ScoredPassage, compute_rarity, score_lines, select_passages
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.context import (
+    LEAD_SHARE,
+    WORDS_SHARE,
+    ContextChunk,
+    ScoredPassage,
+    compute_rarity,
+    score_lines,
+    select_passages,
+)
 
 BLANK_LINES = frozenset({4, 9, 10})
 

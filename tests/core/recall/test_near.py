@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.near import N_SUGGESTIONS, edit_distance, fold_word, suggest_words
+from memsyncd.core.search.spelling import N_SUGGESTIONS, edit_distance, fold_word, suggest_words
 
 WORDS = st.text(alphabet="abcd", max_size=8)
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.query import QUERY_LIMIT_BYTES, TERM_LIMIT, Form, Query, Term, compile_query, drop_terms, parse_query
-from memsyncd.core.recall.words import find_subwords
+from memsyncd.core.search.query import QUERY_LIMIT_BYTES, TERM_LIMIT, Form, Query, Term, compile_query, drop_terms, parse_query
+from memsyncd.core.search.words import find_subwords
 from memsyncd.errors import TooLarge
 from memsyncd.store.schema import TOKENIZER
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.dates import find_named_dates
-from memsyncd.core.recall.ranking import Candidate, Passage, RankingPolicy, join_passages, normalize_scores, rank_candidates
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.dates import find_named_dates
+from memsyncd.core.search.ranking import Candidate, Passage, RankingPolicy, join_passages, normalize_scores, rank_candidates
 
 ALONE = RankingPolicy(exact=0.5, note=0.0, neighbour_bonus=0.0, day=0.4)
 """Each chunk for itself: what its note and its neighbours add is tested apart."""

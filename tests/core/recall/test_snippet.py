@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.snippet import MARK, WINDOW_CHARACTERS, render_snippet, strip_title
+from memsyncd.core.search.highlight import MARK, WINDOW_CHARACTERS, render_snippet, strip_title
 
 prose = st.text(alphabet=st.sampled_from("ab é日*\n\t_."), max_size=600)
 

@@ -5,8 +5,8 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.standing import START_REASONS, StartChunk, StartReason, order_start_chunks
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.context import START_REASONS, StartChunk, StartReason, order_start_chunks
 
 
 def make(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.words import NAME_LIMIT_CHARACTERS, find_subword_ranges, find_subwords, is_unspaced, split_words
+from memsyncd.core.search.words import NAME_LIMIT_CHARACTERS, find_subword_ranges, find_subwords, is_unspaced, split_words
 
 
 @pytest.mark.parametrize(

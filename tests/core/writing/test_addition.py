@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.writing.addition import CONTENT_LIMIT_CHARS, MADE_HEADING_CHARS, Addition, check_addition, make_heading
+from memsyncd.core.editing.additions import CONTENT_LIMIT_CHARS, MADE_HEADING_CHARS, Addition, check_addition, make_heading
 from memsyncd.errors import BadRequest, TooLarge
 
 FULL = Addition(

@@ -7,15 +7,14 @@ import pytest
 from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.blocks import HEADING
+from memsyncd.core.editing.additions import Addition, append_section, check_addition
+from memsyncd.core.editing.sections import split_note_sections
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import distinct_tags
-from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.markdown.outline import split_blocks
 from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.markdown.scanner import HEADING, split_blocks
+from memsyncd.core.model import Span
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.span import Span
-from memsyncd.core.writing.additions import Addition, append_section, check_addition
-from memsyncd.core.writing.sections import split_note_sections
 from memsyncd.errors import BadRequest, EditRefused
 
 AT = "2026-11-22T01:43:24Z"

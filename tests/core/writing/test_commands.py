@@ -6,10 +6,9 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.writing.commands import create_text, insert_text, replace_text
-from memsyncd.core.writing.notetext import unify_line_ends
-from memsyncd.core.writing.phrases import Dialect
+from memsyncd.core.editing.memory_tool import Dialect, create_text, insert_text, replace_text
+from memsyncd.core.editing.notetext import unify_line_ends
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.errors import AlreadyExists, BadRequest, EditRefused, NoteNotFound
 
 PATH = "/memories/notes.md"

@@ -4,10 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.core.editing.additions import Addition, check_addition, render_comment
 from memsyncd.core.markdown.frontmatter import distinct_tags, find_section_meta
-from memsyncd.core.note import Meta
-from memsyncd.core.writing.addition import Addition, check_addition
-from memsyncd.core.writing.comment import render_comment
+from memsyncd.core.model import Meta
 from memsyncd.errors import BadRequest
 
 AT = "2026-11-22T01:43:24Z"

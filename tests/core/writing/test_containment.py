@@ -4,10 +4,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.blocks import HEADING
-from memsyncd.core.markdown.outline import split_blocks
+from memsyncd.core.editing.sections import contain, find_closing_lines, make_heading_line
+from memsyncd.core.markdown.scanner import HEADING, split_blocks
 from memsyncd.core.markdown.sections import heading_text
-from memsyncd.core.writing.containment import contain, find_closing_lines, make_heading_line
 
 WILD = """\
 # one

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.writing.deltas import DeltaBroken, apply_delta, make_delta
+from memsyncd.core.editing.deltas import DeltaBroken, apply_delta, make_delta
 
 texts = st.binary(max_size=300) | st.text(alphabet="ab\n", max_size=300).map(str.encode)
 

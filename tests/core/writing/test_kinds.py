@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS
 from memsyncd.core.notepath import is_markdown, is_note_name, parse_note_path
-from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS
 
 
 def test_each_kind_has_a_note_that_takes_sections_and_an_importance() -> None:

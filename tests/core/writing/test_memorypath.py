@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memsyncd.core.editing.memory_path import MEMORIES, SHOWN_CHARS, parse_memory_path, show_memory_path
 from memsyncd.core.notepath import NAME_LIMIT_BYTES, NotePath, find_refusal
-from memsyncd.core.writing.memorypath import MEMORIES, SHOWN_CHARS, parse_memory_path, show_memory_path
 from memsyncd.errors import PathRefused
 
 AWKWARD = [*"/memories / . .. \\ %2e %2F %252e \0 ． ／ ＼ … ․ é a MEMORY.md".split(), "\n", " ", "\ud800"]

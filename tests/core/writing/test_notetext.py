@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.writing.notetext import UnifiedText, check_text, count_lines, join_texts, open_text, unify_line_ends
+from memsyncd.core.editing.notetext import UnifiedText, check_text, count_lines, join_texts, open_text, unify_line_ends
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.errors import BadRequest, EditRefused
 
 pieces = st.lists(st.sampled_from(["\n", "\r\n", "\r", "a", "é", "\udcff", ""]) | st.text("ab\r\n", max_size=3), max_size=12)

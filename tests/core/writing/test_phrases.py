@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.writing.commands import (
+from memsyncd.core.editing.memory_tool import (
+    Command,
+    Dialect,
     describe_deleted,
     describe_renamed,
     refuse_existing,
@@ -10,7 +12,6 @@ from memsyncd.core.writing.commands import (
     refuse_missing,
     refuse_root,
 )
-from memsyncd.core.writing.phrases import Command, Dialect
 from memsyncd.errors import AlreadyExists, MemsyncdError, NoteNotFound, PathRefused
 
 ASKING = "The path /memories/x does not exist. Please provide a valid path."

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.writing.pieces import cut_pieces
+from memsyncd.core.editing.pieces import cut_pieces
 
 limits = st.integers(min_value=4, max_value=12)
 

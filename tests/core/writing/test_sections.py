@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.lines import decode_note
+from memsyncd.core.editing.sections import find_section_bytes, replace_section, split_note_sections
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.sections import find_section_bytes, replace_section, split_note_sections
 from memsyncd.errors import NoteNotFound
 
 NOTE = b"---\ntags: [x]\n---\ntop\n\n# One\ntext\n\n## Two\r\nmore\r\n# One\nlast"

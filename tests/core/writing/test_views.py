@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.writing.phrases import Dialect
-from memsyncd.core.writing.views import LINES_LIMIT, FolderEntry, show_size, view_folder, view_text
+from memsyncd.core.editing.memory_tool import LINES_LIMIT, Dialect, FolderEntry, show_size, view_folder, view_text
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.errors import EditRefused
 
 PATH = "/memories/notes.md"

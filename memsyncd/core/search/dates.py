@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from memsyncd.core.note import Meta
+from memsyncd.core.model import Meta
 
 LATER_DAYS = 7
 _MONTHS = ("january february march april may june july august september october november december").split()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import dataclass
 
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 
 LONG_LINE_CHARS = 65_536
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from memsyncd.core.markdown.blocks import BLANKS
+BLANKS: Final = " \t"
 
 SPECIAL_STARTS: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
 """First characters of lines that may be more than the text of a paragraph."""

@@ -1,0 +1,149 @@
+"""Where in a text do the terms of a query stand? In words as the index knows them: folded and stemmed by its own tokenizer.
+
+Which line does somebody see of a hit, and which words are lit in it?
+
+One window of the text around the densest matches, white space folded, matched words between `**` and `**`. Of the text's own
+stars those are left out that could be taken for marks: whoever splits a snippet at `**` has every second piece lit.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+# --- match -------------------------------------------------------------------------------------
+
+Token = tuple[int, int, str]
+"""Start, end and word, in order of start."""
+TextRange = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TermPattern:
+    """One term as the tokenizer sees it: these words in a row, the last perhaps only begun."""
+
+    words: tuple[str, ...]
+    is_prefix: bool
+
+
+class Matcher:
+    """Finds the terms it was made of; one pass over a text whatever their number."""
+
+    def __init__(self, patterns: Sequence[TermPattern]) -> None:
+        self._patterns = patterns
+        self._by_first: dict[str, list[int]] = {}
+        self._prefixes: list[tuple[str, int]] = []
+        for index, term in enumerate(patterns):
+            if term.is_prefix and len(term.words) == 1:
+                self._prefixes.append((term.words[0], index))
+            elif term.words:
+                self._by_first.setdefault(term.words[0], []).append(index)
+
+    def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
+        """The places of each term that stands in the text, by the term's index."""
+        found: dict[int, list[TextRange]] = {}
+        by_first, prefixes = self._by_first, self._prefixes
+        for at, token in enumerate(tokens):
+            for index in by_first.get(token[2], ()):
+                last = self._find_last(tokens, at, self._patterns[index])
+                if last is not None:
+                    found.setdefault(index, []).append((token[0], last[1]))
+            for prefix, index in prefixes:
+                if token[2].startswith(prefix):
+                    found.setdefault(index, []).append((token[0], token[1]))
+        return found
+
+    def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
+        """The last token of a row that begins at `at` and is the term, None if there is none."""
+        words, end = term.words, at + len(term.words) - 1
+        if end == at:
+            return tokens[at]
+        if end >= len(tokens) or any(tokens[at + n][2] != word for n, word in enumerate(words[:-1])):
+            return None
+        last = tokens[end]
+        return last if last[2] == words[-1] or (term.is_prefix and last[2].startswith(words[-1])) else None
+
+
+def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRange]:
+    """Places in bytes of the text's UTF-8 as places of characters."""
+    if text.isascii():
+        return list(places)
+    data = text.encode("utf-8", "replace")
+    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in places]
+
+
+def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
+    """Each once, by start, the longest of those that begin as one first."""
+    return sorted(set(places), key=lambda place: (place[0], -place[1]))
+
+
+# --- snippet -----------------------------------------------------------------------------------
+
+MARK = "**"
+WINDOW_CHARACTERS = 240
+_ELLIPSIS = "…"
+_SPACE = re.compile(r"\s+")
+_UNDERLINE = re.compile(r"\A[ ]{0,3}(?:=+|-+)[ \t]*(?:\n|$)")
+_COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
+_STARS = re.compile(r"\*{2,}")
+
+
+def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int = WINDOW_CHARACTERS) -> str:
+    """Cut `text` to about `window` characters around `matches`, (start, end) pairs in characters, in order of start.
+
+    Of matches that overlap the first is marked.
+    """
+    start, end = _find_window(text, matches, window)
+    pieces, at = [], start
+    for first, after in matches:
+        if first < at or after > end:
+            continue
+        pieces += [_plain(text[at:first]), MARK, _plain(text[first:after]), MARK]
+        at = after
+    pieces.append(_plain(text[at:end]))
+    body = _SPACE.sub(" ", "".join(pieces)).strip()
+    return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
+
+
+def strip_title(text: str, heading: str) -> str:
+    """A chunk's text without its heading and `memory` comment, which an answer shows beside it; all of it if that is all."""
+    first, _, rest = text.partition("\n")
+    if not heading or _letters(first) != _letters(heading):
+        return text
+    if not first.lstrip().startswith("#"):
+        rest = _UNDERLINE.sub("", rest, count=1)
+    return _COMMENT.sub("", rest, count=1).strip("\n") or text
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+def _find_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:
+    if len(text) <= window:
+        return 0, len(text)
+    starts, ends = [first for first, _ in matches], sorted(after for _, after in matches)
+    best, best_count = 0, -1
+    for first in starts:
+        # Those that end within the window, less those that began before it: a long line may hold thousands.
+        count = bisect_right(ends, first + window) - bisect_left(starts, first)
+        if count > best_count:
+            best, best_count = first, count
+    start = _find_word_start(text, max(0, min(best - window // 5, len(text) - window)))
+    end = min(len(text), start + window)
+    space = text.rfind(" ", start, end) if end < len(text) else end
+    return start, space if space > start + window // 2 else end
+
+
+def _find_word_start(text: str, at: int) -> int:
+    if at == 0:
+        return 0
+    space = _SPACE.search(text, at, at + 30)
+    return space.end() if space else at
+
+
+def _plain(text: str) -> str:
+    """Without stars in a row, and without those at an end, which would lengthen the mark beside it."""
+    return _STARS.sub("", text).strip("*")
