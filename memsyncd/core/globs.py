@@ -1,8 +1,10 @@
-"""Does this path match one of these patterns? Whole paths below a root, all patterns in one compiled expression.
+"""Match paths against glob patterns. Patterns cover whole paths below a root and compile to one
+expression.
 
-`*`, `?` and `[a-z]` stay within one name, `**` as a whole part stands for any number of folders, a `/` at the end for
-everything beneath. Upper and lower case differ; composed and decomposed accents do not. Whether a hidden name may be a note
-at all is said by `notepath`, not here: a wildcard does match a leading dot, so that an exclusion reaches into `.memories`.
+`*`, `?` and `[a-z]` match within one name. `**` as a whole part matches any number of folders, and
+a `/` at the end matches everything beneath. Upper and lower case differ; composed and decomposed
+accents do not. A wildcard matches a leading dot, so that an exclusion reaches into `.memories`;
+`notepath` decides whether a hidden name may be a note.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from dataclasses import dataclass, field
 from memsyncd.errors import BadRequest
 
 GLOB_LIMIT_CHARACTERS = 1024
+# In one pattern. Compiling takes a millisecond for each 40 wildcards, or 1,000 characters.
 WILDCARDS_LIMIT = 16
-"""In one pattern. Compiling takes a millisecond for each 40 of them, or 1,000 characters."""
 WILDCARDS = re.compile(r"[*?\[]")
 _NAME_PART = "[^/]"
 _BENEATH = "(?:/.*)?"
@@ -24,20 +26,25 @@ _BENEATH = "(?:/.*)?"
 
 @dataclass(frozen=True, slots=True)
 class Globs:
-    """Patterns that match together; none of them matches nothing. Made by `parse` or `parse_excludes`."""
+    """Patterns that match together; an empty set matches nothing. Made by `parse` or
+    `parse_excludes`.
+    """
 
     patterns: tuple[str, ...]
     _regex: re.Pattern[str] | None = field(repr=False, compare=False)
 
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> Globs:
-        """Patterns from the root on: `README.md` is the root's own. Raises BadRequest with the reason of `find_glob_refusal`."""
+        """Patterns from the root: `README.md` is the root's own. Raises BadRequest with the reason
+        of `find_glob_refusal`.
+        """
         kept = tuple(_tidy(pattern) for pattern in patterns)
         return cls(kept, _compile(_translate(pattern) for pattern in kept))
 
     @classmethod
     def parse_excludes(cls, patterns: Iterable[str]) -> Globs:
-        """As people write what to leave out: a name without `/` counts at any depth, a folder takes with it what lies beneath.
+        """Exclusions as people write them: a name without `/` matches at any depth, and a folder
+        includes everything beneath it.
 
         Raises BadRequest with the reason of `find_glob_refusal`.
         """
@@ -45,17 +52,22 @@ class Globs:
         return cls(kept, _compile(_translate(_float(pattern)) + _BENEATH for pattern in kept))
 
     def matches(self, path: str) -> bool:
-        """True if one of the patterns matches this path, written from the root with `/` between parts."""
+        """True if one of the patterns matches this path, written from the root with `/` between
+        parts.
+        """
         if self._regex is None:
             return False
-        return self._regex.fullmatch(path if path.isascii() else unicodedata.normalize("NFC", path)) is not None
+        return (
+            self._regex.fullmatch(path if path.isascii() else unicodedata.normalize("NFC", path))
+            is not None
+        )
 
 
 NO_GLOBS = Globs((), None)
 
 
 def find_glob_refusal(pattern: str) -> str:
-    """Why this text is not a pattern below a root, or an empty string."""
+    """The reason why this text is not a pattern below a root, or an empty string."""
     if not pattern or "\0" in pattern:
         return "it is empty or holds a NUL"
     if len(pattern) > GLOB_LIMIT_CHARACTERS:
@@ -73,14 +85,16 @@ def find_glob_refusal(pattern: str) -> str:
 
 
 def has_wildcard(text: str) -> bool:
-    """True if `*`, `?` or `[` stands in the text."""
+    """True if the text contains `*`, `?` or `[`."""
     return WILDCARDS.search(text) is not None
 
 
 def _tidy(pattern: str) -> str:
     reason = find_glob_refusal(pattern)
     if reason:
-        raise BadRequest(f"pattern {pattern!r} refused: {reason}", hint="write it from the root, as docs/**/*.md")
+        raise BadRequest(
+            f"pattern {pattern!r} refused: {reason}", hint="write it from the root, as docs/**/*.md"
+        )
     return unicodedata.normalize("NFC", pattern.removeprefix("./"))
 
 
@@ -95,7 +109,7 @@ def _compile(expressions: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _translate(pattern: str) -> str:
-    """One expression for a whole path. Blocks of parts stand between the `**`s."""
+    """One expression for a whole path. The blocks are the runs of parts between the `**`s."""
     if pattern.endswith("/"):
         pattern += "**"
     blocks: list[list[str]] = [[]]
@@ -112,8 +126,13 @@ def _translate(pattern: str) -> str:
 def _join_blocks(blocks: list[list[str]]) -> str:
     first, *middle, last = blocks
     head = "".join(f"{part}/" for part in first)
-    # Atomic: the leftmost place for a block leaves most room for the next `**`, so nothing is lost and nothing explodes.
-    body = "".join(f"(?>(?:{_NAME_PART}+/)*?{''.join(f'{part}/' for part in block)})" for block in middle if block)
+    # Atomic: the leftmost match of a block leaves most room for the next `**`, so the group loses
+    # no match, and backtracking cannot explode.
+    body = "".join(
+        f"(?>(?:{_NAME_PART}+/)*?{''.join(f'{part}/' for part in block)})"
+        for block in middle
+        if block
+    )
     tail = f"(?:{_NAME_PART}+/)*{'/'.join(last)}" if last else ".+"
     return head + body + tail
 
@@ -135,7 +154,9 @@ def _split_at_stars(part: str) -> list[str]:
     at = 0
     while at < len(part):
         char = part[at]
-        close = part.find("]", at + 2 + (part[at + 1 : at + 2] in ("!", "^"))) if char == "[" else -1
+        close = (
+            part.find("]", at + 2 + (part[at + 1 : at + 2] in ("!", "^"))) if char == "[" else -1
+        )
         if char == "*":
             pieces.append("")
         elif char == "?":
@@ -150,7 +171,7 @@ def _split_at_stars(part: str) -> list[str]:
 
 
 def _translate_set(content: str) -> str:
-    """`[a-z]`, `[!a-z]`: one character of a name. A range that runs backwards holds nothing."""
+    """`[a-z]`, `[!a-z]`: one character of a name. A reversed range matches nothing."""
     is_negated = content[0] in "!^"
     ranges = re.findall(r"(.)-(.)|(.)", content[1:] if is_negated else content, re.DOTALL)
     inside = "".join(

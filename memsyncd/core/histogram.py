@@ -1,6 +1,7 @@
-"""How long do things take? Durations counted into fixed buckets, so that any number of them takes the same memory.
+"""Count durations in fixed buckets, so that any number of them takes the same memory.
 
-What is read off the buckets is as exact as they are narrow: a quantile lies in the right bucket, and never beyond the longest.
+Results are as exact as the buckets are narrow: a quantile lies in the right bucket, and never above
+the longest duration.
 """
 
 from __future__ import annotations
@@ -8,12 +9,28 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
-BUCKET_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""Upper bounds of the buckets, each included in its own; one more bucket takes what is longer."""
+# Upper bounds of the buckets, each included in its own bucket; one more bucket counts longer
+# durations.
+BUCKET_BOUNDS_S = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
 
 
 class DurationHistogram:
-    """Durations of one sort of thing."""
+    """Durations of one sort of operation."""
 
     __slots__ = ("_buckets", "longest_s", "n", "sum_s")
 
@@ -24,18 +41,20 @@ class DurationHistogram:
         self.longest_s = 0.0
 
     def add(self, took_s: float) -> None:
-        """Count one more."""
+        """Count one more duration."""
         self._buckets[bisect_left(BUCKET_BOUNDS_S, took_s)] += 1
         self.n += 1
         self.sum_s += took_s
         self.longest_s = max(self.longest_s, took_s)
 
     def cumulative_counts(self) -> list[int]:
-        """For each of the bounds, how many took no longer."""
+        """For each of the bounds, the number of durations up to it."""
         return list(accumulate(self._buckets[:-1]))
 
     def quantile(self, share: float) -> float | None:
-        """The seconds within which `share` of all (0-1) were done, as near as the buckets tell; None if there are none."""
+        """The time in seconds within which `share` (0-1) of all operations ended, as exact as the
+        buckets; None without any.
+        """
         if not self.n:
             return None
         rank = share * self.n

@@ -1,13 +1,9 @@
-"""What is a note once it has been read? The values that reading makes and that the store keeps.
+"""Define the values that reading a note gives and that the store keeps: notes, spans, tokens.
 
-Where is something in a note? Lines are 1-based and inclusive at both ends, everywhere.
-
-Which words do a note's path and a section's headings add to its text?
-
-How many tokens does a text take? Four characters a token, and one for each character of a script that writes no spaces.
-
-The count is an estimate that every part of memsyncd shares; no model's own tokenizer is asked. It is kept in quarters of a
-token, which add up exactly, so that a caller may sum them line by line and round once.
+Lines are 1-based and inclusive at both ends, everywhere. The token count is an estimate that all of
+memsyncd shares: four characters a token, and one token for each character of a script that writes
+no spaces. No model's own tokenizer runs. The count is kept in quarters of a token, which add up
+exactly, so a caller can sum them line by line and round once.
 """
 
 from __future__ import annotations
@@ -16,14 +12,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-# --- note --------------------------------------------------------------------------------------
+# --- Notes ----------------------------------------------------------------------------------------
 
 NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """Something odd, reported and never raised. `line` is 1-based, 0 for the note as a whole. `code` is a stable word."""
+    """A defect in a note, reported and never raised. `line` is 1-based, 0 for the note as a whole.
+    `code` is a stable word.
+    """
 
     path: str
     line: int
@@ -32,9 +30,13 @@ class Problem:
     hint: str = ""
 
 
+def make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
+    return Problem(path=path, line=line, code=code, problem=problem, hint=hint)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """What a note or a section says of itself. None means that it does not say.
+    """Metadata that a note or a section states. None means that it does not state the field.
 
     `importance` is 0-1. `extra` holds unknown keys as text, in the order written.
     """
@@ -58,10 +60,12 @@ EMPTY_META = Meta()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """What is under one heading. `heading` is the breadcrumb from the outermost heading to this one, as plain text.
+    """The lines under one heading. `heading` is the breadcrumb from the outermost heading to this
+    one, as plain text.
 
-    `anchor` is unique in a workspace; the section before the first heading has level 0, no heading and the anchor `path#`.
-    `meta` has what the section says itself over what its note says. `tags` of meta include `#tags` of the section's own prose.
+    `anchor` is unique in a workspace; the section before the first heading has level 0, no heading
+    and the anchor `path#`. `meta` is the section's own metadata over that of its note. Its `tags`
+    include the `#tags` of the section's own prose.
     """
 
     anchor: str
@@ -83,7 +87,11 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link out of a section. `target` is as written, `heading` what follows a `#`, `relation` the word before a typed link."""
+    """A link out of a section.
+
+    `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
+    link.
+    """
 
     anchor: str
     line: int
@@ -94,7 +102,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretLines:
-    """Lines that hold a secret; `what` says which sort."""
+    """Lines that hold a secret; `what` names its sort."""
 
     span: Span
     what: str
@@ -102,9 +110,10 @@ class SecretLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """One note as read: sections in order of lines, chunks in order of lines, each chunk's anchor one of the sections'.
+    """One note as read: sections and chunks in order of lines.
 
-    `digest` is that of the file's bytes, `n_lines` as an editor counts them.
+    The anchor of each chunk is that of one of the sections. `digest` is that of the file's bytes;
+    `n_lines` counts as an editor does.
     """
 
     path: str
@@ -119,7 +128,7 @@ class Note:
     secrets: tuple[SecretLines, ...] = ()
 
 
-# --- span --------------------------------------------------------------------------------------
+# --- Spans ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -138,7 +147,9 @@ class Span:
         return self.end - self.start + 1
 
     def is_touching(self, other: Span) -> bool:
-        """True if the two overlap or no more than one line lies between them (a blank line between blocks)."""
+        """True if the spans overlap or at most one line lies between them (a blank line between
+        blocks).
+        """
         return self.start <= other.end + 2 and other.start <= self.end + 2
 
     def join(self, other: Span) -> Span:
@@ -150,12 +161,15 @@ class Span:
 
 
 def span_from_map(line_map: tuple[int, int], *, lines_before: int = 0) -> Span:
-    """Turn markdown-it's map (0-based, end exclusive) into a span; `lines_before` were cut off above the parsed text."""
+    """Convert markdown-it's map (0-based, end exclusive) to a span.
+
+    `lines_before` is the number of lines that were removed above the parsed text.
+    """
     first, after = line_map
     return Span(first + 1 + lines_before, max(after, first + 1) + lines_before)
 
 
-# --- titles ------------------------------------------------------------------------------------
+# --- Words of paths and headings ------------------------------------------------------------------
 
 _JOINTS = re.compile(r"[/_.\-\s]+")
 _SUFFIX = re.compile(r"\.(md|markdown|txt)$")
@@ -167,15 +181,20 @@ def path_words(path: str) -> str:
 
 
 def title_words(words: str, heading: tuple[str, ...]) -> str:
-    """The words of a path and a breadcrumb: `memories api notes`, `("Auth", "Tokens")` → `memories api notes Auth Tokens`."""
+    """The words of a path and a breadcrumb.
+
+    For example, `memories api notes` and `("Auth", "Tokens")` give `memories api notes Auth
+    Tokens`.
+    """
     return " ".join((words, *heading))
 
 
-# --- tokens ------------------------------------------------------------------------------------
+# --- Tokens ---------------------------------------------------------------------------------------
 
 QUARTERS_PER_TOKEN: Final = 4
 
-# Thai, Lao, Myanmar, Khmer; Hangul Jamo; CJK radicals to Hangul syllables; full-width forms; CJK beyond the BMP.
+# Thai, Lao, Myanmar, Khmer; Hangul Jamo; CJK radicals to Hangul syllables; full-width forms; CJK
+# beyond the BMP.
 _WIDE_RUN = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7ff"
     "\uf900-\ufaff\uff00-\uffef\U0001b000-\U0001b16f\U00020000-\U0003ffff]+"
@@ -183,12 +202,14 @@ _WIDE_RUN = re.compile(
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of a text, rounded up; 0 for an empty one."""
+    """The tokens of a text, rounded up; 0 for an empty text."""
     return -(-count_quarters(text) // QUARTERS_PER_TOKEN)
 
 
 def count_quarters(text: str) -> int:
-    """Quarters of a token: 1 for a character, 4 for one of a script without spaces. Additive over concatenation."""
+    """Quarters of a token: 1 for a character, 4 for one of a script without spaces. Additive over
+    concatenation.
+    """
     if text.isascii():
         return len(text)
     return len(text) + (QUARTERS_PER_TOKEN - 1) * sum(map(len, _WIDE_RUN.findall(text)))

@@ -31,10 +31,28 @@ from datetime import date
 from types import MappingProxyType
 from typing import Final, NoReturn
 
-from memsyncd.core.editing.notetext import check_text, count_lines, join_texts, open_text, unify_line_ends, write_line_ends
-from memsyncd.core.editing.sections import SECTION_LEVEL, contain, find_closing_lines, make_heading_line, split_note_sections
+from memsyncd.core.editing.notetext import (
+    check_text,
+    count_lines,
+    join_texts,
+    open_text,
+    unify_line_ends,
+    write_line_ends,
+)
+from memsyncd.core.editing.sections import (
+    SECTION_LEVEL,
+    contain,
+    find_closing_lines,
+    make_heading_line,
+    split_note_sections,
+)
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.core.markdown.frontmatter import LIFECYCLES, PRIORITIES, distinct_tags, find_front_matter
+from memsyncd.core.markdown.frontmatter import (
+    LIFECYCLES,
+    PRIORITIES,
+    distinct_tags,
+    find_front_matter,
+)
 from memsyncd.core.markdown.scanner import HEADING, Block
 from memsyncd.core.markdown.sections import heading_text
 from memsyncd.core.model import Span, path_words

@@ -12,7 +12,14 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, PATH_LIMIT_BYTES, NotePath, find_refusal, parse_note_path
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    PATH_LIMIT_BYTES,
+    NotePath,
+    find_refusal,
+    parse_note_path,
+)
 from memsyncd.errors import PathRefused
 
 MEMORIES: Final = "/memories"

@@ -22,7 +22,14 @@ from typing import Final
 
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import find_front_matter
-from memsyncd.core.markdown.scanner import FENCE, HEADING, HTML, Block, split_blocks, split_paragraphs
+from memsyncd.core.markdown.scanner import (
+    FENCE,
+    HEADING,
+    HTML,
+    Block,
+    split_blocks,
+    split_paragraphs,
+)
 from memsyncd.core.markdown.sections import RawSection, split_sections
 from memsyncd.core.notepath import is_plain
 from memsyncd.errors import NoteNotFound

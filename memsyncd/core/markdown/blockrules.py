@@ -1,7 +1,7 @@
-"""What can one line of markdown be, by CommonMark's block rules as markdown-it applies them?
+"""Classify single lines of markdown by CommonMark's block rules as markdown-it applies them.
 
-Judges single lines for `scanner`, which knows what stands around them. Only spaces and tabs are blank here, and indents are
-counted in columns, tabs going to multiples of four.
+`scanner` calls these rules; it knows the lines around. Only spaces and tabs are blank here. Indents
+are counted in columns; a tab goes to the next multiple of four.
 """
 
 from __future__ import annotations
@@ -11,16 +11,15 @@ from typing import Final, NamedTuple
 
 BLANKS: Final = " \t"
 
+# First characters of lines that may be more than the text of a paragraph.
 SPECIAL_STARTS: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
-"""First characters of lines that may be more than the text of a paragraph."""
 
-TRIMMED: Final = (
-    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-)
-"""What markdown-it cuts off the ends of a table's row and cells."""
+# Characters that markdown-it strips from the ends of a table's row and cells.
+TRIMMED: Final = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
+# A table whose rows lack more cells than this ends there: markdown-it's guard against tiny texts
+# with huge tables.
 MISSING_CELLS_LIMIT: Final = 0x10000
-"""A table whose rows lack more cells than this ends there: markdown-it's guard against tiny texts with huge tables."""
 
 _MARKER_STARTS = frozenset("#*_`~+[0123456789")
 
@@ -39,15 +38,24 @@ _HTML = re.compile(r" {0,3}<[/!?A-Za-z]")
 _DELIMITER = re.compile(r" {0,3}(?:[|:]|-(?![ \t]))[-|: \t]+$")
 _DELIMITER_CELL = re.compile(r":?-+:?")
 _BARE_PIPE = re.compile(r"(?<!\\)\|")
-_REFERENCE = re.compile(r" {0,3}\[[^\[\]\\]*[A-Za-z0-9][^\[\]\\]*\]:[ \t]+(?:https?://)?[A-Za-z0-9_./?#=~+,;!-]+[ \t]*$")
+_REFERENCE = re.compile(
+    r" {0,3}\[[^\[\]\\]*[A-Za-z0-9][^\[\]\\]*\]:[ \t]+(?:https?://)?[A-Za-z0-9_./?#=~+,;!-]+[ \t]*$"
+)
 _TITLE_STARTS = ('"', "'", "(")
-_TERMINATOR = re.compile("|".join(rule.pattern for rule in (_MARKER, _QUOTE, _HEADING, _FENCE, _RULE)))
-_INTERRUPTER = re.compile("|".join(rule.pattern for rule in (_INTERRUPTING_MARKER, _QUOTE, _HEADING, _FENCE, _RULE)))
+_TERMINATOR = re.compile(
+    "|".join(rule.pattern for rule in (_MARKER, _QUOTE, _HEADING, _FENCE, _RULE))
+)
+_INTERRUPTER = re.compile(
+    "|".join(rule.pattern for rule in (_INTERRUPTING_MARKER, _QUOTE, _HEADING, _FENCE, _RULE))
+)
 _DEEP = re.compile(r"(?:[ \t]*(?:[->*+]|[0-9]{1,9}[.)])){16}")
 
 
 class Item(NamedTuple):
-    """A list item's first line. `kind` tells lists apart, `indent` is the column at which its content begins, if it has any."""
+    """A list item's first line.
+
+    `kind` tells lists apart; `indent` is the column at which its content begins, if it has any.
+    """
 
     kind: str
     indent: int
@@ -55,19 +63,21 @@ class Item(NamedTuple):
 
 
 def is_paragraph_text(text: str) -> bool:
-    """True if a line, cut off its indent, is surely nothing but a paragraph's text: no table's head, no part of a reference."""
+    """True if a line without its indent is certainly only text of a paragraph: no head of a table,
+    no part of a reference.
+    """
     if not text or "|" in text or "]:" in text:
         return False
     return text[0] not in SPECIAL_STARTS or (text[0] in _MARKER_STARTS and not is_terminator(text))
 
 
 def is_indented_code(line: str) -> bool:
-    """True if the line is indented by four columns or more, be it blank or not."""
+    """True if the line is indented by four columns or more, blank or not."""
     return _INDENTED_CODE.match(line) is not None
 
 
 def indent_width(line: str) -> int:
-    """Columns before the first character that is not blank."""
+    """The columns before the first character that is not blank."""
     blank = line[: len(line) - len(line.lstrip(BLANKS))]
     return len(blank.expandtabs(4)) if "\t" in blank else len(blank)
 
@@ -107,12 +117,12 @@ def is_marker(line: str) -> bool:
 
 
 def is_marker_at_margin(line: str) -> bool:
-    """True for most of the lines that begin a list item: nothing before the marker, something behind it."""
+    """True for most of the lines that begin a list item: no indent, and text after the marker."""
     return _MARGIN_MARKER.match(line) is not None
 
 
 def parse_item(line: str) -> Item | None:
-    """A list item in one of its plain forms: text after one to four spaces, or nothing at all."""
+    """Parse a list item in one of its plain forms: text after one to four spaces, or no text."""
     found = _ITEM.match(line)
     if not found:
         return None
@@ -122,12 +132,17 @@ def parse_item(line: str) -> Item | None:
 
 
 def is_deep(line: str) -> bool:
-    """True if the line nests so many lists and quotes that a parser takes its time, and then gives up on the whole text."""
+    """True if the line nests so many lists and quotes that a parser takes long and then gives up on
+    the whole text.
+    """
     return _DEEP.match(line) is not None
 
 
 def quoted_text(line: str) -> str | None:
-    """What follows the `>` and one space, None if the line is not in a quote by itself; within a quote any indent will do."""
+    """The text after the `>` and one space, None if the line has no `>`.
+
+    Within a quote any indent is allowed.
+    """
     found = _QUOTED.match(line)
     return line[found.end() :] if found else None
 
@@ -137,22 +152,24 @@ def may_be_html(line: str) -> bool:
 
 
 def is_terminator(line: str) -> bool:
-    """True if the line, not indented as code, ends quotes, tables and items, html set aside."""
+    """True if the line, not indented as code, ends quotes, tables and items; html is not
+    considered.
+    """
     return _TERMINATOR.match(line) is not None
 
 
 def is_interrupting(line: str) -> bool:
-    """True if the line ends a paragraph above it, html and tables set aside."""
+    """True if the line ends a paragraph above it; html and tables are not considered."""
     return _INTERRUPTER.match(line) is not None
 
 
 def is_reference(line: str, below: str) -> bool:
-    """True if the line is surely a link reference definition of one line."""
+    """True if the line is certainly a link reference definition of one line."""
     return _REFERENCE.match(line) is not None and not below.lstrip(BLANKS).startswith(_TITLE_STARTS)
 
 
 def is_delimiter(line: str) -> bool:
-    """True if the line could be the one under a table's head."""
+    """True if the line could be the delimiter row under a table's head."""
     return _DELIMITER.match(line) is not None
 
 
@@ -164,11 +181,13 @@ def is_table(head: str, below: str) -> bool:
     if "" in cells[1:-1]:
         return False
     filled = [cell for cell in cells if cell]
-    return all(_DELIMITER_CELL.fullmatch(cell) for cell in filled) and 0 < count_cells(head) == len(filled)
+    return all(_DELIMITER_CELL.fullmatch(cell) for cell in filled) and 0 < count_cells(head) == len(
+        filled
+    )
 
 
 def count_cells(row: str) -> int:
-    """The cells of a table's row; those that only the outermost pipes make do not count."""
+    """The number of cells in a table's row; empty cells outside the outermost pipes do not count."""
     cells = _BARE_PIPE.split(row.strip(TRIMMED))
     if cells and not cells[0]:
         cells.pop(0)

@@ -1,8 +1,9 @@
-"""Into which texts is a section cut for the index? Whole blocks are packed until a chunk is full; the next repeats its end.
+"""Split a section into chunks for the index: whole blocks until a chunk is full; the next chunk
+repeats its end.
 
-A block is cut, at line ends, only if it alone is more than twice too long. Lines are never cut: one that is longer than
-`PIECE_CHARS` makes several chunks of one and the same span, so that a search sees all of it. Where a section begins and ends is
-left to `sections`.
+A block is split, at line ends, only if it alone is more than twice too long. Lines are never split:
+a line longer than `CHUNK_LIMIT_CHARS` makes several chunks of the same span, so that a search sees
+all of it. `sections` decides where a section begins and ends.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ _CUT_BACK_CHARS = 1024
 
 @dataclass(frozen=True, slots=True)
 class ChunkPolicy:
-    """Chunks take at most `max_tokens` and repeat at most `overlap_tokens` of the one before.
+    """Chunks take at most `max_tokens` and repeat at most `overlap_tokens` of the chunk before.
 
-    The numbers were measured on questions about chats and about developer documents: small chunks with a generous overlap find
-    most for a given budget.
+    The numbers were measured on questions about chats and about developer documents: small chunks
+    with a generous overlap find most for a given budget.
     """
 
     max_tokens: int = 120
@@ -35,18 +36,25 @@ class ChunkPolicy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap_tokens < self.max_tokens:
-            raise ValueError(f"not a chunk policy: {self.overlap_tokens} of {self.max_tokens} tokens")
+            raise ValueError(
+                f"not a chunk policy: {self.overlap_tokens} of {self.max_tokens} tokens"
+            )
 
 
 class Unit(NamedTuple):
-    """Lines that are packed as one: a block, or a line of a block that is too long. 0-based, end exclusive."""
+    """Lines that are packed as one: a block, or a line of a block that is too long. 0-based, end
+    exclusive.
+    """
 
     start: int
     end: int
 
 
 class Packer:
-    """Packs the blocks of one note. Holds what a line costs, summed once, so that any run of lines costs one subtraction."""
+    """Pack the blocks of one note.
+
+    The costs of the lines are summed once, so any run of lines costs one subtraction.
+    """
 
     __slots__ = ("_cost_before", "_lines", "_max", "_overlap")
 
@@ -58,15 +66,20 @@ class Packer:
         self._overlap = policy.overlap_tokens * QUARTERS_PER_TOKEN
 
     def pack(self, anchor: str, start: int, blocks: Sequence[Block]) -> list[Chunk]:
-        """Chunks of the blocks in order. The first begins at line `start`, at or before its first block: the heading's line."""
+        """Chunks of the blocks in order.
+
+        The first begins at line `start`, the heading's line, at or before its first block.
+        """
         end = blocks[-1].end
         if self._cost(start, end) <= self._max:
-            # Most sections are short: nothing to cut, nothing to group.
+            # Most sections are short: there is nothing to split and nothing to group.
             return self._make_chunks(anchor, start, end)
         units = self._split_units(blocks)
         chunks: list[Chunk] = []
         for first, last in self._group(start, units):
-            chunks += self._make_chunks(anchor, units[first].start if first else start, units[last].end)
+            chunks += self._make_chunks(
+                anchor, units[first].start if first else start, units[last].end
+            )
         return chunks
 
     def _cost(self, start: int, end: int) -> int:
@@ -79,11 +92,13 @@ class Packer:
             if self._cost(start, end) <= 2 * self._max:
                 units.append(Unit(start, end))
             else:
-                units.extend(Unit(at, at + 1) for at in range(start, end) if self._lines[at].strip(BLANKS))
+                units.extend(
+                    Unit(at, at + 1) for at in range(start, end) if self._lines[at].strip(BLANKS)
+                )
         return units
 
     def _group(self, start: int, units: Sequence[Unit]) -> Iterator[tuple[int, int]]:
-        """First and last unit of each chunk."""
+        """The first and last unit of each chunk."""
         if not units:
             return
         first = 0
@@ -94,10 +109,15 @@ class Packer:
         yield first, len(units) - 1
 
     def _find_overlap(self, units: Sequence[Unit], first: int, at: int) -> int:
-        """Where the chunk that must hold unit `at` begins, after one that began at `first`."""
+        """The first unit of the chunk that must hold unit `at`, after a chunk that began at
+        `first`.
+        """
         for earlier in range(at - 1, first - 1, -1):
             begin = units[earlier].start
-            if self._cost(begin, units[at - 1].end) > self._overlap or self._cost(begin, units[at].end) > self._max:
+            if (
+                self._cost(begin, units[at - 1].end) > self._overlap
+                or self._cost(begin, units[at].end) > self._max
+            ):
                 return earlier + 1
         return max(first, 1)
 
@@ -105,7 +125,9 @@ class Packer:
         text = "\n".join(self._lines[start:end])
         span = Span(start + 1, end)
         texts = (text,) if len(text) <= CHUNK_LIMIT_CHARS else _split_long_text(text)
-        return [Chunk(anchor=anchor, span=span, text=part, digest=digest_text(part)) for part in texts]
+        return [
+            Chunk(anchor=anchor, span=span, text=part, digest=digest_text(part)) for part in texts
+        ]
 
 
 def _split_long_text(text: str) -> Iterator[str]:

@@ -1,26 +1,18 @@
-"""What is a block, and which blocks has a text that is not markdown?
+"""Split a note into blocks as markdown-it's block rules define them; inline rules never run.
 
-A block is a run of lines that belongs together: a paragraph, one list item, a table, a fence. Finding those of markdown is
-left to `outline` and `scanner`, which agree on the values here.
+A block is a run of lines that belongs together: a paragraph, one item of a top-level list, a table,
+a fence. Headings are ATX and setext headings outside of fences, quotes and lists. Text that is not
+markdown has paragraphs only.
 
+The scanner finds blocks many times faster than a parser. Its rule for every line: be exactly right,
+or call the line uncertain. Uncertain regions (html, lazy lines after nested blocks, reference
+definitions of several lines) go to markdown-it. A test compares the scanner with markdown-it alone.
+`blockrules` classifies single lines.
 
-Which blocks does a markdown note have, and where? As markdown-it's block rules say; inline rules are never run.
-
-Headings are ATX and setext ones, none inside fences, quotes or lists. Each item of a top-level list is a block of its own.
-
-
-Which blocks does a markdown text have, found by hand where that is certain, many times faster than by a parser?
-
-The rule for every line here is: be exactly right or say that it is awkward. Awkward regions (html, lazy lines after nested
-blocks, multi-line reference definitions) are handed to a parser that is passed in, by way of `regions`. That both ways agree is
-proved by an oracle test. Single lines are judged by `linerules`.
-
-
-Which blocks begin an awkward region, and where can a scan go on behind them?
-
-A parser reads as few lines as will do. Of the blocks it finds those are certain that end before the region does: at the margin a
-block depends on nothing above it, and on nothing below the line that ended it. So a region is cut only where no reference
-definition can go on, and blocks that may look further than the line behind them are taken only from a larger region.
+markdown-it reads as few lines of a region as possible. Of the blocks that it finds, those that end
+before the region does are certain: at the margin a block depends on nothing above it, and on
+nothing below the line that ended it. So a region is cut only where no reference definition can
+continue, and blocks that may look further than the next line are taken only from a larger region.
 """
 
 from __future__ import annotations
@@ -34,7 +26,7 @@ from markdown_it.token import Token
 from memsyncd.core.markdown import blockrules as rules
 from memsyncd.core.markdown.blockrules import BLANKS
 
-# --- blocks ------------------------------------------------------------------------------------
+# --- Blocks ---------------------------------------------------------------------------------------
 
 PARAGRAPH: Final = "paragraph"
 HEADING: Final = "heading"
@@ -49,7 +41,8 @@ REFERENCE: Final = "reference"
 
 
 class Block(NamedTuple):
-    """Lines `start` to `end` as markdown-it maps them: 0-based, end exclusive. Neither the first nor the last line is blank.
+    """Lines `start` to `end` as markdown-it maps them: 0-based, end exclusive. Neither the first
+    nor the last line is blank.
 
     `level` is 1-6 for a heading and 0 for the rest.
     """
@@ -61,14 +54,16 @@ class Block(NamedTuple):
 
 
 def split_paragraphs(lines: Sequence[str]) -> list[Block]:
-    """The blocks of plain text: what stands between blank lines."""
+    """The blocks of plain text: the runs of lines between blank lines."""
     return list(_split_at_blanks(lines, 0, len(lines), PARAGRAPH))
 
 
 def fill_gaps(blocks: Iterable[Block], lines: Sequence[str], first: int) -> Iterator[Block]:
-    """The same blocks without blank lines at their ends, and a block for each run of lines from `first` on that none holds.
+    """The same blocks without blank lines at their ends, and a block for each run of lines from
+    `first` on that no block holds.
 
-    Such lines are link reference definitions: markdown-it reads them and says nothing, but somebody wrote them to find them.
+    Such lines are link reference definitions. markdown-it emits no token for them; they become
+    blocks, so that a search finds them.
     """
     done = first
     for block in blocks:
@@ -101,7 +96,7 @@ def _split_at_blanks(lines: Sequence[str], first: int, after: int, kind: str) ->
         yield Block(start, after, kind)
 
 
-# --- outline -----------------------------------------------------------------------------------
+# --- Blocks of markdown ---------------------------------------------------------------------------
 
 _KINDS = {
     "paragraph_open": PARAGRAPH,
@@ -118,17 +113,19 @@ _LISTS = ("bullet_list_open", "ordered_list_open")
 
 
 def split_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
-    """The blocks of the lines from `first` on, in order; every line that is not blank is in exactly one."""
+    """The blocks of the lines from `first` on, in order; every line that is not blank is in exactly
+    one.
+    """
     return list(fill_gaps(scan_blocks(lines, first, parse_blocks), lines, first))
 
 
 def split_blocks_slowly(lines: Sequence[str], first: int = 0) -> list[Block]:
-    """The same by markdown-it alone: what `find_blocks` is measured by and must equal."""
+    """The same by markdown-it alone: the oracle that `split_blocks` must equal."""
     return list(fill_gaps(parse_blocks(lines, first, len(lines)), lines, first))
 
 
 def parse_blocks(lines: Sequence[str], first: int, after: int) -> list[Block]:
-    """The blocks that markdown-it itself sees in the lines from `first` to before `after`."""
+    """The blocks that markdown-it itself finds in the lines from `first` to before `after`."""
     text = "\n".join(lines[first:after]) + "\n"
     return [_make_block(token, first) for token in _PARSER.parse(text) if _is_block(token)]
 
@@ -156,19 +153,21 @@ def _make_block(token: Token, first: int) -> Block:
     return Block(start + first, max(end, start + 1) + first, _KINDS[token.type], level)
 
 
-# --- scanner -----------------------------------------------------------------------------------
+# --- The scanner ----------------------------------------------------------------------------------
 
 UNCERTAIN: Final = -1
 
 
 def scan_blocks(lines: Sequence[str], first: int, parse_region: RegionParser) -> list[Block]:
-    """The blocks of the lines from `first` on, in order; reference definitions are left out."""
+    """The blocks of the lines from `first` on, in order, without reference definitions."""
     return _Scan(lines, parse_region).run(first)
 
 
 class _Scan:
-    """One pass over one text. Each `_scan_…` takes the line where a block begins, appends it, and gives the line to go on from,
-    or `AWKWARD`.
+    """One pass over one text.
+
+    Each `_scan_…` takes the line where a block begins, appends the block, and returns the line at
+    which to continue, or `UNCERTAIN`.
     """
 
     __slots__ = ("_blocks", "_lines", "_n", "_parse_region", "_starts", "_undefined_until")
@@ -201,11 +200,13 @@ class _Scan:
             if not line:
                 at += 1
                 continue
-            after = self._scan_paragraph(at) if line[0] not in special else self._scan_special(at, line)
+            after = (
+                self._scan_paragraph(at) if line[0] not in special else self._scan_special(at, line)
+            )
             at = after if after > at else self._parse_from(at)
         return self._blocks
 
-    # --- paragraphs, and what may turn out to be one ------------------------------------------------------------------
+    # --- paragraphs, and lines that may prove to be paragraphs ------------------------------------
 
     def _scan_special(self, at: int, line: str) -> int:
         text = line.lstrip(BLANKS)
@@ -236,7 +237,9 @@ class _Scan:
         return end
 
     def _check_line(self, at: int, end: int, line: str) -> int:
-        """Where to go on if this line makes something else than a paragraph of the lines before it; 0 if not."""
+        """The line at which to continue if this line turns the lines before it into something else
+        than a paragraph; 0 if not.
+        """
         if rules.is_delimiter(line):
             if rules.is_table(self._lines[end - 1], line):
                 if end - 1 > at:
@@ -252,7 +255,7 @@ class _Scan:
 
     @staticmethod
     def _continues(line: str) -> bool:
-        """True if the line, which is no underline, goes on with a paragraph."""
+        """True if the line, which is no underline, continues a paragraph."""
         if not line.strip(BLANKS):
             return False
         return rules.is_indented_code(line) or not rules.is_interrupting(line)
@@ -264,7 +267,9 @@ class _Scan:
         return UNCERTAIN if self._may_define(at) else self._scan_paragraph(at)
 
     def _may_define(self, at: int) -> bool:
-        """True if a label that opens on this line might close as a definition's; it may go on beyond what ends a paragraph."""
+        """True if a label that opens on this line might close as a definition's; a label may extend
+        beyond the end of a paragraph.
+        """
         end = max(at, self._undefined_until)
         while end < self._n and self._lines[end].strip(BLANKS):
             line = self._lines[end]
@@ -276,7 +281,7 @@ class _Scan:
         self._undefined_until = end
         return False
 
-    # --- leaves -------------------------------------------------------------------------------------------------------
+    # --- leaves -----------------------------------------------------------------------------------
 
     def _scan_heading(self, at: int) -> int:
         level = rules.heading_level(self._lines[at])
@@ -311,7 +316,7 @@ class _Scan:
         return end
 
     def _scan_html(self, at: int) -> int:
-        """Comments by hand, as metadata is written in them; other html is awkward."""
+        """Scan comments, because they hold metadata; other html is uncertain."""
         if not self._lines[at].lstrip(BLANKS).startswith("<!--"):
             return UNCERTAIN if rules.may_be_html(self._lines[at]) else self._scan_paragraph(at)
         end = at + 1
@@ -328,7 +333,11 @@ class _Scan:
             if not line.startswith("|"):
                 if rules.may_be_html(line):
                     return UNCERTAIN
-                if not line.strip(rules.TRIMMED) or rules.is_indented_code(line) or rules.is_terminator(line):
+                if (
+                    not line.strip(rules.TRIMMED)
+                    or rules.is_indented_code(line)
+                    or rules.is_terminator(line)
+                ):
                     break
             n_missing += n_columns - rules.count_cells(line)
             if n_missing > rules.MISSING_CELLS_LIMIT:
@@ -337,10 +346,12 @@ class _Scan:
         self._blocks.append(Block(at, end, TABLE))
         return end
 
-    # --- containers ---------------------------------------------------------------------------------------------------
+    # --- containers -------------------------------------------------------------------------------
 
     def _scan_quote(self, at: int) -> int:
-        """Lines with `>`; a plain line may follow only if all before it are one plain paragraph."""
+        """Lines with `>`; a plain line may follow only if all lines before it are one plain
+        paragraph.
+        """
         end, is_plain, is_empty = at, True, False
         is_deep = rules.is_deep(self._lines[at])
         while end < self._n:
@@ -349,7 +360,11 @@ class _Scan:
             if content is not None:
                 is_plain = is_plain and rules.is_paragraph_text(content)
                 is_empty = not content.strip(BLANKS)
-            elif is_empty or not line.strip(BLANKS) or (not rules.is_indented_code(line) and rules.is_terminator(line)):
+            elif (
+                is_empty
+                or not line.strip(BLANKS)
+                or (not rules.is_indented_code(line) and rules.is_terminator(line))
+            ):
                 break
             elif not (is_deep or (is_plain and rules.is_paragraph_text(line))):
                 return UNCERTAIN
@@ -373,7 +388,9 @@ class _Scan:
             item = rules.parse_item(line)
             if item is None:
                 return self._leave_list(at) if rules.is_marker(line) else at
-            if kind not in ("", item.kind) or (item.content[:1] == item.kind and rules.is_rule(line)):
+            if kind not in ("", item.kind) or (
+                item.content[:1] == item.kind and rules.is_rule(line)
+            ):
                 return at
             kind = item.kind
             end = self._find_item_end(at, item)
@@ -404,15 +421,20 @@ class _Scan:
                 return UNCERTAIN
             elif was_blank or rules.is_terminator(line):
                 return end
-            elif not (is_plain and rules.is_paragraph_text(text)) and not rules.is_deep(self._lines[at]):
+            elif not (is_plain and rules.is_paragraph_text(text)) and not rules.is_deep(
+                self._lines[at]
+            ):
                 return UNCERTAIN
             end += 1
         return end
 
-    # --- regions for the parser ---------------------------------------------------------------------------------------
+    # --- regions for the parser -------------------------------------------------------------------
 
     def _leave_list(self, at: int) -> int:
-        """Keep the items found; the one at `at` is awkward. What begins anew there must not be taken for a table's head."""
+        """Keep the items found; the item at `at` is uncertain.
+
+        A region that begins there must not be read as a table's head.
+        """
         while self._blocks and is_before_delimiter(self._lines, at):
             last = self._blocks[-1]
             if last.kind != ITEM or last.end != at:
@@ -428,17 +450,20 @@ class _Scan:
         return after
 
 
-# --- regions -----------------------------------------------------------------------------------
+# --- Uncertain regions ----------------------------------------------------------------------------
 
+# Takes lines, the first line of a region (0-based) and the line after it; returns the blocks as if
+# the text ended there.
 RegionParser = Callable[[Sequence[str], int, int], list[Block]]
-"""Takes lines, the first of a region (0-based) and the one after it; gives the blocks as they were if the text ended there."""
 
 _REGION_LINES = 8
 _REGION_GROWTH = 4
 
 
 def read_region(lines: Sequence[str], at: int, parse: RegionParser) -> tuple[list[Block], int]:
-    """Blocks from line `at` on, which begins one, and the line to go on from. There may be none only at the end of the text."""
+    """The blocks of the region that begins with a block at line `at`, and the line at which to
+    continue. No blocks only at the end of the text.
+    """
     n_lines = _REGION_LINES
     while True:
         after = _find_cut(lines, at + n_lines)
@@ -453,19 +478,23 @@ def read_region(lines: Sequence[str], at: int, parse: RegionParser) -> tuple[lis
 
 
 def is_before_delimiter(lines: Sequence[str], at: int) -> bool:
-    """True if line `at` could be a table's head, were it not in a list."""
+    """True if line `at` could be a table's head outside of a list."""
     return at + 1 < len(lines) and rules.is_delimiter(lines[at + 1])
 
 
 def _is_uncertain(lines: Sequence[str], block: Block, after: int) -> bool:
-    """Indented code looks beyond blank lines for more of it; an item must not be cut off before what looks like a table."""
+    """True if a larger region may change this block: indented code looks for more of it beyond
+    blank lines, and an item must not be cut off before lines that look like a table.
+    """
     if block.end >= after or block.kind == CODE:
         return True
     return block.kind == ITEM and is_before_delimiter(lines, block.end)
 
 
 def _find_cut(lines: Sequence[str], at: int) -> int:
-    """The first line from `at` on before which a text can be cut: under a blank line, or a list item at the margin."""
+    """The first line from `at` on before which a text can be cut: under a blank line, or a list
+    item at the margin.
+    """
     while at < len(lines) and lines[at - 1].strip(BLANKS) and not rules.is_marker(lines[at]):
         at += 1
     return min(at, len(lines))

@@ -1,8 +1,9 @@
-"""Which sections does a note have, what is each called, and which blocks are in it?
+"""Split a note into sections, and name each with an anchor.
 
-A section runs from its heading to the line before the next heading of any level: it does not hold its children's lines. Its
-anchor is the path and the slugs of the headings above it and its own; twins, in order of lines, get `-2`, `-3`, … What
-precedes the first heading, front matter included, is the section `path#`.
+A section runs from its heading to the line before the next heading of any level: it does not hold
+its children's lines. Its anchor consists of the path, the slugs of the headings above it and its
+own slug; duplicates, in order of lines, get `-2`, `-3`, … The lines before the first heading, front
+matter included, are the section `path#`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _NO_SLUG = re.compile(r"[^\w\- ]+")
 
 
 class RawSection(NamedTuple):
-    """A section before its metadata is known. Lines 0-based, end exclusive; `blocks` are those beneath its heading, else that."""
+    """A section before its metadata is known. Lines are 0-based, end exclusive.
+
+    `blocks` are those beneath its heading; without any, its heading.
+    """
 
     anchor: str
     heading: tuple[str, ...]
@@ -40,8 +44,13 @@ class RawSection(NamedTuple):
     blocks: Sequence[Block]
 
 
-def split_sections(path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_top: bool) -> list[RawSection]:
-    """Cut a note into sections. `has_top` says that something precedes the blocks, so that there is a `path#` at any rate."""
+def split_sections(
+    path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_top: bool
+) -> list[RawSection]:
+    """Split a note into sections.
+
+    `has_top` tells that lines precede the blocks, so that the section `path#` exists in any case.
+    """
     heads = [at for at, block in enumerate(blocks) if block.kind == HEADING]
     first = heads[0] if heads else len(blocks)
     sections: list[RawSection] = []
@@ -63,9 +72,10 @@ def heading_text(lines: Sequence[str], block: Block) -> str:
 
 
 def make_slug(text: str) -> str:
-    """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is left.
+    """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is
+    left.
 
-    An anchor is told to whoever asks, so that it says of a secret only what it is.
+    Anchors appear in answers, so secrets in them are redacted.
     """
     slug = "-".join(_NO_SLUG.sub("", redact(text).lower()).replace("-", " ").split())
     return slug[:SLUG_LIMIT_CHARS].rstrip("-") or "section"
@@ -79,7 +89,9 @@ def _strip_inline(text: str) -> str:
     return " ".join(text.split())
 
 
-def _split_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]) -> Iterator[RawSection]:
+def _split_headed(
+    path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]
+) -> Iterator[RawSection]:
     names = _AnchorNames(path)
     above: list[tuple[int, str, str]] = []
     for at, after in zip(heads, [*heads[1:], len(blocks)], strict=False):
@@ -91,11 +103,13 @@ def _split_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], head
         above.append((head.level, text, anchor))
         end = blocks[after].start if after < len(blocks) else len(lines)
         heading = tuple(text for _, text, _ in above)
-        yield RawSection(anchor, heading, head.level, head.start, end, blocks[at + 1 : after] or [head])
+        yield RawSection(
+            anchor, heading, head.level, head.start, end, blocks[at + 1 : after] or [head]
+        )
 
 
 class _AnchorNames:
-    """Hands out anchors, each once."""
+    """Assign anchors, each once."""
 
     def __init__(self, path: str) -> None:
         self._path = path
