@@ -1,1 +1,1 @@
-"""From what somebody typed to what is shown: query, ranking, passages, snippet."""
+"""Search: queries, ranking, highlighted snippets, contexts for prompts, spelling."""

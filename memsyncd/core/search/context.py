@@ -1,30 +1,22 @@
-"""Which of the chunks that were found go into a prompt? A block of markdown that fills a budget and never exceeds it.
+"""Build a context: a block of markdown for a prompt that fills a budget and never exceeds it.
 
-Chunks come best first and fill the budget unjoined, each line once; shown they are in order of note and line. The first chunk
-that does not fit is cut at a line end, and closes the block; one of which not a line fits is left out, and the next is tried.
-The same chunks give the same bytes. Which chunks there are, and which is best, is left to others.
+Chunks come best first and fill the budget unjoined, each line once; the block shows them in order
+of note and line. The first chunk that does not fit is cut at a line end and closes the block. A
+chunk of which not a single line fits is omitted, and the next is tried. The same chunks give the
+same bytes.
 
+For a question, `select_passages` puts the lines that answer it first: chunks overlap and hold more
+than the question asks for, and a context has little room. Strong chunks are split where any chunk
+of their section begins or ends, so that each line is in one passage. A passage has the raw score of
+the strongest chunk that holds it, plus bonuses: for the share of the question's words in it, rare
+words counting more, and for a lead that holds one of them, as in `- **Ann:** …`, `Timeout: …` or
+`**Timeout** …`, which names the speaker or subject of the text after it. Weak chunks follow
+unsplit.
 
-How do some lines of a section read in a prompt? A label that says where they stand, then the lines.
-
-Lines that are not shown leave a mark, and the label names every line that is. What the label says already, the heading and its
-`memory` comment, is not said twice. A fence that a run of lines leaves open is closed, so that nothing after it is taken for
-code. Which lines, is left to `context`.
-
-
-Which lines of what was found come first in a block? Chunks overlap and say more than is asked, and a block has little room.
-
-Strong chunks are cut where any chunk of their section begins or ends, so that each of their lines is in one cut. A cut is as
-strong as the strongest chunk that it is of, and gains by what it holds itself: the share of the question's words, rare ones
-counting for more, and a lead that is one of them, as in `- **Ann:** …`, `Timeout: …` or `**Timeout** …`: what follows is said by
-whom or of what was asked. Weak chunks follow as they are.
-
-
-In which order is memory offered to somebody who has not asked anything yet?
-
-First what is pinned, then MEMORY.md, then what is said of the project as a whole, then the notes saved last. All but the last
-may take three quarters of the budget before those have had theirs: however much is pinned, the newest is never the first to go.
-Which chunks there are is left to the index, and how they read to `context`.
+Without a question, at the start of a session, `order_start_chunks` puts pinned chunks first, then
+MEMORY.md, then chunks about the project as a whole, then the notes saved last. All but the last
+share three quarters of the budget before the last get theirs: however much is pinned, the newest is
+never the first to go.
 """
 
 from __future__ import annotations
@@ -39,7 +31,7 @@ from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_
 from memsyncd.core.notepath import show_path
 from memsyncd.core.search.highlight import TextRange
 
-# --- context -----------------------------------------------------------------------------------
+# --- Filling a budget -----------------------------------------------------------------------------
 
 CONTEXT_HEADING = "## Prior Knowledge"
 NO_ROOM = "no room"
@@ -48,7 +40,10 @@ _BETWEEN = "\n\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What a block may take, its heading and labels included. `max_bytes` counts UTF-8; None means any number."""
+    """The room for a block, its heading and labels included.
+
+    `max_bytes` counts UTF-8; None means no limit.
+    """
 
     max_tokens: int
     max_bytes: int | None = None
@@ -56,9 +51,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextChunk:
-    """A chunk on offer; `reason` says why it is. `heading` is the breadcrumb of its section, `anchor` unique among sections.
+    """A chunk that may go into a context; `reason` tells why. `heading` is the breadcrumb of its
+    section, `anchor` unique among sections.
 
-    `n_blanks_before` are the blank lines right before it that stand in no chunk.
+    `n_blanks_before` is the number of blank lines right before it that belong to no chunk.
     """
 
     path: str
@@ -73,7 +69,7 @@ class ContextChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextLines:
-    """Lines of a chunk that a block shows, or does not; `reason` says why."""
+    """Lines of a chunk that a block includes or omits; `reason` tells why."""
 
     chunk: ContextChunk
     span: Span
@@ -82,7 +78,8 @@ class ContextLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextBlock:
-    """A text for a prompt, empty if nothing is in it. `included` and `omitted` are best first, as the chunks were.
+    """A text for a prompt, empty if it includes nothing. `included` and `omitted` are best first,
+    as the chunks were.
 
     Every line of every chunk is in one of the two.
     """
@@ -93,16 +90,23 @@ class ContextBlock:
     omitted: tuple[ContextLines, ...]
 
 
-def build_context_block(chunks: Sequence[ContextChunk], budget: Budget, *, heading: str = CONTEXT_HEADING) -> ContextBlock:
+def build_context_block(
+    chunks: Sequence[ContextChunk], budget: Budget, *, heading: str = CONTEXT_HEADING
+) -> ContextBlock:
     """Fill the budget with `chunks`, best first, under a heading, which may be empty."""
     filling = _Filling(budget, heading)
     included = tuple(filling.take(chunks))
     text = filling.render()
-    return ContextBlock(text=text, n_tokens=count_tokens(text), included=included, omitted=tuple(_find_omitted(chunks, included)))
+    return ContextBlock(
+        text=text,
+        n_tokens=count_tokens(text),
+        included=included,
+        omitted=tuple(_find_omitted(chunks, included)),
+    )
 
 
 class _Text(NamedTuple):
-    """A text with what it costs, counted once."""
+    """A text with its costs, counted once."""
 
     text: str
     quarters: int
@@ -115,7 +119,7 @@ class _Text(NamedTuple):
 
 @dataclass(slots=True)
 class _Filling:
-    """A block while it is filled: what is shown of each section, by anchor, and how that reads."""
+    """A block while it is filled: the excerpt of each section, by anchor, and its rendered text."""
 
     budget: Budget
     heading: str
@@ -123,10 +127,12 @@ class _Filling:
     texts: dict[str, _Text] = field(default_factory=dict)
 
     def take(self, chunks: Sequence[ContextChunk]) -> Iterator[ContextLines]:
-        """Let in what fits, in order, and say what did."""
+        """Include the chunks that fit, in order, and yield their lines."""
         for chunk in chunks:
             before = self._find_before(chunk)
-            fresh = {line: text for line, text in _place_lines(chunk).items() if line not in before.lines}
+            fresh = {
+                line: text for line, text in _place_lines(chunk).items() if line not in before.lines
+            }
             if not fresh:
                 continue
             if self._put(chunk.anchor, before.with_lines(fresh)):
@@ -138,17 +144,24 @@ class _Filling:
     def render(self) -> str:
         if not self.texts:
             return ""
-        in_order = sorted(self.excerpts, key=lambda anchor: (self.excerpts[anchor].path, self.excerpts[anchor].start))
-        return _BETWEEN.join(filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order))))
+        in_order = sorted(
+            self.excerpts,
+            key=lambda anchor: (self.excerpts[anchor].path, self.excerpts[anchor].start),
+        )
+        return _BETWEEN.join(
+            filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order)))
+        )
 
     def _find_before(self, chunk: ContextChunk) -> Excerpt:
-        """What is shown of the chunk's section without it."""
-        before = self.excerpts.get(chunk.anchor) or Excerpt(path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines={})
+        """The excerpt of the chunk's section without the chunk."""
+        before = self.excerpts.get(chunk.anchor) or Excerpt(
+            path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines={}
+        )
         start = chunk.span.start
         return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
 
     def _put(self, anchor: str, excerpt: Excerpt) -> bool:
-        """Show this much of a section if there is room for it."""
+        """Show this excerpt of a section if there is room for it."""
         text = _Text.of(render_excerpt(excerpt))
         if not self._has_room(anchor, text):
             return False
@@ -160,42 +173,65 @@ class _Filling:
         if self.heading:
             whole.append(_Text.of(self.heading))
         n_between = len(_BETWEEN) * (len(whole) - 1)
-        if sum(each.quarters for each in whole) + n_between > self.budget.max_tokens * QUARTERS_PER_TOKEN:
+        if (
+            sum(each.quarters for each in whole) + n_between
+            > self.budget.max_tokens * QUARTERS_PER_TOKEN
+        ):
             return False
         max_bytes = self.budget.max_bytes
         return max_bytes is None or sum(each.n_bytes for each in whole) + n_between <= max_bytes
 
-    def _cut(self, chunk: ContextChunk, before: Excerpt, fresh: dict[int, str]) -> ContextLines | None:
-        """Show as much of a chunk as there is room for: lines, or of the very first one a part of its first line."""
+    def _cut(
+        self, chunk: ContextChunk, before: Excerpt, fresh: dict[int, str]
+    ) -> ContextLines | None:
+        """Show as many lines of a chunk as there is room for; of the very first chunk, if need be,
+        a part of its first line.
+        """
         ends = [line for line, text in fresh.items() if text.strip()]
         end = self._cut_lines(chunk.anchor, before, fresh, ends[:-1])
         if end is None and not self.texts and ends:
             end = self._cut_first_line(chunk.anchor, before, fresh, ends[0])
-        return None if end is None else ContextLines(chunk=chunk, span=Span(chunk.span.start, end), reason=chunk.reason)
+        return (
+            None
+            if end is None
+            else ContextLines(chunk=chunk, span=Span(chunk.span.start, end), reason=chunk.reason)
+        )
 
-    def _cut_lines(self, anchor: str, before: Excerpt, fresh: dict[int, str], ends: Sequence[int]) -> int | None:
+    def _cut_lines(
+        self, anchor: str, before: Excerpt, fresh: dict[int, str], ends: Sequence[int]
+    ) -> int | None:
         def cut(n_ends: int) -> Excerpt:
             end = ends[n_ends - 1]
-            return before.with_lines({line: text for line, text in fresh.items() if line <= end}, cut_after=end)
+            return before.with_lines(
+                {line: text for line, text in fresh.items() if line <= end}, cut_after=end
+            )
 
-        n_ends = _find_most(len(ends), lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n)))))
+        n_ends = _find_most(
+            len(ends), lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n))))
+        )
         return ends[n_ends - 1] if n_ends and self._put(anchor, cut(n_ends)) else None
 
-    def _cut_first_line(self, anchor: str, before: Excerpt, fresh: dict[int, str], end: int) -> int | None:
+    def _cut_first_line(
+        self, anchor: str, before: Excerpt, fresh: dict[int, str], end: int
+    ) -> int | None:
         text = fresh[end]
 
         def cut(n_characters: int) -> Excerpt:
             lines = {line: "" for line in fresh if line < end}
             return before.with_lines({**lines, end: text[:n_characters].rstrip() + CUT_MARK})
 
-        n_characters = _find_most(len(text) - 1, lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n)))))
+        n_characters = _find_most(
+            len(text) - 1, lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n))))
+        )
         blank = text.rfind(" ", 0, n_characters)
         n_characters = blank if blank > n_characters // 2 else n_characters
         return end if n_characters and self._put(anchor, cut(n_characters)) else None
 
 
 def _find_most(n: int, fits: Callable[[int], bool]) -> int:
-    """The most, up to `n`, that fits, supposing that less fits if more does; 0 if nothing does."""
+    """The largest number up to `n` that fits, provided that every smaller number fits if a larger
+    one does; 0 if none fits.
+    """
     least, most = 0, n
     while least < most:
         middle = (least + most + 1) // 2
@@ -207,16 +243,18 @@ def _find_most(n: int, fits: Callable[[int], bool]) -> int:
 
 
 def _place_lines(chunk: ContextChunk) -> dict[int, str]:
-    """A chunk's lines by number, those that the label stands for empty."""
+    """A chunk's lines by number; lines that the label repeats are empty."""
     texts = chunk.text.split("\n")
     if len(texts) != chunk.span.n_lines:
-        # A chunk of a giant line: which of its span's lines these are cannot be told.
+        # In a chunk of a giant line the text does not tell which lines of the span these are.
         texts = [" ".join(texts), *[""] * (chunk.span.n_lines - 1)]
     n_title_lines = count_title_lines(texts, chunk.heading[-1]) if chunk.heading else 0
     return {chunk.span.start + i: "" if i < n_title_lines else text for i, text in enumerate(texts)}
 
 
-def _find_omitted(chunks: Sequence[ContextChunk], included: Sequence[ContextLines]) -> Iterator[ContextLines]:
+def _find_omitted(
+    chunks: Sequence[ContextChunk], included: Sequence[ContextLines]
+) -> Iterator[ContextLines]:
     shown: dict[str, set[int]] = {}
     for part in included:
         shown.setdefault(part.chunk.anchor, set()).update(_lines(part.span))
@@ -228,14 +266,16 @@ def _find_omitted(chunks: Sequence[ContextChunk], included: Sequence[ContextLine
             best.setdefault(chunk.anchor, chunk)
             missing.setdefault(chunk.anchor, set()).update(lines)
     for anchor, lines in missing.items():
-        yield from (ContextLines(chunk=best[anchor], span=run, reason=NO_ROOM) for run in group_lines(lines))
+        yield from (
+            ContextLines(chunk=best[anchor], span=run, reason=NO_ROOM) for run in group_lines(lines)
+        )
 
 
 def _lines(span: Span) -> range:
     return range(span.start, span.end + 1)
 
 
-# --- extract -----------------------------------------------------------------------------------
+# --- Excerpts of sections -------------------------------------------------------------------------
 
 CUT_MARK = "…"
 _COMMENT = re.compile(r"\s*<!--\s*memory:.*-->\s*")
@@ -245,8 +285,10 @@ _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(?P<mark>`{3,}|~{3,})(?P<rest>
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
-    """What is shown of a section: its lines by number. `blanks` are lines known to be blank, which are no gap when left out;
-    `cut_after` is the line where it was cut short.
+    """The shown lines of a section, by number.
+
+    `blanks` are lines known to be blank, which leave no gap when omitted; `cut_after` is the line
+    after which the excerpt was cut.
     """
 
     path: str
@@ -260,12 +302,24 @@ class Excerpt:
     def start(self) -> int:
         return min(self.lines)
 
-    def with_lines(self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None) -> Excerpt:
-        return replace(self, lines={**self.lines, **lines}, blanks=self.blanks.union(blanks), cut_after=cut_after)
+    def with_lines(
+        self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None
+    ) -> Excerpt:
+        return replace(
+            self,
+            lines={**self.lines, **lines},
+            blanks=self.blanks.union(blanks),
+            cut_after=cut_after,
+        )
 
 
 def render_excerpt(excerpt: Excerpt) -> str:
-    """The label and the lines, without an end of line after the last."""
+    """A label with path and lines, then the lines, without an end of line after the last.
+
+    Omitted lines leave a mark, and the label names every line shown. The label states heading and
+    `memory` comment, so the lines do not repeat them. A fence that a run of lines leaves open is
+    closed, so that no later text is taken for code.
+    """
     runs = group_lines(excerpt.lines, excerpt.blanks)
     texts = [_render_label(excerpt, runs)]
     for i, run in enumerate(runs):
@@ -276,7 +330,9 @@ def render_excerpt(excerpt: Excerpt) -> str:
 
 
 def group_lines(lines: Iterable[int], blanks: frozenset[int] = frozenset()) -> list[Span]:
-    """Line numbers as spans of those that follow each other, or between which there are only blank lines."""
+    """Line numbers as spans of consecutive lines; lines with only blank lines between them count as
+    consecutive.
+    """
     runs: list[Span] = []
     for line in sorted(lines):
         if runs and blanks.issuperset(range(runs[-1].end + 1, line)):
@@ -287,7 +343,9 @@ def group_lines(lines: Iterable[int], blanks: frozenset[int] = frozenset()) -> l
 
 
 def count_title_lines(lines: Sequence[str], heading: str) -> int:
-    """How many lines at the beginning of a section's text a label with this heading stands for."""
+    """The number of lines at the beginning of a section's text that a label with this heading
+    repeats.
+    """
     if not heading or _letters(lines[0]) != _letters(heading):
         return 0
     if lines[0].lstrip().startswith("#"):
@@ -296,7 +354,9 @@ def count_title_lines(lines: Sequence[str], heading: str) -> int:
         n_lines = 2
     else:
         return 0
-    while n_lines < len(lines) and (not lines[n_lines].strip() or _COMMENT.fullmatch(lines[n_lines])):
+    while n_lines < len(lines) and (
+        not lines[n_lines].strip() or _COMMENT.fullmatch(lines[n_lines])
+    ):
         n_lines += 1
     return n_lines
 
@@ -308,8 +368,15 @@ def _letters(text: str) -> str:
 def _render_label(excerpt: Excerpt, runs: Sequence[Span]) -> str:
     name = " ".join(" › ".join(excerpt.heading).split())
     kind = f"({show_path(excerpt.kind)})" if excerpt.kind else ""
-    spans = ", ".join(str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs)
-    return " ".join(filter(None, ("###", name, kind, "·" if name or kind else "", f"{show_path(excerpt.path)}:{spans}")))
+    spans = ", ".join(
+        str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs
+    )
+    return " ".join(
+        filter(
+            None,
+            ("###", name, kind, "·" if name or kind else "", f"{show_path(excerpt.path)}:{spans}"),
+        )
+    )
 
 
 def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:
@@ -328,7 +395,7 @@ def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:
 
 
 def _close_fence(texts: Iterable[str]) -> list[str]:
-    """The line that closes what is open at the end of these, if anything is."""
+    """The line that closes a fence left open at the end of these lines, if there is one."""
     mark = ""
     for found in filter(None, map(_FENCE.fullmatch, texts)):
         if not mark and "`" not in found["rest"]:
@@ -338,14 +405,15 @@ def _close_fence(texts: Iterable[str]) -> list[str]:
     return [mark] if mark else []
 
 
-# --- narrow ------------------------------------------------------------------------------------
+# --- Passages for a question ----------------------------------------------------------------------
 
+# The bonus of a passage that holds all words, and that of a lead, as shares of the raw score of the
+# strongest chunk. Measured on chats and on documents: the first 1,000 tokens hold two points more
+# of the wanted evidence.
 WORDS_SHARE, LEAD_SHARE = 0.3, 0.15
-"""What a cut gains that holds all words, and one with a lead, of the raw_score of the strongest chunk. Measured on chats and on
-documents: the first 1,000 tokens hold two points more of what is asked for.
-"""
+# Share of the raw score of the strongest chunk. Scoring weaker chunks takes time and changes next
+# to nothing.
 STRONG_SHARE = 0.4
-"""Of the raw_score of the strongest. To weigh what is weaker takes time and changes next to nothing."""
 MIN_RARITY = 0.000001
 
 _LEAD = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)?(?:\*\*.{1,40}?\*\*|[^:*`\[\]()]{1,40}?:(?=\s))")
@@ -353,19 +421,25 @@ _LEAD = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)?(?:\*\*.{1,40}?\*\*|[^:*`\[\]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredPassage:
-    """A chunk that was found, and how strongly."""
+    """A chunk that a search found, with its raw score."""
 
     chunk: ContextChunk
     raw_score: float
 
 
 def compute_rarity(n_chunks: int, n_holding: int) -> float:
-    """How much a word tells that so many of the chunks hold, as bm25 has it; little, never nothing, if that is half of them."""
+    """The weight of a word that `n_holding` of the chunks hold, as in bm25; small, never 0, for a
+    word in half of them.
+    """
     return max(MIN_RARITY, math.log((n_chunks - n_holding + 0.5) / (n_holding + 0.5)))
 
 
-def score_lines(text: str, found: Mapping[int, Sequence[TextRange]], rarities: Sequence[float]) -> float:
-    """What lines gain by the words that stand in them: `found` are places in bytes, by the place of the word in `rarities`."""
+def score_lines(
+    text: str, found: Mapping[int, Sequence[TextRange]], rarities: Sequence[float]
+) -> float:
+    """The bonus of a text for the words in it: `found` are ranges in bytes, by the index of the
+    word in `rarities`.
+    """
     if not found:
         return 0.0
     share = sum(rarities[index] for index in found) / sum(rarities)
@@ -375,11 +449,14 @@ def score_lines(text: str, found: Mapping[int, Sequence[TextRange]], rarities: S
     return WORDS_SHARE * share + LEAD_SHARE * is_led
 
 
-def select_passages(passages: Sequence[ScoredPassage], weigh: Callable[[str], float]) -> list[ContextChunk]:
-    """The cuts of strong chunks, the best first, then weak chunks in their order, which is by raw_score; `weigh` says what a text
-    gains by the words in it.
+def select_passages(
+    passages: Sequence[ScoredPassage], weigh: Callable[[str], float]
+) -> list[ContextChunk]:
+    """The passages of strong chunks, the best first, then weak chunks in their order, which is by
+    raw score.
 
-    Where strengths tell nothing, as of what filters alone have found, the chunks stay as they are.
+    `weigh` returns the bonus of a text for the words in it. Where raw scores carry no information,
+    as for chunks that only filters found, the chunks stay as they are.
     """
     strongest = max((passage.raw_score for passage in passages), default=0.0)
     if strongest <= 0:
@@ -392,7 +469,10 @@ def select_passages(passages: Sequence[ScoredPassage], weigh: Callable[[str], fl
         for raw_score, chunk in _cut_section(section, least)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
-    return [*(chunk for _, chunk in cuts), *(passage.chunk for passage in passages if passage.raw_score < least)]
+    return [
+        *(chunk for _, chunk in cuts),
+        *(passage.chunk for passage in passages if passage.raw_score < least),
+    ]
 
 
 def _group_sections(passages: Sequence[ScoredPassage]) -> list[list[ScoredPassage]]:
@@ -402,8 +482,12 @@ def _group_sections(passages: Sequence[ScoredPassage]) -> list[list[ScoredPassag
     return [*sections.values()]
 
 
-def _cut_section(passages: Sequence[ScoredPassage], least: float) -> Iterator[tuple[float, ContextChunk]]:
-    """Cuts with the raw_score of the strongest chunk that each is of, those of at least `least`."""
+def _cut_section(
+    passages: Sequence[ScoredPassage], least: float
+) -> Iterator[tuple[float, ContextChunk]]:
+    """Passages with the raw score of the strongest chunk that holds each, those of at least
+    `least`.
+    """
     best: dict[int, ScoredPassage] = {}
     texts: dict[int, str] = {}
     edges: set[int] = set()
@@ -411,7 +495,8 @@ def _cut_section(passages: Sequence[ScoredPassage], least: float) -> Iterator[tu
         lines, span = passage.chunk.text.split("\n"), passage.chunk.span
         if len(lines) != span.n_lines:
             if passage.raw_score >= least:
-                yield passage.raw_score, passage.chunk  # a part of a giant line: which lines these are cannot be told
+                # in a part of a giant line the lines are unknown
+                yield passage.raw_score, passage.chunk
             continue
         edges |= {span.start, span.end + 1}
         for line, text in enumerate(lines, span.start):
@@ -421,13 +506,21 @@ def _cut_section(passages: Sequence[ScoredPassage], least: float) -> Iterator[tu
         numbers = range(span.start, span.end + 1)
         passage = max((best[line] for line in numbers), key=lambda passage: passage.raw_score)
         if passage.raw_score >= least:
-            n_blanks = passage.chunk.n_blanks_before if span.start == passage.chunk.span.start else 0
+            n_blanks = (
+                passage.chunk.n_blanks_before if span.start == passage.chunk.span.start else 0
+            )
             text = "\n".join(texts[line] for line in numbers)
-            yield passage.raw_score, replace(passage.chunk, span=span, text=text, n_blanks_before=n_blanks)
+            yield (
+                passage.raw_score,
+                replace(passage.chunk, span=span, text=text, n_blanks_before=n_blanks),
+            )
 
 
 def _find_cuts(texts: Mapping[int, str], edges: set[int]) -> Iterator[Span]:
-    """Runs of lines between edges. Blank lines go with what is before them, as they do where a chunk ends."""
+    """Runs of lines between edges.
+
+    Blank lines go with the lines before them, as at the end of a chunk.
+    """
     start = end = 0
     is_due = False
     for line in sorted(texts):
@@ -442,20 +535,23 @@ def _find_cuts(texts: Mapping[int, str], edges: set[int]) -> Iterator[Span]:
         yield Span(start, end)
 
 
-# --- standing ----------------------------------------------------------------------------------
+# --- Chunks for the start of a session ------------------------------------------------------------
 
 StartReason = Literal["pinned", "MEMORY.md", "project", "recent"]
+# The most important reason first.
 START_REASONS: Final[tuple[StartReason, ...]] = ("pinned", "MEMORY.md", "project", "recent")
-"""The first ones first."""
 
 LASTING_SHARE = 0.75
+# An estimate of the tokens in a label; the exact number is unknown before the block is filled.
 LABEL_TOKENS = 25
-"""What a label takes, more or less; it is not known before the block is filled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartChunk:
-    """A chunk that is worth knowing unasked. `weight` is its section's importance, 0-1, and `modified_ns` when its note was."""
+    """A chunk that is worth knowing without a question.
+
+    `weight` is its section's importance, 0-1, and `modified_ns` the time of its note.
+    """
 
     chunk: int
     section: int
@@ -468,7 +564,7 @@ class StartChunk:
 
 
 def order_start_chunks(chunks: Iterable[StartChunk], *, max_tokens: int) -> tuple[StartChunk, ...]:
-    """The chunks, those first that must not be missed in a block of so many tokens."""
+    """The chunks, the most important for a block of so many tokens first."""
     ordered = sorted(chunks, key=_find_place)
     lasting = [chunk for chunk in ordered if chunk.reason != "recent"]
     recent = [chunk for chunk in ordered if chunk.reason == "recent"]
@@ -478,11 +574,18 @@ def order_start_chunks(chunks: Iterable[StartChunk], *, max_tokens: int) -> tupl
 
 def _find_place(chunk: StartChunk) -> tuple[object, ...]:
     weight = chunk.weight if chunk.reason == "pinned" else 0.0
-    return START_REASONS.index(chunk.reason), -weight, -chunk.modified_ns, chunk.path, chunk.span, chunk.chunk
+    return (
+        START_REASONS.index(chunk.reason),
+        -weight,
+        -chunk.modified_ns,
+        chunk.path,
+        chunk.span,
+        chunk.chunk,
+    )
 
 
 def _count_first(chunks: Sequence[StartChunk], max_tokens: float) -> int:
-    """How many of them fit into so many tokens; one in any case."""
+    """The number of chunks that fit into so many tokens, at least one."""
     n_tokens, sections = 0, set[int]()
     for i, chunk in enumerate(chunks):
         n_tokens += chunk.n_tokens + (0 if chunk.section in sections else LABEL_TOKENS)

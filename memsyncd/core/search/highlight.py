@@ -1,9 +1,9 @@
-"""Where in a text do the terms of a query stand? In words as the index knows them: folded and stemmed by its own tokenizer.
+"""Find the terms of a query in a text, and render a snippet with the matched words marked.
 
-Which line does somebody see of a hit, and which words are lit in it?
-
-One window of the text around the densest matches, white space folded, matched words between `**` and `**`. Of the text's own
-stars those are left out that could be taken for marks: whoever splits a snippet at `**` has every second piece lit.
+Terms are matched as words of the index: folded and stemmed by its own tokenizer. A snippet is one
+window of the text around the densest matches, white space folded, matched words between `**` and
+`**`. Stars of the text that could be taken for marks are removed, so a snippet split at `**` has
+every second part marked.
 """
 
 from __future__ import annotations
@@ -13,23 +13,25 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# --- match -------------------------------------------------------------------------------------
+# --- Matches --------------------------------------------------------------------------------------
 
+# Start, end and word, in order of start.
 Token = tuple[int, int, str]
-"""Start, end and word, in order of start."""
 TextRange = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class TermPattern:
-    """One term as the tokenizer sees it: these words in a row, the last perhaps only begun."""
+    """One term as the tokenizer sees it: these words in a row; with `is_prefix` the last may be a
+    beginning.
+    """
 
     words: tuple[str, ...]
     is_prefix: bool
 
 
 class Matcher:
-    """Finds the terms it was made of; one pass over a text whatever their number."""
+    """Find a set of terms in texts, in one pass over a text for any number of terms."""
 
     def __init__(self, patterns: Sequence[TermPattern]) -> None:
         self._patterns = patterns
@@ -42,7 +44,7 @@ class Matcher:
                 self._by_first.setdefault(term.words[0], []).append(index)
 
     def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
-        """The places of each term that stands in the text, by the term's index."""
+        """The ranges of each term in the text, by the term's index."""
         found: dict[int, list[TextRange]] = {}
         by_first, prefixes = self._by_first, self._prefixes
         for at, token in enumerate(tokens):
@@ -56,18 +58,24 @@ class Matcher:
         return found
 
     def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
-        """The last token of a row that begins at `at` and is the term, None if there is none."""
+        """The last token of a row that begins at `at` and equals the term, None if there is none."""
         words, end = term.words, at + len(term.words) - 1
         if end == at:
             return tokens[at]
-        if end >= len(tokens) or any(tokens[at + n][2] != word for n, word in enumerate(words[:-1])):
+        if end >= len(tokens) or any(
+            tokens[at + n][2] != word for n, word in enumerate(words[:-1])
+        ):
             return None
         last = tokens[end]
-        return last if last[2] == words[-1] or (term.is_prefix and last[2].startswith(words[-1])) else None
+        return (
+            last
+            if last[2] == words[-1] or (term.is_prefix and last[2].startswith(words[-1]))
+            else None
+        )
 
 
 def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRange]:
-    """Places in bytes of the text's UTF-8 as places of characters."""
+    """Convert ranges in bytes of the text's UTF-8 to ranges in characters."""
     if text.isascii():
         return list(places)
     data = text.encode("utf-8", "replace")
@@ -75,11 +83,11 @@ def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRang
 
 
 def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
-    """Each once, by start, the longest of those that begin as one first."""
+    """Each range once, by start, the longest first among those with the same start."""
     return sorted(set(places), key=lambda place: (place[0], -place[1]))
 
 
-# --- snippet -----------------------------------------------------------------------------------
+# --- Snippets -------------------------------------------------------------------------------------
 
 MARK = "**"
 WINDOW_CHARACTERS = 240
@@ -90,10 +98,13 @@ _COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
 _STARS = re.compile(r"\*{2,}")
 
 
-def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int = WINDOW_CHARACTERS) -> str:
-    """Cut `text` to about `window` characters around `matches`, (start, end) pairs in characters, in order of start.
+def render_snippet(
+    text: str, matches: Sequence[tuple[int, int]], *, window: int = WINDOW_CHARACTERS
+) -> str:
+    """Cut `text` to about `window` characters around `matches`, (start, end) pairs in characters,
+    in order of start.
 
-    Of matches that overlap the first is marked.
+    Of overlapping matches the first is marked.
     """
     start, end = _find_window(text, matches, window)
     pieces, at = [], start
@@ -108,7 +119,9 @@ def render_snippet(text: str, matches: Sequence[tuple[int, int]], *, window: int
 
 
 def strip_title(text: str, heading: str) -> str:
-    """A chunk's text without its heading and `memory` comment, which an answer shows beside it; all of it if that is all."""
+    """A chunk's text without its heading and `memory` comment, which an answer shows separately;
+    the whole text if nothing else is left.
+    """
     first, _, rest = text.partition("\n")
     if not heading or _letters(first) != _letters(heading):
         return text
@@ -127,7 +140,8 @@ def _find_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> 
     starts, ends = [first for first, _ in matches], sorted(after for _, after in matches)
     best, best_count = 0, -1
     for first in starts:
-        # Those that end within the window, less those that began before it: a long line may hold thousands.
+        # The matches that end within the window, minus those that began before it: a long line may
+        # hold thousands.
         count = bisect_right(ends, first + window) - bisect_left(starts, first)
         if count > best_count:
             best, best_count = first, count
@@ -145,5 +159,7 @@ def _find_word_start(text: str, at: int) -> int:
 
 
 def _plain(text: str) -> str:
-    """Without stars in a row, and without those at an end, which would lengthen the mark beside it."""
+    """The text without stars in a row, and without stars at its ends, which would lengthen the mark
+    next to them.
+    """
     return _STARS.sub("", text).strip("*")

@@ -1,18 +1,14 @@
-"""Which sections may an answer come from, whatever they say? Filters as values, and as people type them among their words.
+"""Parse queries and compile them to FTS5.
 
-Several values of one filter mean any of them; different filters must all hold. A `-` leaves out what a filter names. What looks
-like a filter and cannot be one (`kind:` alone, `after:spring`, a glob that leads out) stays text, to be read as words.
+Any text is a query: words, `"phrases"`, `-not`, `prefix*`, and filters such as `kind:decision`.
+Everything else is words, including an unclosed quote and a `--flag`. The compiler quotes every
+term, so that no syntax of FTS5 passes through. Plain words are joined by OR, without stopwords
+unless nothing else is left: questions come as sentences, and an AND of their words finds next to
+nothing. Phrases, `-not` and filters are strict.
 
-
-What did somebody type, and what does FTS5 get to see of it?
-
-Any text is a query: words, `"phrases"`, `-not`, `prefix*`, and filters such as `kind:decision`, which `filters` takes out first;
-all else is words, so are a quote that nothing closes and a `--flag`. The compiler quotes every piece, so that no syntax of FTS5
-passes through. Plain words are joined by OR, without stopwords unless nothing else is left: questions come as sentences, and an
-AND of their words finds next to nothing. Phrases, `-not` and filters are strict.
-
-
-Which words of a question say nothing of what is sought? English ones; other languages join by adding their set here.
+Several values of one filter mean any of them; different filters must all hold. A `-` excludes the
+value of a filter. Text that looks like an invalid filter (`kind:` alone, `after:spring`, a glob
+that leads out of the root) stays text and is read as words.
 """
 
 from __future__ import annotations
@@ -29,13 +25,19 @@ from memsyncd.core.search.dates import NamedDate, find_named_dates
 from memsyncd.core.search.words import WordSequence, is_unspaced, split_words
 from memsyncd.errors import TooLarge
 
-# --- filters -----------------------------------------------------------------------------------
+# --- Filters --------------------------------------------------------------------------------------
 
 ARCHIVED = "archived"
+# In one text; further values stay text.
 VALUE_LIMIT = 32
-"""Of one text; what comes after them stays text."""
 
-_FIELDS: Final = {"kind": "kinds", "tag": "tags", "path": "paths", "section": "sections", "task": "tasks"}
+_FIELDS: Final = {
+    "kind": "kinds",
+    "tag": "tags",
+    "path": "paths",
+    "section": "sections",
+    "task": "tasks",
+}
 _FILTER = re.compile(
     r'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>kind|tag|path|section|task|is|after|before):(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))',
     re.IGNORECASE,
@@ -45,11 +47,12 @@ _DAY = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
-    """Empty means all that is not archived. Values mean the same whatever their case, but in `paths` and anchors.
+    """Conditions on sections. Without any, all sections match that are not archived.
 
-    `paths` are paths, folders or globs; `sections` words of a heading, or anchors: what is beneath counts too. `after` and
-    `before` are ISO days: from that day on, and up to the day before; they let through only what has a day. `is_archived` asks
-    for what is archived instead of what is not.
+    Values ignore case, except in `paths` and anchors. `paths` are paths, folders or globs;
+    `sections` are words of a heading, or anchors, and include subsections. `after` and `before` are
+    ISO days: from that day on, and up to the day before; both exclude sections without a day.
+    `is_archived` selects archived sections instead of the others.
     """
 
     kinds: tuple[str, ...] = ()
@@ -60,10 +63,10 @@ class Filters:
     after: str | None = None
     before: str | None = None
     is_archived: bool = False
+    # Sections that match any value of these are excluded.
     exclude: Filters | None = None
-    """Any value of these is left out."""
+    # Further filters that must hold.
     and_: Filters | None = None
-    """These must hold too."""
 
     @property
     def is_empty(self) -> bool:
@@ -71,7 +74,7 @@ class Filters:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Which filters there are, as people call them."""
+        """The names of the filters that are set, as people type them."""
         named = [name for name, attribute in _FIELDS.items() if getattr(self, attribute)]
         named += [name for name in ("after", "before") if getattr(self, name)]
         named += [f"is:{ARCHIVED}"] if self.is_archived else []
@@ -79,13 +82,13 @@ class Filters:
         return tuple(dict.fromkeys((*named, *(self.and_.words if self.and_ else ()))))
 
     def chain(self) -> Iterator[Filters]:
-        """These, then those that must hold too."""
+        """These filters, then the further filters that must hold."""
         yield self
         if self.and_ is not None:
             yield from self.and_.chain()
 
     def join(self, other: Filters) -> Filters:
-        """Filters that let through what both do; archived sections if either asks for them."""
+        """Filters that match if both match; archived sections if either selects them."""
         if self.is_empty or other.is_empty:
             return other if self.is_empty else self
         return replace(self, and_=self.and_.join(other) if self.and_ else other)
@@ -95,23 +98,29 @@ NO_FILTERS = Filters()
 
 
 def extract_filters(text: str) -> tuple[Filters, str]:
-    """The filters that stand in what somebody typed, outside of quotes, and the text without them. Never raises."""
+    """Separate the filters, outside of quotes, from the rest of a typed text. Never raises."""
     reader = _FilterReader()
     rest = _FILTER.sub(lambda piece: " " if reader.accept(piece) else piece[0], text)
     return reader.filters, rest
 
 
 def parse_day(text: str) -> str | None:
-    """A day, month or year (`2026-03-01`, `2026-3`, `2026`) as the ISO day on which it begins; None if there is no such day."""
+    """A day, month or year (`2026-03-01`, `2026-3`, `2026`) as the ISO day on which it begins; None
+    if there is no such day.
+    """
     found = _DAY.fullmatch(text)
     try:
-        return date(int(found[1]), int(found[2] or 1), int(found[3] or 1)).isoformat() if found else None
+        return (
+            date(int(found[1]), int(found[2] or 1), int(found[3] or 1)).isoformat()
+            if found
+            else None
+        )
     except ValueError:
         return None
 
 
 class _FilterReader:
-    """The filters of one text, as they are met."""
+    """Collect the filters of one text."""
 
     def __init__(self) -> None:
         self._included: dict[str, list[str]] = {name: [] for name in _FIELDS}
@@ -132,7 +141,7 @@ class _FilterReader:
         )
 
     def accept(self, piece: re.Match[str]) -> bool:
-        """True if the piece is a filter."""
+        """Read one match; True if it is a filter."""
         name = (piece["name"] or "").lower()
         value = _tidy(name, piece["quoted"] or _end_word(name, piece["bare"] or ""))
         if not value or self._n_values == VALUE_LIMIT:
@@ -156,14 +165,16 @@ def _gather(values: dict[str, list[str]]) -> Filters:
 
 
 def _end_word(name: str, value: str) -> str:
-    """Without what ends a sentence or a part of it; in a path it may be a wildcard or belong to a name."""
+    """The value without the punctuation that ends a sentence or clause; in a path it may be a
+    wildcard or part of a name.
+    """
     return value if name == "path" else value.rstrip(".,;:!?")
 
 
 def _tidy(name: str, value: str) -> str:
-    """The value as the filter takes it, empty if it cannot."""
+    """The value in the filter's form, empty if it is invalid."""
     value = value.strip()
-    if not value.isprintable():  # a NUL, or half a character that SQLite would not take
+    if not value.isprintable():  # a NUL, or a lone surrogate that SQLite would not accept
         return ""
     if name in ("after", "before"):
         return parse_day(value) or ""
@@ -176,11 +187,11 @@ def _tidy(name: str, value: str) -> str:
     return value.lstrip("#").strip() if name == "tag" else value
 
 
-# --- query -------------------------------------------------------------------------------------
+# --- Queries --------------------------------------------------------------------------------------
 
 QUERY_LIMIT_BYTES = 1024
+# FTS5's parser runs outside every time limit, so its input is bounded.
 TERM_LIMIT = 32
-"""FTS5's parser is outside every time limit, so what it gets to parse is bounded."""
 PREFIX_MIN_CHARACTERS = 2
 
 _TERM = re.compile(r'(?P<no>-(?!-))?(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))')
@@ -189,7 +200,7 @@ _APOSTROPHES = ("'", "’")
 
 
 class Form(Enum):
-    """How a term must be met."""
+    """How a term must match."""
 
     WORD = "word"
     PHRASE = "phrase"
@@ -198,9 +209,10 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One thing to look for. `words` are what the tokenizer will see; a term with several must meet them in a row.
+    """One term to look for. `words` are the words that the tokenizer sees; several words must
+    follow each other.
 
-    They keep their case: the tokenizer folds it, and in its own way.
+    They keep their case, because the tokenizer folds case in its own way.
     """
 
     text: str
@@ -210,16 +222,18 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """`should` words are better the more of them are met; `must` must all be met; `must_not` must not."""
+    """A parsed query: the more `should` terms match, the better; all `must` terms have to match, no
+    `must_not` term may.
+    """
 
     should: tuple[Term, ...] = ()
     must: tuple[Term, ...] = ()
     must_not: tuple[Term, ...] = ()
     filters: Filters = NO_FILTERS
+    # Days that the words name; a day in a filter is not the subject of the question.
     days: tuple[NamedDate, ...] = ()
-    """Days that the words name; a filter's is none that the question is about."""
+    # Terms beyond the limit, which are ignored.
     n_dropped: int = 0
-    """Terms beyond the limit that were left out."""
 
     @property
     def positive(self) -> tuple[Term, ...]:
@@ -227,7 +241,7 @@ class Query:
 
 
 def parse_query(text: str) -> Query:
-    """Read what somebody typed. Raises TooLarge over 1 KiB, and nothing else on any text."""
+    """Parse a typed text. Raises TooLarge over 1 KiB, and nothing else on any text."""
     if len(text.encode("utf-8", "replace")) > QUERY_LIMIT_BYTES:
         raise TooLarge(f"the query is over {QUERY_LIMIT_BYTES} bytes", hint="ask in fewer words")
     filters, text = extract_filters(text)
@@ -239,12 +253,18 @@ def parse_query(text: str) -> Query:
             place = must_not if piece["no"] else must if term.form is Form.PHRASE else should
             place.setdefault((term.form, tuple(word.lower() for word in term.words)), term)
     kept = [term for term in should.values() if not _is_stopword(term)]
-    query = _limit(kept if kept or must else [*should.values()], [*must.values()], [*must_not.values()])
+    query = _limit(
+        kept if kept or must else [*should.values()], [*must.values()], [*must_not.values()]
+    )
     return replace(query, filters=filters, days=find_named_dates(text))
 
 
 def drop_terms(query: Query, common: Collection[Term]) -> Query:
-    """Without the should terms that stand nearly everywhere, which cost much and tell little; with them if no other is left."""
+    """The query without the `should` terms that are in nearly all chunks, which cost much and
+    select little.
+
+    With them if no other term is left.
+    """
     rare = tuple(term for term in query.should if term not in common)
     return replace(query, should=rare) if rare or query.must else query
 
@@ -256,7 +276,10 @@ def compile_term(term: Term) -> str:
 
 
 def compile_query(query: Query) -> str:
-    """The FTS5 expression for what `query` lets through, empty if it looks for nothing. To rank by, see `compile_positive`."""
+    """The FTS5 expression for the matches of `query`, empty if it looks for nothing.
+
+    For ranking see `compile_positive`.
+    """
     expression = compile_positive(query)
     if expression:
         for term in query.must_not:
@@ -265,9 +288,10 @@ def compile_query(query: Query) -> str:
 
 
 def compile_positive(query: Query) -> str:
-    """The FTS5 expression for what `query` looks for, empty if that is nothing, whatever it leaves out.
+    """The FTS5 expression for the terms that `query` looks for, without its `must_not` terms; empty
+    if there are none.
 
-    Under a NOT bm25 forgets words in some rows, by which rows happen to stand before them.
+    Under a NOT bm25 misses words in some rows, depending on the rows before them.
     """
     must = [compile_term(term) for term in query.must]
     should = [compile_term(term) for term in query.should]
@@ -278,12 +302,15 @@ def compile_positive(query: Query) -> str:
 
 
 def compile_must_not(query: Query) -> str:
-    """The FTS5 expression for what must not be met, empty if there is none."""
+    """The FTS5 expression for the `must_not` terms, empty if there are none."""
     return " OR ".join(map(compile_term, query.must_not))
 
 
 def _limit(should: list[Term], must: list[Term], must_not: list[Term]) -> Query:
-    """Keep as many terms as FTS5 may be given. What is strict goes first, for without it an answer would be wrong, not worse."""
+    """Keep as many terms as FTS5 may get.
+
+    Strict terms go first: without them an answer would be wrong, not only worse.
+    """
     n_must_not = min(TERM_LIMIT // 2, max(0, TERM_LIMIT - len(must)))
     query = Query(
         must=tuple(must[:TERM_LIMIT]),
@@ -295,16 +322,20 @@ def _limit(should: list[Term], must: list[Term], must_not: list[Term]) -> Query:
 
 
 def _read_terms(piece: re.Match[str]) -> list[Term]:
-    """The terms of one piece: one, unless scripts with spaces and without stand in it side by side."""
+    """The terms of one typed word or phrase: one, unless scripts with and without spaces are mixed
+    in it.
+    """
     is_phrase = piece["phrase"] is not None
-    # Whose it is, is no part of a name: what is known of Ann answers a question about Ann's.
+    # A possessive is no part of a name: notes about Ann answer a question about Ann's.
     text = piece["phrase"] if is_phrase else _POSSESSIVE.sub("", piece["word"])
     rows = split_words(text, is_strict=is_phrase or bool(piece["no"]))
     return [
         Term(
             text=row.text,
             words=row.words,
-            form=Form.PHRASE if is_phrase else _find_form(row, is_last=row is rows[-1], piece=piece),
+            form=Form.PHRASE
+            if is_phrase
+            else _find_form(row, is_last=row is rows[-1], piece=piece),
         )
         for row in rows
     ]
@@ -312,20 +343,22 @@ def _read_terms(piece: re.Match[str]) -> list[Term]:
 
 def _find_form(row: WordSequence, *, is_last: bool, piece: re.Match[str]) -> Form:
     if is_unspaced(row.text):
-        # One character alone is the beginning of some pair.
+        # One character alone is the beginning of a pair.
         return Form.PREFIX if len(row.words[0]) == 1 else Form.WORD
     has_star = is_last and piece["word"].endswith("*")
     return Form.PREFIX if has_star and len(row.words[-1]) >= PREFIX_MIN_CHARACTERS else Form.WORD
 
 
 def _is_stopword(term: Term) -> bool:
-    """True for `the` and `what's`; what else is joined (`to-do`, `and/or`, `is_a`) stands for more than its parts."""
+    """True for `the` and `what's`; other joined words (`to-do`, `and/or`, `is_a`) mean more than
+    their parts.
+    """
     if term.form is not Form.WORD or not all(word.lower() in STOPWORDS for word in term.words):
         return False
     return len(term.words) == 1 or any(mark in term.text for mark in _APOSTROPHES)
 
 
-# --- stopwords ---------------------------------------------------------------------------------
+# --- Stopwords: English; other languages join by adding their set here ----------------------------
 
 ENGLISH = frozenset(
     """
@@ -338,12 +371,12 @@ ENGLISH = frozenset(
     with won would wouldn you your yours yourself yourselves
     """.split()
 )
+# Words with which a question speaks of itself: what do we know of it, who spoke about it?
 ENGLISH_ASKING = frozenset(
     """
     knew know knowing known knows mention mentioned mentioning mentions said say saying says speak speaking speaks spoke spoken
     talk talked talking talks tell telling tells told
     """.split()
 )
-"""What a question says of itself: what do we know of it, who spoke about it?"""
 
 STOPWORDS = ENGLISH | ENGLISH_ASKING

@@ -1,7 +1,8 @@
-"""Which words of the index may somebody have meant who typed one that it has not?
+"""Suggest words of the index for a word that it does not hold.
 
-Near is what a slip of the hand makes of a word: letters too many, missing, wrong or turned round, few of them for its length.
-So is what goes on where the word stops, and what stops where it goes on: `auth` and `authentication`. Numbers are no typos.
+Similar words differ by typing errors: inserted, missing, replaced or swapped letters, few relative
+to the length. A word that continues the typed one, or that the typed one continues, is similar as
+well: `auth` and `authentication`. Numbers are not taken for typing errors.
 """
 
 from __future__ import annotations
@@ -10,25 +11,33 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 N_SUGGESTIONS = 3
+# Shorter words are similar to too many others; longer words are pasted, not typed.
 _MIN_CHARS, _MAX_CHARS = 3, 40
-"""Shorter words are near to too many others; longer ones are pasted, and pasting makes no typos."""
 _PREFIX_MIN = 4
+# The number of edits that a longer, or a shorter, word counts as: the longer ranks before words
+# that differ by a letter, the shorter after.
 _COMPLETION_EDITS, _TRUNCATION_EDITS = 0.5, 1.5
-"""Edits that a longer word, or a shorter one, stands for: the first before words that differ by a letter, the second after."""
+# The number of edits by which others may be further off than the nearest; words further off are
+# improbable.
 _LEEWAY = 0.5
-"""By how many edits others may be further off than the nearest; what is further yet was hardly meant."""
 
 
 def fold_word(word: str) -> str:
-    """The word without case and accents, as the index has it."""
+    """The word without case and accents, as in the index."""
     if word.isascii():
         return word.lower()
     plain = unicodedata.normalize("NFKD", word.casefold())
-    return unicodedata.normalize("NFC", "".join(char for char in plain if not unicodedata.combining(char)))
+    return unicodedata.normalize(
+        "NFC", "".join(char for char in plain if not unicodedata.combining(char))
+    )
 
 
-def suggest_words(word: str, known: Iterable[tuple[str, int]], *, limit: int = N_SUGGESTIONS) -> tuple[str, ...]:
-    """The nearest of `known` (folded words, each with how many chunks hold it), the likeliest first; the word itself is none."""
+def suggest_words(
+    word: str, known: Iterable[tuple[str, int]], *, limit: int = N_SUGGESTIONS
+) -> tuple[str, ...]:
+    """The nearest of `known` (folded words, each with the number of chunks that hold it), the
+    likeliest first, without the word itself.
+    """
     word = fold_word(word)
     max_edits = max_edit_distance(word)
     if not max_edits:
@@ -38,7 +47,8 @@ def suggest_words(word: str, known: Iterable[tuple[str, int]], *, limit: int = N
     for other, n_chunks in known:
         edits = _prefix_distance(word, other)
         if edits > 1 and abs(len(other) - len(word)) <= max_edits:
-            # Letters that only one of the two has: no fewer edits can do, and they are quickly counted.
+            # The letters that only one of the two has are quick to count, and a lower bound of the
+            # edits.
             theirs = set(other)
             if len(letters - theirs) <= max_edits and len(theirs - letters) <= max_edits:
                 edits = min(edits, edit_distance(word, other, max_edits))
@@ -49,14 +59,18 @@ def suggest_words(word: str, known: Iterable[tuple[str, int]], *, limit: int = N
 
 
 def max_edit_distance(word: str) -> int:
-    """By how many letters a word may differ and still be near; 0 for what is no typo: too short, too long, a number."""
+    """The largest edit distance of a similar word; 0 for a word that is too short, too long, or a
+    number.
+    """
     if not _MIN_CHARS <= len(word) <= _MAX_CHARS or word.isdigit():
         return 0
     return 1 if len(word) < 6 else 2 if len(word) < 12 else 3
 
 
 def edit_distance(one: str, other: str, max_edits: int) -> int:
-    """Letters to insert, delete, replace, or turn round with their neighbour; `most` + 1 if it is more than `most`."""
+    """The number of letters to insert, delete, replace or swap with a neighbour; `max_edits` + 1 if
+    there are more.
+    """
     before: Sequence[int] = ()
     row: Sequence[int] = range(len(other) + 1)
     for i, letter in enumerate(one, 1):
@@ -73,7 +87,9 @@ def edit_distance(one: str, other: str, max_edits: int) -> int:
 
 
 def _prefix_distance(word: str, other: str) -> float:
-    """Edits that it stands for if one of the two begins with all of the other, and that is enough to mean the same."""
+    """The number of edits that a common beginning counts as, if one of the two begins with the
+    other and is long enough.
+    """
     if len(word) >= _PREFIX_MIN and other.startswith(word):
         return _COMPLETION_EDITS if other != word else 0.0
     if len(other) >= _PREFIX_MIN and 2 * len(other) >= len(word) and word.startswith(other):

@@ -1,7 +1,8 @@
-"""Which words of a text does FTS5's tokenizer not give, and how is what somebody typed cut into words? Alike on both sides.
+"""Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
 
-unicode61 takes letters and digits that touch for one word. So the subwords of `camelCase`, any two adjacent characters of scripts
-that write no spaces, and names such as C++ would be lost; they are indexed as words of their own beside the text.
+unicode61 takes touching letters and digits for one word. So it would lose the subwords of
+`camelCase`, any two adjacent characters of scripts without spaces, and names such as C++; they are
+indexed as words of their own next to the text.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+# A longer run is not a name composed of words.
 NAME_LIMIT_CHARACTERS = 80
-"""What is longer is no name that somebody made of words."""
 
+# A longer run, in a script without spaces, counts as several words.
 WORD_CHARACTERS = 3
-"""What is longer, in a script that writes no spaces, is taken for several words."""
 
-# What unicode61 takes for one word: letters and digits, and the accents that follow them where a text is decomposed.
+# The characters of one word of unicode61: letters and digits, and the accents that follow them in a
+# decomposed text.
 _WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
 _UNSPACED = (
     "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -24,11 +26,16 @@ _UNSPACED = (
 _RUN = re.compile(f"[{_UNSPACED}]+")
 _MARKS = re.compile(r"[^\w]|_")
 _HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
-_SORTS = bytes(97 if 97 <= c < 123 else 65 if 65 <= c < 91 else 48 if 48 <= c < 58 else 32 for c in range(256))
-"""The sort of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the rest."""
-# A hump by the sorts of its characters, from a capital to the end of its word: capitals are few, and a search skips to them.
+# The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the
+# rest.
+_SORTS = bytes(
+    97 if 97 <= c < 123 else 65 if 65 <= c < 91 else 48 if 48 <= c < 58 else 32 for c in range(256)
+)
+# A hump in classes of characters, from a capital to the end of its word: capitals are rare, and the
+# search skips to them.
 _SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
-# Anchored where a word begins, so that a long text is gone through once and not once from every character.
+# Anchored at the beginning of a word, so that a long text is scanned once and not once from every
+# character.
 _HUMPED = re.compile(
     rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
 )
@@ -39,7 +46,10 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 
 
 def find_subwords(text: str) -> str:
-    """Words to index beside `text`, separated by blanks; empty for most texts. The words of `find_subword_ranges`, found quicker."""
+    """Words to index next to `text`, separated by blanks; empty for most texts.
+
+    The same words as `find_subword_ranges`, faster.
+    """
     subwords: list[str] = []
     sorts = text.encode("ascii", "replace").translate(_SORTS)
     for hump in _SORTED_HUMP.finditer(sorts):
@@ -51,16 +61,21 @@ def find_subwords(text: str) -> str:
 
 
 def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
-    """Start, end and word of each part, in characters of the text; a pair's end is that of its second character."""
+    """Start, end and word of each subword, in characters of the text; a pair's end is that of its
+    second character.
+    """
     subwords: list[tuple[int, int, str]] = []
     if _HUMP.search(text):
         for word in _HUMPED.finditer(text):
-            subwords += [(p.start(), p.end(), p[0]) for p in _CAMEL_WORD.finditer(text, word.start(), word.end())]
+            subwords += [
+                (p.start(), p.end(), p[0])
+                for p in _CAMEL_WORD.finditer(text, word.start(), word.end())
+            ]
     return subwords + _other_subword_ranges(text)
 
 
 def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
-    """Those of signed names and of scripts without spaces; few texts have any."""
+    """The subwords from signed names and from scripts without spaces; few texts have any."""
     subwords: list[tuple[int, int, str]] = []
     if "++" in text or ("#" in text and _SHARP.search(text)):
         subwords += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
@@ -85,17 +100,18 @@ def _pair_ranges(run: str, start: int) -> list[tuple[int, int, str]]:
 
 
 class WordSequence(NamedTuple):
-    """A piece of what somebody typed: a text meets it if `words` stand there one after another."""
+    """A part of a typed text; another text matches it if it holds `words` one after another."""
 
     text: str
     words: tuple[str, ...]
 
 
 def split_words(text: str, *, is_strict: bool = False) -> list[WordSequence]:
-    """Cut one thing that somebody typed into rows of words.
+    """Split one typed word or phrase into sequences of words.
 
-    `snake_case` is one row of two words; C++ its indexed name. A short run of a script without spaces is a word, and a row of its
-    pairs, and so is any run if `is_strict`. A longer one is a sentence: each pair is a row, since no text need hold all of them.
+    `snake_case` is one sequence of two words; C++ is its indexed name. A short run of a script
+    without spaces is a word and one sequence of its pairs; so is any run if `is_strict`. A longer
+    run is a sentence: each pair is a sequence, since a text need not hold all of them.
     """
     signed = _SIGNED.fullmatch(text)
     if signed:
@@ -120,5 +136,5 @@ def _split_run(run: str, *, is_strict: bool) -> list[WordSequence]:
 
 
 def is_unspaced(text: str) -> bool:
-    """True if the text is of a script that writes no spaces."""
+    """True if the text is of a script without spaces."""
     return _RUN.match(text) is not None
