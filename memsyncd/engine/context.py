@@ -15,16 +15,18 @@ from memsyncd.core.search.context import (
     Budget,
     ContextBlock,
     ContextChunk,
+    build_context_block,
+    count_title_lines,
+)
+from memsyncd.core.search.highlight import Matcher
+from memsyncd.core.search.passages import (
     ScoredPassage,
     StartChunk,
-    build_context_block,
     compute_rarity,
-    count_title_lines,
     order_start_chunks,
     score_lines,
     select_passages,
 )
-from memsyncd.core.search.highlight import Matcher
 from memsyncd.core.search.query import NO_FILTERS, Filters, Query, compile_query, compile_term, extract_filters, parse_query
 from memsyncd.core.search.ranking import N_CANDIDATES, Candidate
 from memsyncd.core.search.words import find_subwords

@@ -10,7 +10,7 @@ from typing import cast
 
 from memsyncd.core.model import Span
 from memsyncd.core.notepath import MEMORY_FILE
-from memsyncd.core.search.context import StartChunk, StartReason
+from memsyncd.core.search.passages import StartChunk, StartReason
 from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.readers import Reader
