@@ -1,1 +1,1 @@
-"""What would a note's bytes be after an edit? Values in, values out; who writes them is left to `workspace` and `engine`."""
+"""Compute a note's bytes after an edit. `workspace` and `engine` write them."""

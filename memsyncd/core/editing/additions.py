@@ -1,24 +1,13 @@
-"""What may somebody ask to be remembered? The content, and what can be known of it; an addition that cannot be is named.
+"""Add memories to a note: check each addition, and append it as a section of its own.
 
-Limits are those of the wire, so that a request which passed there passes here; what it cannot check, one line, words that
-metadata can hold, is checked.
+The text of the note stays as it is. `append_section` adds a missing final newline and the end of a
+fence or comment that was left open, which would otherwise take in the new section, then a blank
+line and the section. `sections.contain` keeps the content within its section.
 
-
-What does a note become when somebody adds a memory? The same bytes, a blank line, and a section of its own.
-
-What stands is not rewritten; only a missing final newline is added, and the end of a fence or comment that was left open, or it
-would swallow all that follows. What a section may say of itself is checked here and written by `comment`; that its content stays
-within it is the affair of `containment`.
-
-
-How is what is known of a section written so that it is read back the same? One HTML comment of YAML, on one line.
-
-Values are plain where that is safe and quoted elsewhere; nothing in them can end the comment.
-
-
-Where does a memory of a kind go, and how much does it matter, unless somebody says otherwise? A table.
-
-Kinds are an open word: one that is not in the table goes where those without a kind go. Configuration adds to the table.
+The limits are those of the wire, so that a request which passes there passes here. This module also
+checks what the wire cannot: texts of one line, words that metadata can hold. A section's metadata
+is one HTML comment of YAML on one line, and is read back as it was written. Values are plain where
+that is safe and quoted elsewhere; no value can end the comment.
 """
 
 from __future__ import annotations
@@ -59,7 +48,7 @@ from memsyncd.core.model import Span, path_words
 from memsyncd.core.notepath import MARKDOWN_SUFFIXES, MEMORY_FILE, is_markdown
 from memsyncd.errors import BadRequest, EditRefused, TooLarge
 
-# --- addition ----------------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------
 
 CONTENT_LIMIT_CHARS: Final = 100_000
 SUMMARY_LIMIT_CHARS: Final = 200
@@ -68,21 +57,25 @@ TAGS_LIMIT: Final = 32
 MADE_HEADING_CHARS: Final = 72
 
 _KIND = re.compile(r"\w[\w-]*")
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?")
+_TIME = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+)
 _NOTHING = ("null", "~")
 _ONE_LINE = frozenset({"Cc", "Zl", "Zp"})
 _LEADING_MARKS = re.compile(r"\s*(?:(?:[-+*>]|\d{1,9}[.)]|#{1,6}|\[[ xX]\])\s+)*")
 _NO_HEADING = re.compile(r"\s*(?:```|~~~|<!--)")
-# A dot behind a single letter is that of an abbreviation.
+# A dot after a single letter belongs to an abbreviation.
 _SENTENCE = re.compile(r"\W*\w.*?(?:(?:(?<!\b\w)\.|[!?])(?=\s|\Z)|[。！？])")
 _HAS_WORD = re.compile(r"\w")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """Something to be remembered. `summary` is the heading; empty, it is made from what the content begins with.
+    """A memory to add. `summary` is the heading; if it is empty, the heading is made from the
+    beginning of the content.
 
-    `importance` is 0-1, `priority` P0-P3, `lifecycle` one of ephemeral, session, task, project, `created` an ISO day or time.
+    `importance` is 0-1, `priority` P0-P3, `lifecycle` one of ephemeral, session, task, project,
+    `created` an ISO day or time.
     """
 
     content: str
@@ -99,7 +92,7 @@ class Addition:
 
 
 def check_addition(addition: Addition) -> None:
-    """Raise BadRequest, or TooLarge, naming the field that cannot be."""
+    """Raise BadRequest or TooLarge naming the invalid field."""
     _check_content(addition.content)
     _check_summary(addition.summary)
     for name in ("kind", "source", "task", "session", "created"):
@@ -121,12 +114,14 @@ def check_addition(addition: Addition) -> None:
 
 
 def find_choice(said: str, choices: tuple[str, ...]) -> str | None:
-    """The one of the words that was meant, whatever its case."""
+    """The choice that equals the word, in any case."""
     return next((choice for choice in choices if choice.lower() == said.strip().lower()), None)
 
 
 def make_heading(addition: Addition) -> str:
-    """The summary, or else the first sentence of the content as plain text, cut at a word if it is long."""
+    """The summary, or else the first sentence of the content as plain text, cut at a word if it is
+    long.
+    """
     if addition.summary.strip():
         return " ".join(addition.summary.split())
     for line in re.split(r"[\r\n]+", addition.content):
@@ -157,7 +152,10 @@ def _check_content(content: str) -> None:
     if "\0" in content:
         _refuse("content", "holds a NUL", "remove it")
     if len(content) > CONTENT_LIMIT_CHARS:
-        raise TooLarge(f"content: is over {CONTENT_LIMIT_CHARS} characters", hint="write it to a note of its own with create")
+        raise TooLarge(
+            f"content: is over {CONTENT_LIMIT_CHARS} characters",
+            hint="write it to a note of its own with create",
+        )
 
 
 def _check_summary(summary: str) -> None:
@@ -165,9 +163,13 @@ def _check_summary(summary: str) -> None:
         return
     check_text("summary", summary)
     if any(unicodedata.category(char) in _ONE_LINE for char in summary.strip()):
-        _refuse("summary", "is not one line", "it is the section's heading; put the rest into content")
+        _refuse(
+            "summary", "is not one line", "it is the section's heading; put the rest into content"
+        )
     if len(summary) > SUMMARY_LIMIT_CHARS:
-        raise TooLarge(f"summary: is over {SUMMARY_LIMIT_CHARS} characters", hint="put the rest into content")
+        raise TooLarge(
+            f"summary: is over {SUMMARY_LIMIT_CHARS} characters", hint="put the rest into content"
+        )
     if not _plain_text(summary):
         _refuse("summary", "has no words", "leave it out, and a heading is made from the content")
 
@@ -181,7 +183,9 @@ def _check_word(name: str, word: str | None) -> None:
     if any(unicodedata.category(char) in _ONE_LINE for char in word):
         _refuse(name, "is not one line", "remove line ends and control characters")
     if len(word) > WORD_LIMIT_CHARS:
-        raise TooLarge(f"{name}: is over {WORD_LIMIT_CHARS} characters", hint="say it in fewer words")
+        raise TooLarge(
+            f"{name}: is over {WORD_LIMIT_CHARS} characters", hint="say it in fewer words"
+        )
 
 
 def _check_choice(name: str, said: str | None, choices: tuple[str, ...]) -> None:
@@ -200,21 +204,27 @@ def _refuse(name: str, problem: str, hint: str) -> NoReturn:
     raise BadRequest(f"{name}: {problem}", hint=hint)
 
 
-# --- additions ---------------------------------------------------------------------------------
+# --- Appending ------------------------------------------------------------------------------------
 
 
 _BLANK_END = re.compile(r"(?:\A|\n)[ \t]*\n\Z")
 
 
-def append_section(path: str, data: bytes | None, additions: Sequence[Addition], *, at: str) -> tuple[bytes, tuple[Span, ...]]:
-    """The note with a section for each addition at its end, and the lines of each, from its heading to its last.
+def append_section(
+    path: str, data: bytes | None, additions: Sequence[Addition], *, at: str
+) -> tuple[bytes, tuple[Span, ...]]:
+    """The note with a section for each addition at its end, and the lines of each, from its heading
+    to its last.
 
-    `at` is the time now as ISO text, for additions that do not say when they were made. A note that is not there or is empty
-    begins with its name as a title. Raises BadRequest for an addition that cannot be, and EditRefused for a note to which no
-    section can be added.
+    `at` is the current time as ISO text, for additions without a time of their own. A missing or
+    empty note begins with its name as a title. Raises BadRequest for an invalid addition, and
+    EditRefused for a note to which no section can be added.
     """
     if not is_markdown(path):
-        raise BadRequest("note: only markdown has sections", hint=f"name a note that ends with {' or '.join(MARKDOWN_SUFFIXES)}")
+        raise BadRequest(
+            "note: only markdown has sections",
+            hint=f"name a note that ends with {' or '.join(MARKDOWN_SUFFIXES)}",
+        )
     for addition in additions:
         check_addition(addition)
     if not additions:
@@ -223,14 +233,22 @@ def append_section(path: str, data: bytes | None, additions: Sequence[Addition],
     text = note.text + _end_note(path, data, note.line_end) if data else f"{_make_title(path)}\n"
     unified = unify_line_ends(text)
     is_apart = _BLANK_END.search(unified) is not None
-    lines, spans = _stack([_render_section(addition, at) for addition in additions], count_lines(unified), is_apart=is_apart)
+    lines, spans = _stack(
+        [_render_section(addition, at) for addition in additions],
+        count_lines(unified),
+        is_apart=is_apart,
+    )
     added = note.to_bytes(join_texts(text, write_line_ends("\n".join((*lines, "")), note.line_end)))
     _check_added(path, data, added, spans)
     return added, spans
 
 
-def _stack(sections: Sequence[list[str]], n_above: int, *, is_apart: bool) -> tuple[list[str], tuple[Span, ...]]:
-    """The lines of all sections beneath `n_above` others, a blank one above each that needs it, and where each section is."""
+def _stack(
+    sections: Sequence[list[str]], n_above: int, *, is_apart: bool
+) -> tuple[list[str], tuple[Span, ...]]:
+    """The lines of all sections beneath `n_above` others, with a blank line above each that needs
+    it, and the span of each section.
+    """
     lines: list[str] = []
     spans: list[Span] = []
     for section in sections:
@@ -243,7 +261,9 @@ def _stack(sections: Sequence[list[str]], n_above: int, *, is_apart: bool) -> tu
 
 
 def _end_note(path: str, data: bytes, line_end: str) -> str:
-    """What must follow a note so that a section can: the end of its last line, and of what it left open."""
+    """The text that must follow a note before a section: the end of its last line, and of an open
+    fence or comment.
+    """
     lines = decode_note(path, data).lines
     closing = find_closing_lines(lines, find_front_matter(path, lines).n_lines)
     missing = "" if data.endswith((b"\n", b"\r")) else line_end
@@ -263,26 +283,36 @@ def _render_section(addition: Addition, at: str) -> list[str]:
         del lines[0]
     while not lines[-1].strip():
         del lines[-1]
-    return [make_heading_line(SECTION_LEVEL, make_heading(addition)), render_comment(addition, at), *contain(lines)]
+    return [
+        make_heading_line(SECTION_LEVEL, make_heading(addition)),
+        render_comment(addition, at),
+        *contain(lines),
+    ]
 
 
 def _check_added(path: str, data: bytes | None, added: bytes, spans: Sequence[Span]) -> None:
-    """Read the note as it would be: each section must be found where it was put, and those before it be called as they were."""
+    """Parse the new note: each section must be found at its span, and the anchors of earlier
+    sections must not change.
+    """
     before = [section.anchor for section in split_note_sections(path, data)] if data else []
     after = split_note_sections(path, added)
     starts = {section.start + 1 for section in after if section.level == SECTION_LEVEL}
-    if [section.anchor for section in after[: len(before)]] != before or not all(span.start in starts for span in spans):
+    if [section.anchor for section in after[: len(before)]] != before or not all(
+        span.start in starts for span in spans
+    ):
         hint = "look for front matter, a fence or a comment that is never closed"
         raise EditRefused(f"{path} takes no section at its end", hint=hint)
 
 
-# --- comment -----------------------------------------------------------------------------------
+# --- Metadata as a comment ------------------------------------------------------------------------
 
 _PLAIN = re.compile(r"[^\W_](?:(?:[\w./+@ -]|:(?=\w))*\w)?")
 
 
 def render_comment(addition: Addition, at: str) -> str:
-    """`<!-- memory: {kind: decision, tags: [auth], …} -->`; `at` stands for a time that the addition does not say."""
+    """`<!-- memory: {kind: decision, tags: [auth], …} -->`; `at` is the time for an addition
+    without one.
+    """
     kind, tags = (addition.kind or "").strip().lower(), distinct_tags(addition.tags)
     pairs = {
         "kind": _quote(kind),
@@ -307,11 +337,11 @@ def _quote(text: str) -> str:
 
 
 def _escape(char: str) -> str:
-    """Characters that YAML does not take as they are, by their numbers."""
+    """Write characters that YAML does not accept by their numbers."""
     return f"\\U{ord(char):08x}" if unicodedata.category(char)[0] == "C" else char
 
 
-# --- kinds -------------------------------------------------------------------------------------
+# --- Kinds: the note and importance of each; kinds are an open set, and the configuration adds to the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +352,8 @@ class KindDefaults:
     importance: float
 
 
+# For a kind that is not in the table, and for no kind.
 OTHER_KINDS: Final = KindDefaults(".memories/notes.md", 0.5)
-"""For a kind that no table names, and for no kind."""
 
 DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
     {

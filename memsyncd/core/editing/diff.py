@@ -1,7 +1,8 @@
-r"""What is the difference between two texts of a note, as people and programs read it? A unified diff.
+r"""Render the difference between two texts of a note as a unified diff.
 
-Lines end at `\n` alone, so that other line ends show and none is lost. What both texts begin and end with is set aside first:
-that is nearly all of them, and comparing lines costs their product.
+Lines end at `\n` alone, so that other line ends show and none is lost. The common beginning and end
+are set aside first: they are nearly all of both texts, and comparing lines costs the product of
+their numbers.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from difflib import SequenceMatcher
 from memsyncd.core.notepath import show_path
 
 CONTEXT_LINES = 3
+# Above this product of old and new lines, the lines between are shown as replaced whole.
 COMPARED_LIMIT = 4_000_000
-"""Old lines times new lines beyond which what lies between is shown as replaced whole."""
 NOTHING = "/dev/null"
 NO_NEWLINE = "\\ No newline at end of file"
 
@@ -21,13 +22,19 @@ Opcode = tuple[str, int, int, int, int]
 
 
 def render_diff(old: bytes | None, new: bytes | None, *, old_name: str, new_name: str) -> str:
-    """A unified diff with headers, or nothing if both are the same. None is no file; what is no UTF-8 is shown as U+FFFD."""
+    """A unified diff with headers, or an empty text if both are equal.
+
+    None means no file; invalid UTF-8 is shown as U+FFFD.
+    """
     if old == new:
         return ""
     before, after = _split(old or b""), _split(new or b"")
-    lines = [f"--- {NOTHING if old is None else show_path(old_name)}", f"+++ {NOTHING if new is None else show_path(new_name)}"]
+    lines = [
+        f"--- {NOTHING if old is None else show_path(old_name)}",
+        f"+++ {NOTHING if new is None else show_path(new_name)}",
+    ]
     matcher = SequenceMatcher(a=before, b=after, autojunk=False)
-    # What `get_grouped_opcodes` groups.
+    # `get_grouped_opcodes` groups these.
     matcher.opcodes = _find_opcodes(before, after)  # type: ignore[attr-defined]
     for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
         lines.append(_render_head(group))
@@ -46,14 +53,19 @@ def _split(data: bytes) -> list[str]:
 def _find_opcodes(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
     shorter = min(len(before), len(after))
     head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
-    tail = next((at for at in range(shorter - head) if before[-1 - at] != after[-1 - at]), shorter - head)
+    tail = next(
+        (at for at in range(shorter - head) if before[-1 - at] != after[-1 - at]), shorter - head
+    )
     old_end, new_end = len(before) - tail, len(after) - tail
     opcodes: list[Opcode] = [("equal", 0, head, 0, head)] if head else []
     if (old_end - head) * (new_end - head) > COMPARED_LIMIT:
         opcodes.append(("replace", head, old_end, head, new_end))
     else:
         middle = SequenceMatcher(a=before[head:old_end], b=after[head:new_end], autojunk=False)
-        opcodes += [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in middle.get_opcodes()]
+        opcodes += [
+            (tag, a + head, b + head, c + head, d + head)
+            for tag, a, b, c, d in middle.get_opcodes()
+        ]
     if tail:
         opcodes.append(("equal", old_end, len(before), new_end, len(after)))
     return opcodes
@@ -73,7 +85,9 @@ def _render_lines(start: int, end: int) -> str:
     return f"{start + 1 if n_lines else start},{n_lines}"
 
 
-def _render_group(group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
+def _render_group(
+    group: Sequence[Opcode], before: Sequence[str], after: Sequence[str]
+) -> Iterator[str]:
     for tag, old_start, old_end, new_start, new_end in group:
         if tag == "equal":
             yield from _render_marked(" ", before[old_start:old_end])

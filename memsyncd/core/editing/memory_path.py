@@ -1,8 +1,10 @@
-"""Which note does a path of the memory tool name? `/memories` is `.memories/`, `/memories/MEMORY.md` the workspace's MEMORY.md.
+"""Parse and render paths of the memory tool: `/memories` is `.memories/`, `/memories/MEMORY.md` the
+workspace's MEMORY.md.
 
-The rule: a path names something beneath `/memories` as it is written, or it is refused. Nothing is decoded, normalised or
-resolved, so whatever some reader might turn into `..`, `/` or a backslash is no name here. Only what cannot lead anywhere else is
-forgiven: doubled slashes, `.` between slashes, a slash at the end.
+The rule: a path names an entry beneath `/memories` as it is written, or it is refused. Nothing is
+decoded, normalised or resolved, so a spelling that another program might convert to `..`, `/` or a
+backslash is refused. Only spellings that cannot lead elsewhere are accepted: doubled slashes, `.`
+between slashes, a slash at the end.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ _HINT = "name a note by its path beneath /memories, such as /memories/decisions.
 
 @dataclass(frozen=True, slots=True)
 class MemoryPath:
-    """A path of the memory tool in its one spelling, without a slash at the end. `note` is None for `/memories` itself.
+    """A path of the memory tool in its one spelling, without a slash at the end. `note` is None for
+    `/memories` itself.
 
     Made by `parse_memory_path` only.
     """
@@ -43,7 +46,7 @@ class MemoryPath:
 
 
 def parse_memory_path(text: str) -> MemoryPath:
-    """Turn text into a MemoryPath, or raise PathRefused saying which rule it breaks."""
+    """Convert text to a MemoryPath, or raise PathRefused naming the rule that it breaks."""
     if text != MEMORIES and not text.startswith(f"{MEMORIES}/"):
         raise PathRefused(f"Path must start with {MEMORIES}, got: {_shorten(text)}", hint=_HINT)
     reason = _find_refusal(text)
@@ -58,9 +61,10 @@ def parse_memory_path(text: str) -> MemoryPath:
 
 
 def show_memory_path(path: NotePath) -> str:
-    """The path by which the memory tool names a note or folder. Raises PathRefused for one that is not beneath `/memories`.
+    """The path by which the memory tool names a note or folder. Raises PathRefused for a path that
+    is not beneath `/memories`.
 
-    A `.memories/MEMORY.md` is shown by the name that means the workspace's MEMORY.md: it has no other.
+    `.memories/MEMORY.md` gets the same name as the workspace's MEMORY.md, since it has no other.
     """
     first, *rest = path.parts
     if path.text != MEMORY_FILE and (first != MEMORY_FOLDER or not rest):
@@ -99,6 +103,6 @@ def _refuse(text: str, reason: str) -> NoReturn:
 
 
 def _shorten(text: str) -> str:
-    """What somebody sent, fit to be sent back."""
+    """The received text in a form that can be sent back."""
     shown = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return shown if len(shown) <= SHOWN_CHARS else shown[:SHOWN_CHARS] + "…"

@@ -1,19 +1,14 @@
-r"""What do the memory tool's commands make of a note? Its bytes become other bytes and the text of the answer, or an error.
+r"""Apply the memory tool's commands to a note: compute its new bytes and the text of the answer, or
+raise an error.
 
-The door to this room for `memory`: edits are here, views in `views`, the words of answers and errors in `phrases`. Edits
-change what they are asked to and no other byte: line ends, a missing final newline, a byte order mark, invalid UTF-8 all stay.
-In the dialect `sdk`, `insert` does as the SDK does: the text goes in as it is, and the note ends with a newline.
+Edits change the requested text and no other byte: line ends, a missing final newline, a byte order
+mark, invalid UTF-8 all stay. Views show the numbered lines of a note, or the sizes and paths of a
+folder. The texts are those of `memory_20250818`, which models have learned.
 
-
-How is a note or folder shown to a model? Numbered lines of a note, sizes and paths of a folder.
-
-In the dialect `docs` lines are those that an editor, a search and `insert` count. In `sdk` they end at `\n` alone, keep a `\r`,
-and an empty one follows the last line end.
-
-
-What does the memory tool say, word for word? The strings of `memory_20250818`, which models have learnt.
-
-Two dialects: `docs`, as Anthropic's documents have them, and `sdk`, as its Python SDK's `BetaLocalFilesystemMemoryTool` does.
+There are two dialects: `docs`, as in Anthropic's documents, and `sdk`, as in its Python SDK's
+`BetaLocalFilesystemMemoryTool`. In `docs` lines are those that an editor, a search and `insert`
+count. In `sdk` they end at `\n` alone, keep a `\r`, and an empty one follows the last line end;
+`insert` adds the text as it is, and the note ends with a newline.
 """
 
 from __future__ import annotations
@@ -36,7 +31,7 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.notepath import show_path
 from memsyncd.errors import AlreadyExists, EditRefused, MemsyncdError, NoteNotFound, PathRefused
 
-# --- commands ----------------------------------------------------------------------------------
+# --- Edits ----------------------------------------------------------------------------------------
 
 
 SNIPPET_CONTEXT_LINES = 2
@@ -53,7 +48,10 @@ class EditResult:
 
 
 def create_text(path: str, data: bytes | None, file_text: str, dialect: Dialect) -> EditResult:
-    """A new note with this text. Raises AlreadyExists if another text stands there; the same one is what was asked for."""
+    """A new note with this text.
+
+    Raises AlreadyExists if the note has another text; the same text is a success.
+    """
     check_text("file_text", file_text)
     created = file_text.encode("utf-8")
     if data is not None and data != created:
@@ -61,10 +59,14 @@ def create_text(path: str, data: bytes | None, file_text: str, dialect: Dialect)
     return EditResult(data=created, text=render_phrase("created", dialect, path=path))
 
 
-def replace_text(path: str, data: bytes | None, old_str: str, new_str: str, dialect: Dialect) -> EditResult:
-    """The note with `new_str` for the one `old_str` in it, whichever line ends the two have; the note's own are written.
+def replace_text(
+    path: str, data: bytes | None, old_str: str, new_str: str, dialect: Dialect
+) -> EditResult:
+    """The note with `new_str` for its only `old_str`, whatever line ends the two have; the note's
+    own are written.
 
-    Raises NoteNotFound if there is no note, EditRefused if `old_str` is not in it, is empty, or is in it more than once.
+    Raises NoteNotFound if there is no note, EditRefused if `old_str` is not in it, is empty, or is
+    in it more than once.
     """
     check_text("old_str", old_str)
     check_text("new_str", new_str)
@@ -75,11 +77,17 @@ def replace_text(path: str, data: bytes | None, old_str: str, new_str: str, dial
     place = _find_place(path, unified.text, old, old_str, dialect)
     edited = note.to_bytes(_replace(note, unified, place, old, new))
     line = unified.text.count("\n", 0, place) + 1
-    snippet = _make_snippet(split_lines(path, edited, dialect), line, new.count("\n") if dialect == "docs" else 0)
-    return EditResult(data=edited, text=render_phrase("replaced", dialect, snippet=snippet).rstrip("\n"))
+    snippet = _make_snippet(
+        split_lines(path, edited, dialect), line, new.count("\n") if dialect == "docs" else 0
+    )
+    return EditResult(
+        data=edited, text=render_phrase("replaced", dialect, snippet=snippet).rstrip("\n")
+    )
 
 
-def insert_text(path: str, data: bytes | None, insert_line: int, text: str, dialect: Dialect) -> EditResult:
+def insert_text(
+    path: str, data: bytes | None, insert_line: int, text: str, dialect: Dialect
+) -> EditResult:
     """The note with `text` as lines of their own after line `insert_line`, 0 for the beginning.
 
     Raises NoteNotFound if there is no note, EditRefused if it has no such line.
@@ -94,24 +102,34 @@ def insert_text(path: str, data: bytes | None, insert_line: int, text: str, dial
 
 
 def _find_place(path: str, text: str, old: str, said: str, dialect: Dialect) -> int:
-    """The offset of the only place; places that overlap are two, for a guess between them could be wrong."""
+    """The offset of the only match; overlapping matches are two, since a guess between them could
+    be wrong.
+    """
     places: list[int] = []
     at = text.find(old) if old else -1
     while at >= 0 and len(places) <= PLACES_LIMIT:
         places.append(at)
         at = text.find(old, at + 1)
     if not places:
-        raise refuse_edit("no match", dialect, hint="view the note and copy the words as they are", old_str=said, path=path)
+        raise refuse_edit(
+            "no match",
+            dialect,
+            hint="view the note and copy the words as they are",
+            old_str=said,
+            path=path,
+        )
     if len(places) > 1:
         lines = [str(text.count("\n", 0, place) + 1) for place in places[:PLACES_LIMIT]]
         lines += ["…"] if len(places) > PLACES_LIMIT else []
         hint = "take in more of what stands around it"
-        raise refuse_edit("several matches", dialect, hint=hint, old_str=said, lines=", ".join(lines))
+        raise refuse_edit(
+            "several matches", dialect, hint=hint, old_str=said, lines=", ".join(lines)
+        )
     return places[0]
 
 
 def _replace(note: NoteText, unified: UnifiedText, place: int, old: str, new: str) -> str:
-    """Only what differs is replaced, so that lines which stand in both keep the ends that they have."""
+    """Replace only the difference, so that lines in both texts keep their ends."""
     n_same = _count_same(old, new)
     n_same_after = _count_same(old[n_same:][::-1], new[n_same:][::-1])
     start = unified.raw_offset(place + n_same)
@@ -121,7 +139,7 @@ def _replace(note: NoteText, unified: UnifiedText, place: int, old: str, new: st
 
 
 def _count_same(one: str, other: str) -> int:
-    """How many characters the two have in common at their beginnings."""
+    """The length of the common beginning."""
     for at, (first, second) in enumerate(zip(one, other, strict=False)):
         if first != second:
             return at
@@ -129,7 +147,9 @@ def _count_same(one: str, other: str) -> int:
 
 
 def _insert(note: NoteText, insert_line: int, text: str) -> str:
-    """At the end of a note without final newline the text ends the note as it is, so that none is added unasked."""
+    """Insert lines. At the end of a note without final newline the text ends the note as it is, so
+    that no unrequested newline is added.
+    """
     unified = UnifiedText(note.text)
     offset = _find_offset(unified.text, insert_line, count_lines(unified.text), "docs")
     lines = unify_line_ends(text)
@@ -148,7 +168,7 @@ def _insert_as_sdk(note: NoteText, insert_line: int, text: str) -> str:
 
 
 def _find_offset(text: str, insert_line: int, n_lines: int, dialect: Dialect) -> int:
-    r"""Where the line after `insert_line` begins, if lines end at `\n`."""
+    r"""The offset of the line after `insert_line`, if lines end at `\n`."""
     if not 0 <= insert_line <= n_lines:
         hint = "view the note to see its line numbers"
         raise refuse_edit("no such line", dialect, hint=hint, line=insert_line, n_lines=n_lines)
@@ -159,13 +179,16 @@ def _find_offset(text: str, insert_line: int, n_lines: int, dialect: Dialect) ->
 
 
 def _make_snippet(lines: list[str], line: int, n_more: int) -> str:
-    """The lines from `line` on that were changed, and some around them."""
-    first, last = max(line - SNIPPET_CONTEXT_LINES, 1), min(line + n_more + SNIPPET_CONTEXT_LINES, len(lines))
+    """The changed lines from `line` on, and some around them."""
+    first, last = (
+        max(line - SNIPPET_CONTEXT_LINES, 1),
+        min(line + n_more + SNIPPET_CONTEXT_LINES, len(lines)),
+    )
     snippet = number_lines(lines, first, min(last, first + SNIPPET_LIMIT_LINES - 1))
     return snippet if last - first < SNIPPET_LIMIT_LINES else f"{snippet}\n…"
 
 
-# --- views -------------------------------------------------------------------------------------
+# --- Views ----------------------------------------------------------------------------------------
 
 LINES_LIMIT: Final = 999_999
 NUMBER_WIDTH: Final = 6
@@ -176,7 +199,7 @@ _UNITS = "KMGT"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderEntry:
-    """Something in a folder, or the folder itself. `path` as it is shown, without a slash at the end."""
+    """A folder or an entry in it. `path` as it is shown, without a slash at the end."""
 
     path: str
     size_bytes: int
@@ -184,9 +207,11 @@ class FolderEntry:
 
 
 def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialect: Dialect) -> str:
-    """A note's lines with their numbers. `view_range` is first and last line, 1-based; a last one of -1 means the end.
+    """A note's lines with their numbers. `view_range` is first and last line, 1-based; a last one
+    of -1 means the end.
 
-    Raises EditRefused for a note of too many lines, and in the dialect `docs` for a range that holds none of its lines.
+    Raises EditRefused for a note of too many lines, and in the dialect `docs` for a range that
+    holds none of its lines.
     """
     lines = split_lines(path, data, dialect)
     if len(lines) > LINES_LIMIT:
@@ -196,9 +221,10 @@ def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialec
 
 
 def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> str:
-    """What is in a folder, two levels deep, each folder before what it holds.
+    """The entries of a folder, two levels deep, each folder before its entries.
 
-    The size of the folder itself is that of its own entry, or the sum of the files that are shown if it has none.
+    The size of the folder itself is that of its own entry, or without one the sum of the files
+    shown.
     """
     own = next((entry.size_bytes for entry in entries if entry.path == path), None)
     deepest = path.count("/") + DEPTH_LIMIT
@@ -208,26 +234,40 @@ def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> 
         own = sum(entry.size_bytes for entry in shown if not entry.is_folder)
     rows = [(own, path), *((entry.size_bytes, _show_entry(entry, dialect)) for entry in shown)]
     return "\n".join(
-        (render_phrase("folder", dialect, path=path), *(f"{show_size(size, dialect)}\t{name}" for size, name in rows))
+        (
+            render_phrase("folder", dialect, path=path),
+            *(f"{show_size(size, dialect)}\t{name}" for size, name in rows),
+        )
     )
 
 
 def split_lines(path: str, data: bytes, dialect: Dialect) -> list[str]:
-    """A note's lines as they are shown; what is not valid UTF-8 is shown as U+FFFD."""
-    return decode_note(path, data).lines if dialect == "docs" else data.decode("utf-8", "replace").split("\n")
+    """A note's lines as they are shown; invalid UTF-8 is shown as U+FFFD."""
+    return (
+        decode_note(path, data).lines
+        if dialect == "docs"
+        else data.decode("utf-8", "replace").split("\n")
+    )
 
 
 def number_lines(lines: Sequence[str], first: int, last: int) -> str:
-    """The lines from `first` to `last` (1-based, inclusive), each behind its number and a tab."""
-    return "\n".join(f"{number:>{NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines[first - 1 : last], first))
+    """The lines from `first` to `last` (1-based, inclusive), each after its number and a tab."""
+    return "\n".join(
+        f"{number:>{NUMBER_WIDTH}}\t{line}"
+        for number, line in enumerate(lines[first - 1 : last], first)
+    )
 
 
 def show_size(size_bytes: int, dialect: Dialect) -> str:
-    """A size for people: `docs` as `du -h` rounds up (`0B`, `4.0K`, `53K`), `sdk` as its code has it (`0B`, `4K`, `52.1K`)."""
+    """A readable size: `docs` as `du -h` rounds up (`0B`, `4.0K`, `53K`), `sdk` as its code has it
+    (`0B`, `4K`, `52.1K`).
+    """
     return _show_size_as_du(size_bytes) if dialect == "docs" else _show_size_as_sdk(size_bytes)
 
 
-def _find_range(lines: Sequence[str], view_range: tuple[int, int] | None, dialect: Dialect) -> tuple[int, int]:
+def _find_range(
+    lines: Sequence[str], view_range: tuple[int, int] | None, dialect: Dialect
+) -> tuple[int, int]:
     n_lines = len(lines)
     if view_range is None:
         return 1, n_lines
@@ -237,7 +277,9 @@ def _find_range(lines: Sequence[str], view_range: tuple[int, int] | None, dialec
     is_empty = first > last or first > n_lines
     if dialect == "docs" and is_empty and n_lines:
         wanted = {"first": view_range[0], "last": view_range[1]}
-        raise refuse_edit("no such range", dialect, hint="view it without a range", n_lines=n_lines, **wanted)
+        raise refuse_edit(
+            "no such range", dialect, hint="view it without a range", n_lines=n_lines, **wanted
+        )
     return (1, 0) if is_empty else (first, last)
 
 
@@ -263,7 +305,7 @@ def _show_size_as_sdk(size_bytes: int) -> str:
     return (f"{size:.0f}" if size.is_integer() else f"{size:.1f}") + "BKMG"[power]
 
 
-# --- phrases -----------------------------------------------------------------------------------
+# --- Phrases --------------------------------------------------------------------------------------
 
 Dialect = Literal["docs", "sdk"]
 Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
@@ -276,7 +318,10 @@ _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
     "insert missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING_ASKING},
     "delete missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
     "rename missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
-    "create existing": {"docs": "Error: File {path} already exists", "sdk": "File {path} already exists"},
+    "create existing": {
+        "docs": "Error: File {path} already exists",
+        "sdk": "File {path} already exists",
+    },
     "rename existing": {
         "docs": "Error: The destination {path} already exists",
         "sdk": "The destination {path} already exists",
@@ -313,14 +358,23 @@ _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
         "docs": "File {path} exceeds maximum line limit of 999,999 lines.",
         "sdk": "File {path} exceeds maximum line limit of 999,999 lines.",
     },
-    "created": {"docs": "File created successfully at: {path}", "sdk": "File created successfully at: {path}"},
+    "created": {
+        "docs": "File created successfully at: {path}",
+        "sdk": "File created successfully at: {path}",
+    },
     "replaced": {
         "docs": "The memory file has been edited.\n{snippet}",
         "sdk": "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}",
     },
-    "inserted": {"docs": "The file {path} has been edited.", "sdk": "The file {path} has been edited."},
+    "inserted": {
+        "docs": "The file {path} has been edited.",
+        "sdk": "The file {path} has been edited.",
+    },
     "deleted": {"docs": "Successfully deleted {path}", "sdk": "Successfully deleted {path}"},
-    "renamed": {"docs": "Successfully renamed {old} to {new}", "sdk": "Successfully renamed {old} to {new}"},
+    "renamed": {
+        "docs": "Successfully renamed {old} to {new}",
+        "sdk": "Successfully renamed {old} to {new}",
+    },
     "folder": {
         "docs": "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:",
         "sdk": "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:",
@@ -333,7 +387,7 @@ _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
 
 
 def render_phrase(phrase: str, dialect: Dialect, **words: object) -> str:
-    """One of the phrases with its words filled in."""
+    """A phrase with its words filled in."""
     return _PHRASES[phrase][dialect].format_map(words)
 
 
@@ -346,16 +400,24 @@ def describe_renamed(old: str, new: str, dialect: Dialect) -> str:
 
 
 def refuse_missing(
-    command: Literal["view", "str_replace", "insert", "delete", "rename"], path: str, dialect: Dialect
+    command: Literal["view", "str_replace", "insert", "delete", "rename"],
+    path: str,
+    dialect: Dialect,
 ) -> NoteNotFound:
-    """The error for a path at which nothing stands; for `rename` that is the old one."""
-    return NoteNotFound(render_phrase(f"{command} missing", dialect, path=path), hint="view /memories to see what there is")
+    """The error for a path without an entry; for `rename` that is the old path."""
+    return NoteNotFound(
+        render_phrase(f"{command} missing", dialect, path=path),
+        hint="view /memories to see what there is",
+    )
 
 
-def refuse_existing(command: Literal["create", "rename"], path: str, dialect: Dialect) -> AlreadyExists:
-    """The error for a path at which something stands already; for `rename` that is the new one."""
+def refuse_existing(
+    command: Literal["create", "rename"], path: str, dialect: Dialect
+) -> AlreadyExists:
+    """The error for a path with an entry; for `rename` that is the new path."""
     return AlreadyExists(
-        render_phrase(f"{command} existing", dialect, path=path), hint="edit what is there, or choose another path"
+        render_phrase(f"{command} existing", dialect, path=path),
+        hint="edit what is there, or choose another path",
     )
 
 
@@ -365,7 +427,10 @@ def refuse_root(command: Literal["delete", "rename"], dialect: Dialect) -> PathR
 
 
 def refuse_folder(command: Command, path: str, dialect: Dialect) -> MemsyncdError:
-    """The error for a folder where a file is meant: to the documents there is no file, to the SDK what there is is none."""
+    """The error for a folder where a file is meant.
+
+    In `docs` the file is missing; in `sdk` the path is not a file.
+    """
     if command == "create":
         return refuse_existing("create", path, dialect)
     if dialect == "docs":

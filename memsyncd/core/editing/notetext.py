@@ -1,7 +1,9 @@
-r"""How is a note's text changed so that no other byte of it is? Bytes become text that can be turned back into the same bytes.
+r"""Change a note's text without changing any other byte of it: bytes become text that converts back
+to the same bytes.
 
-A byte order mark stands aside; bytes that are not UTF-8 become lone surrogates and come back as they were. Lines end at `\n`,
-`\r\n` or `\r`, as everywhere. What is to be changed is left to `edits`, `additions` and `sections`.
+A byte order mark is kept apart; bytes that are not UTF-8 become lone surrogates and convert back.
+Lines end at `\n`, `\r\n` or `\r`, as everywhere. `memory_tool` and `additions` decide what to
+change.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteText:
-    """A note's text as it is, and what stands before it. Made by `open_text`."""
+    """A note's text as it is, and its byte order mark. Made by `open_text`."""
 
     mark: bytes
     text: str
@@ -38,7 +40,10 @@ class NoteText:
 
 
 def open_text(path: str, data: bytes) -> NoteText:
-    """Read a note's bytes to be edited. Raises EditRefused for UTF-16, into which nothing may be mixed."""
+    """Decode a note's bytes for an edit.
+
+    Raises EditRefused for UTF-16, which must not be mixed with UTF-8.
+    """
     if data.startswith(_UTF16_MARKS):
         raise EditRefused(f"{path} is UTF-16 and is not edited", hint="save it as UTF-8 first")
     mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
@@ -50,7 +55,9 @@ def check_text(name: str, text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise BadRequest(f"{name} is not valid Unicode", hint="it holds half of a surrogate pair") from error
+        raise BadRequest(
+            f"{name} is not valid Unicode", hint="it holds half of a surrogate pair"
+        ) from error
 
 
 def unify_line_ends(text: str) -> str:
@@ -59,27 +66,36 @@ def unify_line_ends(text: str) -> str:
 
 
 def write_line_ends(text: str, line_end: str) -> str:
-    r"""Text with `\n` for line ends, with these instead."""
+    r"""Text with `\n` for line ends, with these line ends instead."""
     return text if line_end == "\n" else text.replace("\n", line_end)
 
 
 class UnifiedText:
-    r"""A text with `\n` for every line end, whose places are known in the text as it is. Offsets count characters."""
+    r"""A text with `\n` for every line end, whose offsets can be converted to the raw text.
+
+    Offsets count characters.
+    """
 
     __slots__ = ("_pairs", "text")
 
     def __init__(self, raw: str) -> None:
         self.text = unify_line_ends(raw)
-        # The i-th pair has lost i characters before it.
-        self._pairs = [found.start() - at for at, found in enumerate(re.finditer("\r\n", raw))] if "\r\n" in raw else []
+        # Before the i-th pair, i characters are missing.
+        self._pairs = (
+            [found.start() - at for at, found in enumerate(re.finditer("\r\n", raw))]
+            if "\r\n" in raw
+            else []
+        )
 
     def raw_offset(self, offset: int) -> int:
-        """Where an offset into `text` lies in the text as it is: never between the two characters of one line end."""
+        """The offset in the raw text: never between the two characters of one line end."""
         return offset + bisect_left(self._pairs, offset)
 
 
 def join_texts(*texts: str) -> str:
-    r"""Put texts together. A `\r` and a `\n` that come to touch stay two line ends, by one `\n` more between them."""
+    r"""Concatenate texts. A `\r` and a `\n` that come together stay two line ends, by one more `\n`
+    between them.
+    """
     whole: list[str] = []
     last = ""
     for text in texts:
@@ -91,5 +107,7 @@ def join_texts(*texts: str) -> str:
 
 
 def count_lines(unified: str) -> int:
-    """Lines as an editor counts them: a last one without an end counts, an empty one after it does not."""
+    """Lines as an editor counts them: a last one without an end counts, an empty one after it does
+    not.
+    """
     return unified.count("\n") + (not unified.endswith("\n") and unified != "")

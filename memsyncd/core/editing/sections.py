@@ -1,14 +1,13 @@
-r"""Which bytes of a note are one section's, and what are the note's bytes with others in their place?
+"""Find and replace the bytes of one section of a note, and keep a text within its section.
 
-A section's own bytes run from its heading's line to the end of its last line that is not blank, before the next heading of any
-level; a byte order mark is none of them. Blank lines after it set off what follows, so adding something there changes no section
-above it. UTF-16 notes have sections too, whose bytes are counted in their own units.
+A section's own bytes run from its heading's line to the end of its last line that is not blank,
+before the next heading of any level, without a byte order mark. The blank lines after it separate
+it from the next, so adding text there changes no section above. UTF-16 notes have sections too;
+their bytes are counted in their own units.
 
-
-How is a text kept within its section, whatever is in it? Headings go below the section's, what is left open is closed.
-
-Whether it holds is not reasoned about but tried, with the parser that will read the note: a heading put after the text must be
-found. Text that cannot be kept otherwise goes into a fence, within which nothing means anything.
+A text stays within its section if its headings are below the section's and its fences and comments
+are closed. Whether it does is tested with the parser that will read the note: a heading after the
+text must be found. A text that cannot be kept otherwise goes into a fence.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from memsyncd.core.markdown.sections import RawSection, split_sections
 from memsyncd.core.notepath import is_plain
 from memsyncd.errors import NoteNotFound
 
-# --- sections ----------------------------------------------------------------------------------
+# --- The bytes of a section -----------------------------------------------------------------------
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _WIDE_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)")
@@ -42,20 +41,26 @@ _WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def find_section_bytes(path: str, data: bytes, anchor: str) -> tuple[int, int] | None:
-    """Byte offsets [start, end) of a section's own lines; None if the note has no section of this anchor."""
+    """Byte offsets [start, end) of a section's own lines; None if the note has no section of this
+    anchor.
+    """
     place = _find_place(path, data, anchor)
     return place[:2] if place else None
 
 
 def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
-    """The note with these bytes for the section's own. Raises NoteNotFound if there is no such section.
+    """The note with these bytes for the section's own. Raises NoteNotFound if there is no such
+    section.
 
-    Empty ones take it out with the blank lines after it, the last section of a note with those above it. A section that ended a
-    note without a newline and now stands above another gets one.
+    Empty bytes remove the section with the blank lines after it, the last section of a note with
+    those above it. If the section ended a note without a newline and another follows now, a newline
+    is added.
     """
     place = _find_place(path, data, anchor)
     if place is None:
-        raise NoteNotFound(f"no section {anchor}", hint="memsyncd list shows the sections of a note")
+        raise NoteNotFound(
+            f"no section {anchor}", hint="memsyncd list shows the sections of a note"
+        )
     start, end, next_start = place
     if by:
         return b"".join((data[:start], by, _find_missing_end(data, by, data[end:]), data[end:]))
@@ -65,16 +70,20 @@ def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
 
 
 def split_note_sections(path: str, data: bytes) -> list[RawSection]:
-    """The sections of a note as its parser cuts them."""
+    """The sections of a note as its parser splits them."""
     lines = decode_note(path, data).lines
     if is_plain(path):
         return split_sections(path, lines, split_paragraphs(lines), has_top=False)
     n_front_lines = find_front_matter(path, lines).n_lines
-    return split_sections(path, lines, split_blocks(lines, n_front_lines), has_top=n_front_lines > 0)
+    return split_sections(
+        path, lines, split_blocks(lines, n_front_lines), has_top=n_front_lines > 0
+    )
 
 
 def _find_place(path: str, data: bytes, anchor: str) -> tuple[int, int, int] | None:
-    """Where a section begins, where its last line that is not blank ends, and where the next section begins."""
+    """The offsets of a section's beginning, of the end of its last line that is not blank, and of
+    the next section.
+    """
     for section in split_note_sections(path, data):
         if section.anchor == anchor:
             offsets = _find_line_offsets(data)
@@ -84,7 +93,7 @@ def _find_place(path: str, data: bytes, anchor: str) -> tuple[int, int, int] | N
 
 
 def _find_text_end(data: bytes, offsets: list[int], end: int) -> int:
-    """Where the last line before `end` ends that is not blank; 0 if there is none."""
+    """The end of the last line before `end` that is not blank; 0 if there is none."""
     codec = _find_wide_codec(data) or "utf-8"
     at = bisect_left(offsets, end)
     while at and not data[offsets[at - 1] : offsets[at]].decode(codec, "replace").strip():
@@ -93,7 +102,7 @@ def _find_text_end(data: bytes, offsets: list[int], end: int) -> int:
 
 
 def _find_line_offsets(data: bytes) -> list[int]:
-    """The offset at which each line begins, as `decode_note` counts lines, and the note's length after them."""
+    """The offset of each line, as `decode_note` counts lines, followed by the note's length."""
     codec = _find_wide_codec(data)
     offsets = _find_wide_starts(data, codec) if codec else _find_starts(data)
     return offsets if offsets[-1] == len(data) else [*offsets, len(data)]
@@ -115,7 +124,9 @@ def _find_wide_codec(data: bytes) -> str:
 
 
 def _find_missing_end(data: bytes, by: bytes, after: bytes) -> bytes:
-    """The end that the last of `by`'s lines lacks, as the note has them; nothing is missing where nothing follows."""
+    """The line end that the last line of `by` lacks, as the note has them; empty where nothing
+    follows.
+    """
     codec = _find_wide_codec(data) or "utf-8"
     if not by or not after or by.endswith(tuple(end.encode(codec) for end in "\n\r")):
         return b""
@@ -123,7 +134,7 @@ def _find_missing_end(data: bytes, by: bytes, after: bytes) -> bytes:
     return pair if pair in data else "\n".encode(codec)
 
 
-# --- containment -------------------------------------------------------------------------------
+# --- Keeping a text within its section ------------------------------------------------------------
 
 SECTION_LEVEL: Final = 2
 
@@ -146,7 +157,9 @@ _HTML_ENDS = (
 
 
 def make_heading_line(level: int, text: str) -> str:
-    """One line that is a heading of this text; a `#` at its end is escaped, or it would be a mark."""
+    """One line that is a heading of this text; a `#` at its end is escaped, or it would be a
+    closing mark.
+    """
     text = " ".join(text.split())
     return f"{'#' * level} {_CLOSING_MARKS.sub(lambda marks: chr(92) + marks[0], text)}".rstrip()
 
@@ -159,7 +172,7 @@ def contain(lines: Sequence[str]) -> list[str]:
 
 
 def find_closing_lines(lines: Sequence[str], first: int = 0) -> list[str]:
-    """What must follow the lines of a note so that a heading after them is one: nothing, as a rule."""
+    """The lines that must follow a note so that a heading after them is a heading; usually none."""
     probed = split_blocks([*lines, "", _PROBE], first)
     if probed and probed[-1].kind == HEADING and probed[-1].start == len(lines) + 1:
         return []
