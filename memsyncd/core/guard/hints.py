@@ -1,6 +1,7 @@
-"""How is a text looked through fast? As bytes in lower case, one for each character, so that a place in one is a place in both.
+"""Search a text fast for words that precede a costly pattern.
 
-What no hint stands in is not looked at again: nearly all notes end here.
+The text is folded to bytes in lower case, one for each character, so that an offset in one is an
+offset in the other. A text without a hint is not examined further: nearly all notes end here.
 """
 
 from __future__ import annotations
@@ -10,19 +11,29 @@ from collections.abc import Iterator, Sequence
 
 
 class Hints:
-    """Words to look for in folded texts. Those that share a rare letter are found at once, by skipping from one to the next."""
+    """Words to look for in folded texts.
+
+    Words that share a rare letter are found in one pass that skips from one such letter to the
+    next.
+    """
 
     def __init__(self, *words: bytes, letter: bytes = b"") -> None:
-        """`letter` stands in each of the `words`, of which one alone needs none, and is helped by a rare one."""
+        """`letter` occurs in each of the `words`.
+
+        One word alone needs none; a rare letter makes the search faster.
+        """
         self._words: Sequence[bytes] = words
         self._before = [word.rindex(letter) for word in words]
         self._pattern: re.Pattern[bytes] | None = None
         if letter:
-            ends = (rb"%b(?<=%b)()" % (word[at + 1 :], word) for word, at in zip(words, self._before, strict=True))
+            ends = (
+                rb"%b(?<=%b)()" % (word[at + 1 :], word)
+                for word, at in zip(words, self._before, strict=True)
+            )
             self._pattern = re.compile(letter + b"(?:" + b"|".join(ends) + b")")
 
     def find(self, folded: bytes) -> Iterator[tuple[int, bytes]]:
-        """Where which word stands, in order."""
+        """The offset of each word found, and the word, in order."""
         if self._pattern is None:
             yield from ((at, self._words[0]) for at in find_all(folded, self._words[0]))
             return
@@ -32,12 +43,12 @@ class Hints:
 
 
 def fold_case(text: str) -> bytes:
-    """`text` in lower case, a byte for each character; `?` for all that is not ASCII."""
+    """`text` in lower case, a byte for each character; `?` for each character that is not ASCII."""
     return text.encode("ascii", "replace").lower()
 
 
 def find_all(folded: bytes, hint: bytes) -> Iterator[int]:
-    """Where `hint` stands, in order."""
+    """The offsets of `hint`, in order."""
     at = folded.find(hint)
     while at >= 0:
         yield at

@@ -1,7 +1,8 @@
-"""Does a text try to instruct whoever reads it? Tricks that turn a note into orders for a model, each by a small pattern.
+"""Find prompt injections: tricks that turn a note into orders for a model, each by a small pattern.
 
-A note may speak of them and mean no harm, so what is found is said and nothing is taken away; who does mean harm finds other
-words, so that nothing is found proves nothing. Each trick is named once a note, where it stands first.
+A note may mention a pattern without harm, so a match is reported and nothing is removed. An attacker
+can find other words, so no match proves nothing. Each pattern is reported once a note, at its first
+place.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ from memsyncd.core.guard.hints import Hints, fold_case
 
 
 class Injection(NamedTuple):
-    """Where a trick stands, in characters, and what it does, for people, as what follows the name of a note."""
+    """The offset of a trick in characters, and a readable description that can follow the name of a
+    note.
+    """
 
     start: int
     what: str
 
 
 class InjectionPattern(NamedTuple):
-    """One of `hints` stands in each; `pattern` is matched where it does, or looked for from `back` characters before.
+    """`pattern` is matched where one of `hints` occurs, or searched for from `back` characters
+    before.
 
-    What precedes it may make it harmless: where `tells` matches at its end somebody tells what is done or must not be.
-    A `weak` group of the pattern counts only as an order, that is where a sentence or a wish begins.
+    The text before a match may make it harmless: where `tells` matches at its end, the sentence
+    only describes an order or forbids it. A `weak` group of the pattern counts only as an order, at
+    the beginning of a sentence or a request.
     """
 
     what: str
@@ -35,7 +40,7 @@ class InjectionPattern(NamedTuple):
 
 
 class MarkupPattern(NamedTuple):
-    """A trick that begins with `<`, which is rare enough to look for the whole `pattern` at once."""
+    """A trick that begins with `<`, which is rare enough to search for the whole `pattern` at once."""
 
     what: str
     pattern: re.Pattern[str]
@@ -47,8 +52,8 @@ _EARLIER = r"(?:previous|prior|above|earlier|preceding|foregoing|original|system
 _BEFORE_THIS = r"(?:previous|prior|above|earlier|preceding|foregoing|your|safety)"
 _ORDERS = r"(?:instruct\w{1,6}|prompts?|directives?|guidelines)"
 _RULES = r"(?:programming|training|messages?|rules|directions|policies)"
+# The end of a phrase about rules or messages in general, as opposed to rules about a subject.
 _LAST = r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|(?:and|that|you|given|about)\b))"
-"""What a rule or message is followed by, but for what it is about."""
 _READER = (
     r"(?:ai|a\.i\.|(?:ai[ \t]|coding[ \t])?(?:assistants?|agents?)|claude(?:[ \t]code)?|(?:chat)?gpt[\w.-]{0,8}|gemini|copilot"
     r"|llms?|(?:large[ \t])?language[ \t]models?)"
@@ -73,9 +78,7 @@ _ORDERS_BEGIN = re.compile(
     r"(?i)(?:\A|[^\w \t]|\b(?:please|kindly|now|then|and|must|should|always|first|you(?:[ \t]to)?))[ \t]{0,4}\Z"
 )
 _LOOKED_BACK = 24
-_ABOUT_IT = (
-    r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|of this\b|about (?:this|that|it|these|any|what you)\b|that you\b|what you\b))"
-)
+_ABOUT_IT = r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|of this\b|about (?:this|that|it|these|any|what you)\b|that you\b|what you\b))"
 _DOES = (
     r"(?:send|run|execute|push|delete|remove|upload|post|copy|e-?mail|forward|add|install|download|read|write|open|call|do"
     r"|act|reply)"
@@ -115,7 +118,9 @@ INJECTION_PATTERNS = (
 MARKUP_PATTERNS = (
     MarkupPattern(
         "speaks to an assistant in a comment, which people do not see where it is rendered",
-        re.compile(rf"(?i)<!--[ \t\n]{{0,8}}{_TO_READER}{_READER}[ \t]{{0,2}}[:,.!—–-](?=\s)(?!.{{0,12}}-->)"),
+        re.compile(
+            rf"(?i)<!--[ \t\n]{{0,8}}{_TO_READER}{_READER}[ \t]{{0,2}}[:,.!—–-](?=\s)(?!.{{0,12}}-->)"
+        ),
     ),
     MarkupPattern(
         "looks like the frame of a conversation",
@@ -132,38 +137,45 @@ MARKUP_PATTERNS = (
     ),
 )
 
-_OPENING = re.compile(r"(?i)<(?:!--[ \t\n]{0,8}[a-z]|[|<]|system|(?:[a-z]{1,12}:)?(?:function_|invoke |tool_))")
+_OPENING = re.compile(
+    r"(?i)<(?:!--[ \t\n]{0,8}[a-z]|[|<]|system|(?:[a-z]{1,12}:)?(?:function_|invoke |tool_))"
+)
 _WHAT_HIDES = "hides text from people: characters that nobody sees"
 _WHAT_TURNS = "hides text from people: characters that turn the order of others"
 _UNSEEN = re.compile(
-    "[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\u200c-\u200f\ufe00-\ufe0f]{3}"  # emoji have one or two
+    # emoji have one or two
+    "[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\u200c-\u200f\ufe00-\ufe0f]{3}"
 )
 _ASCII = bytes(range(128))
 _HIDES = re.compile(
-    "(?<=[A-Za-z])[\u200b\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])"  # within a word, which is found and filtered by no other then
-    "|[\u200b-\u200f\u2060-\u2064\ufeff]{4,64}"  # a text of its own, in two or three letters that have no width
-    "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,64}"  # the same in selectors of variants; an emoji has one
-    "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]"  # letters as tags, which flags of regions begin with a flag
+    # within a word, which then no search and no filter finds
+    "(?<=[A-Za-z])[\u200b\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])"
+    # a text of its own, in two or three letters without width
+    "|[\u200b-\u200f\u2060-\u2064\ufeff]{4,64}"
+    # the same in selectors of variants; an emoji has one
+    "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,64}"
+    # letters as tags; in flags of regions a flag precedes them
+    "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]"
 )
 _TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 
 
 def find_injections(text: str, folded: bytes | None = None) -> list[Injection]:
-    """Each trick once, in order of place. `folded` is `fold(text)`, if at hand."""
+    """Each trick once, in order of offset. `folded` is `fold_case(text)`, if already computed."""
     folded = fold_case(text) if folded is None else folded
-    found = [*_find_tricks(text, folded), *(() if text.isascii() else _find_unseen(text))]
+    found = [*_find_patterns(text, folded), *(() if text.isascii() else _find_unseen(text))]
     first: dict[str, int] = {}
     for start, what in sorted(found):
         first.setdefault(what, start)
     return [Injection(start, what) for what, start in first.items()]
 
 
-def _find_tricks(text: str, folded: bytes) -> Iterator[Injection]:
-    for trick in INJECTION_PATTERNS:
-        for at, _ in trick.hints.find(folded):
-            if found := _match(text, trick, at):
-                yield Injection(found.start(), trick.what)
+def _find_patterns(text: str, folded: bytes) -> Iterator[Injection]:
+    for pattern in INJECTION_PATTERNS:
+        for at, _ in pattern.hints.find(folded):
+            if found := _match(text, pattern, at):
+                yield Injection(found.start(), pattern.what)
                 break
     if opening := _OPENING.search(text):
         for markup in MARKUP_PATTERNS:
@@ -171,19 +183,19 @@ def _find_tricks(text: str, folded: bytes) -> Iterator[Injection]:
                 yield Injection(found.start(), markup.what)
 
 
-def _match(text: str, trick: InjectionPattern, at: int) -> re.Match[str] | None:
-    if trick.back:
-        return trick.pattern.search(text, max(0, at - trick.back), at + 40)
-    found = trick.pattern.match(text, at)
-    if found is None or trick.tells is None:
+def _match(text: str, pattern: InjectionPattern, at: int) -> re.Match[str] | None:
+    if pattern.back:
+        return pattern.pattern.search(text, max(0, at - pattern.back), at + 40)
+    found = pattern.pattern.match(text, at)
+    if found is None or pattern.tells is None:
         return found
     before = text[max(0, at - _LOOKED_BACK) : at]
     is_order = not found["weak"] or _ORDERS_BEGIN.search(before)
-    return found if is_order and not trick.tells.search(before) else None
+    return found if is_order and not pattern.tells.search(before) else None
 
 
 def _find_unseen(text: str) -> Iterator[Injection]:
-    # Most texts hold little beyond ASCII, and that is soon looked through.
+    # Most texts hold little beyond ASCII, so this search is short.
     beyond = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
     if not _UNSEEN.search(beyond):
         return
@@ -192,7 +204,7 @@ def _find_unseen(text: str) -> Iterator[Injection]:
     for turned in _TURNS.finditer(text):
         start, end = text.rfind("\n", 0, turned.start()) + 1, text.find("\n", turned.start())
         line = text[start : end if end >= 0 else len(text)]
-        # Where lines run from right to left all but the overrides have their use.
+        # In lines that run from right to left, all of them but the overrides have a proper use.
         if turned[0] in "\u202d\u202e" or not _RIGHT_TO_LEFT.search(line):
             yield Injection(turned.start(), _WHAT_TURNS)
             return
