@@ -26,8 +26,9 @@ _BENEATH = "(?:/.*)?"
 
 @dataclass(frozen=True, slots=True)
 class Globs:
-    """Patterns that match together; an empty set matches nothing. Made by `parse` or
-    `parse_excludes`.
+    """Patterns that match together; an empty set matches nothing.
+
+    Made by `parse` or `parse_excludes`.
     """
 
     patterns: tuple[str, ...]
@@ -35,8 +36,9 @@ class Globs:
 
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> Globs:
-        """Patterns from the root: `README.md` is the root's own. Raises BadRequest with the reason
-        of `find_glob_refusal`.
+        """Patterns from the root: `README.md` is the root's own.
+
+        Raises BadRequest with the reason of `find_glob_refusal`.
         """
         kept = tuple(_tidy(pattern) for pattern in patterns)
         return cls(kept, _compile(_translate(pattern) for pattern in kept))

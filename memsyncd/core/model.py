@@ -19,8 +19,9 @@ NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A defect in a note, reported and never raised. `line` is 1-based, 0 for the note as a whole.
-    `code` is a stable word.
+    """A defect in a note, reported and never raised.
+
+    `line` is 1-based, 0 for the note as a whole. `code` is a stable word.
     """
 
     path: str
@@ -207,8 +208,9 @@ def count_tokens(text: str) -> int:
 
 
 def count_quarters(text: str) -> int:
-    """Quarters of a token: 1 for a character, 4 for one of a script without spaces. Additive over
-    concatenation.
+    """Quarters of a token: 1 for a character, 4 for one of a script without spaces.
+
+    Additive over concatenation.
     """
     if text.isascii():
         return len(text)

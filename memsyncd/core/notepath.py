@@ -1,5 +1,6 @@
-"""Check that a text names a note or folder in a workspace. Every path that comes in as text passes
-through here.
+"""Check that a text names a note or folder in a workspace.
+
+Every path that comes in as text passes through here.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ class NotePath:
 
 
 def parse_note_path(text: str) -> NotePath:
-    """Convert text to a NotePath, or raise PathRefused naming the rule that it breaks. A leading
-    `./` is accepted.
+    """Convert text to a NotePath, or raise PathRefused naming the rule that it breaks.
+
+    A leading `./` is accepted.
     """
     text = text.removeprefix("./")
     reason = find_refusal(text)

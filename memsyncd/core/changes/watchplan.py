@@ -90,7 +90,10 @@ def find_include_refusal(pattern: str) -> str:
     if parts == ["**"] or (len(parts) > 1 and has_wildcard(parts[0])):
         return "it would mean to watch the whole workspace"
     if not _can_be_note(parts[-1]):
-        return "it can match no note: their names end in .md, .markdown or .txt; for a folder write folder/**"
+        return (
+            "it can match no note: their names end in .md, .markdown or .txt; for a folder "
+            "write folder/**"
+        )
     return ""
 
 

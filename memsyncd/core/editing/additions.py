@@ -325,7 +325,8 @@ def render_comment(addition: Addition, at: str) -> str:
         "source": _quote(addition.source or ""),
         "created": _quote(addition.created or at),
     }
-    return f"<!-- memory: {{{', '.join(f'{key}: {value}' for key, value in pairs.items() if value)}}} -->"
+    stated = ", ".join(f"{key}: {value}" for key, value in pairs.items() if value)
+    return f"<!-- memory: {{{stated}}} -->"
 
 
 def _quote(text: str) -> str:
@@ -341,7 +342,9 @@ def _escape(char: str) -> str:
     return f"\\U{ord(char):08x}" if unicodedata.category(char)[0] == "C" else char
 
 
-# --- Kinds: the note and importance of each; kinds are an open set, and the configuration adds to the table
+# --- Kinds ----------------------------------------------------------------------------------------
+
+# Kinds are an open set; the configuration adds to the table.
 
 
 @dataclass(frozen=True, slots=True)

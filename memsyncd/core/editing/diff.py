@@ -78,7 +78,10 @@ def _render_head(group: Sequence[Opcode]) -> str:
 
 
 def _render_lines(start: int, end: int) -> str:
-    """First line and number of lines, as diff counts: an empty run is named by the line before it."""
+    """First line and number of lines, as diff counts.
+
+    The line before an empty run names it.
+    """
     n_lines = end - start
     if n_lines == 1:
         return str(start + 1)

@@ -335,24 +335,35 @@ _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
         "sdk": "Cannot rename the /memories directory itself",
     },
     "no match": {
-        "docs": "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.",
-        "sdk": "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.",
+        "docs": (
+            "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
+        ),
+        "sdk": (
+            "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
+        ),
     },
     "several matches": {
-        "docs": "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {lines}."
+        "docs": "No replacement was performed. Multiple occurrences of old_str `{old_str}` in "
+        "lines: {lines}."
         " Please ensure it is unique",
-        "sdk": "No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {lines}."
+        "sdk": "No replacement was performed. Multiple occurrences of old_str `{old_str}` in "
+        "lines: {lines}."
         " Please ensure it is unique",
     },
     "no such line": {
         "docs": "Error: Invalid `insert_line` parameter: {line}."
         " It should be within the range of lines of the file: [0, {n_lines}]",
-        "sdk": "Invalid `insert_line` parameter: {line}. It should be within the range [0, {n_lines}].",
+        "sdk": (
+            "Invalid `insert_line` parameter: {line}. It should be within the range [0, {n_lines}]."
+        ),
     },
     "no such range": {
         "docs": "Error: Invalid `view_range` parameter: [{first}, {last}]."
         " It should be within the range of lines of the file: [1, {n_lines}]",
-        "sdk": "Invalid `view_range` parameter: [{first}, {last}]. It should be within the range [1, {n_lines}].",
+        "sdk": (
+            "Invalid `view_range` parameter: [{first}, {last}]. It should be within the range "
+            "[1, {n_lines}]."
+        ),
     },
     "too many lines": {
         "docs": "File {path} exceeds maximum line limit of 999,999 lines.",
@@ -364,7 +375,10 @@ _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
     },
     "replaced": {
         "docs": "The memory file has been edited.\n{snippet}",
-        "sdk": "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n{snippet}",
+        "sdk": (
+            "The memory file has been edited. Here is the snippet showing the change (with "
+            "line numbers):\n{snippet}"
+        ),
     },
     "inserted": {
         "docs": "The file {path} has been edited.",
@@ -376,8 +390,14 @@ _PHRASES: Final[dict[str, dict[Dialect, str]]] = {
         "sdk": "Successfully renamed {old} to {new}",
     },
     "folder": {
-        "docs": "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:",
-        "sdk": "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items:",
+        "docs": (
+            "Here're the files and directories up to 2 levels deep in {path}, excluding "
+            "hidden items and node_modules:"
+        ),
+        "sdk": (
+            "Here're the files and directories up to 2 levels deep in {path}, excluding "
+            "hidden items:"
+        ),
     },
     "file": {
         "docs": "Here's the content of {path} with line numbers:",

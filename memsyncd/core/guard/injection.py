@@ -1,8 +1,7 @@
-"""Find prompt injections: tricks that turn a note into orders for a model, each by a small pattern.
+"""Find prompt injections: phrases and markup that turn a note into orders for a model.
 
-A note may mention a pattern without harm, so a match is reported and nothing is removed. An attacker
-can find other words, so no match proves nothing. Each pattern is reported once a note, at its first
-place.
+A note may mention one without harm, so a match is reported and nothing is removed. An attacker can
+find other words, so no match proves nothing. Each sort is reported once a note, at its first place.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class InjectionPattern(NamedTuple):
 
 
 class MarkupPattern(NamedTuple):
-    """A trick that begins with `<`, which is rare enough to search for the whole `pattern` at once."""
+    """Markup that begins with `<`, which is rare enough to search for the whole `pattern`."""
 
     what: str
     pattern: re.Pattern[str]
@@ -55,32 +54,46 @@ _RULES = r"(?:programming|training|messages?|rules|directions|policies)"
 # The end of a phrase about rules or messages in general, as opposed to rules about a subject.
 _LAST = r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|(?:and|that|you|given|about)\b))"
 _READER = (
-    r"(?:ai|a\.i\.|(?:ai[ \t]|coding[ \t])?(?:assistants?|agents?)|claude(?:[ \t]code)?|(?:chat)?gpt[\w.-]{0,8}|gemini|copilot"
+    r"(?:ai|a\.i\.|(?:ai[ \t]|coding[ \t])?(?:assistants?|agents?)|claude(?:[ \t]code)?"
+    r"|(?:chat)?gpt[\w.-]{0,8}|gemini|copilot"
     r"|llms?|(?:large[ \t])?language[ \t]models?)"
 )
-_ROLE = r"(?:assistant|ai|model|bot|agent|chatbot|hacker|expert|character|persona|llm|terminal|interpreter|pirate)"
+_ROLE = (
+    r"(?:assistant|ai|model|bot|agent|chatbot|hacker|expert|character|persona|llm|terminal"
+    r"|interpreter|pirate)"
+)
 _TO_READER = (
-    r"(?:(?:a )?(?:note|notice|message|instructions?)[ \t:,]{1,3}(?:(?:to|for) )?(?:all |any |the )?"
+    r"(?:(?:a )?(?:note|notice|message|instructions?)[ \t:,]{1,3}(?:(?:to|for) )?"
+    r"(?:all |any |the )?"
     r"|(?:hey|dear|attention)[ \t,]{1,3}|if you are an? )?"
 )
 
 _FORGET = re.compile(
-    rf"(?i)(?:ignore|disregard|forget)[ \t\n]{{1,4}}(?:{_ANY}{_EARLIER}[ \t\n]{{1,4}}{_ANY}{_ORDERS}\b"
+    rf"(?i)(?:ignore|disregard|forget)[ \t\n]{{1,4}}"
+    rf"(?:{_ANY}{_EARLIER}[ \t\n]{{1,4}}{_ANY}{_ORDERS}\b"
     r"(?![ \t\n]{1,4}(?:if|unless|when)\b)"
-    rf"|everything[ \t\n]{{1,4}}(?:above|before|prior|you)\b|(?P<weak>{_WHICH}(?:{_BEFORE_THIS}[ \t\n]{{1,4}}"
-    rf"(?:and[ \t]{{1,4}}{_BEFORE_THIS}[ \t]{{1,4}})?{_RULES}|(?:{_ORDERS}|{_RULES})[ \t\n]{{1,4}}(?:above|before)){_LAST}))"
+    rf"|everything[ \t\n]{{1,4}}(?:above|before|prior|you)\b"
+    rf"|(?P<weak>{_WHICH}(?:{_BEFORE_THIS}[ \t\n]{{1,4}}"
+    rf"(?:and[ \t]{{1,4}}{_BEFORE_THIS}[ \t]{{1,4}})?{_RULES}"
+    rf"|(?:{_ORDERS}|{_RULES})[ \t\n]{{1,4}}(?:above|before)){_LAST}))"
 )
 _TELLS = re.compile(
-    r"(?i)(?:\b(?:not|never|cannot|we|they|it|he|she|which|that|who|can|could|may|might|would|will|to|users?|models?|people|often)"
+    r"(?i)(?:\b(?:not|never|cannot|we|they|it|he|she|which|that|who|can|could|may|might|would"
+    r"|will|to|users?|models?|people|often)"
     r"|n['’]t)[ \t\n]{1,4}\Z"
 )
 _ORDERS_BEGIN = re.compile(
-    r"(?i)(?:\A|[^\w \t]|\b(?:please|kindly|now|then|and|must|should|always|first|you(?:[ \t]to)?))[ \t]{0,4}\Z"
+    r"(?i)(?:\A|[^\w \t]"
+    r"|\b(?:please|kindly|now|then|and|must|should|always|first|you(?:[ \t]to)?))[ \t]{0,4}\Z"
 )
 _LOOKED_BACK = 24
-_ABOUT_IT = r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|of this\b|about (?:this|that|it|these|any|what you)\b|that you\b|what you\b))"
+_ABOUT_IT = (
+    r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|of this\b|about "
+    r"(?:this|that|it|these|any|what you)\b|that you\b|what you\b))"
+)
 _DOES = (
-    r"(?:send|run|execute|push|delete|remove|upload|post|copy|e-?mail|forward|add|install|download|read|write|open|call|do"
+    r"(?:send|run|execute|push|delete|remove|upload|post|copy|e-?mail|forward|add|install"
+    r"|download|read|write|open|call|do"
     r"|act|reply)"
 )
 
@@ -95,8 +108,10 @@ INJECTION_PATTERNS = (
         "gives its reader another role",
         Hints(b"you are now"),
         re.compile(
-            rf"(?i)you are now[ \t\n]{{1,4}}(?:(?:an?|the|my|our)[ \t\n]{{1,4}}{_ANY}{_ROLE}\b|dan\b|jailbroken|unrestricted"
-            r"|free (?:of|from)[ \t\n]{1,4}(?:(?:all|any|your|these|those|the|its|previous)[ \t\n]{1,4}){0,3}"
+            rf"(?i)you are now[ \t\n]{{1,4}}(?:(?:an?|the|my|our)[ \t\n]{{1,4}}{_ANY}{_ROLE}\b"
+            rf"|dan\b|jailbroken|unrestricted"
+            r"|free (?:of|from)[ \t\n]{1,4}"
+            r"(?:(?:all|any|your|these|those|the|its|previous)[ \t\n]{1,4}){0,3}"
             r"(?:restrict|rule|limit|constrain|guideline|filter|polic|censor)"
             r"|no longer (?:bound|restricted|an?)\b|in (?:developer|god|dan|jailbreak) mode)"
         ),
@@ -105,7 +120,8 @@ INJECTION_PATTERNS = (
         "tells its reader to keep something from the user",
         Hints(b"the user"),
         re.compile(
-            r"(?i)(?:(?:do not|don['’]?t|never)[ \t\n]{1,4}(?:tell|mention|inform|reveal)[ \t\n]{1,4}"
+            r"(?i)(?:(?:do not|don['’]?t|never)[ \t\n]{1,4}(?:tell|mention|inform|reveal)"
+            r"[ \t\n]{1,4}"
             r"(?:(?:this|that|it|any of this|anything)[ \t\n]{1,4}(?:to[ \t\n]{1,4})?the user\b"
             rf"|(?:to[ \t\n]{{1,4}})?the user\b{_ABOUT_IT})"
             rf"|(?:(?<![\w \t])[ \t]{{0,4}}|\b(?:please|then|and)[ \t]){_DOES}\b[^.!?\n]{{0,60}}"
@@ -119,20 +135,23 @@ MARKUP_PATTERNS = (
     MarkupPattern(
         "speaks to an assistant in a comment, which people do not see where it is rendered",
         re.compile(
-            rf"(?i)<!--[ \t\n]{{0,8}}{_TO_READER}{_READER}[ \t]{{0,2}}[:,.!—–-](?=\s)(?!.{{0,12}}-->)"
+            rf"(?i)<!--[ \t\n]{{0,8}}{_TO_READER}{_READER}[ \t]{{0,2}}[:,.!—–-](?=\s)"
+            rf"(?!.{{0,12}}-->)"
         ),
     ),
     MarkupPattern(
         "looks like the frame of a conversation",
         re.compile(
-            r"(?i)<(?:\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|begin_of_text|start_header_id)\|>"
+            r"(?i)<(?:\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|begin_of_text"
+            r"|start_header_id)\|>"
             r"|system[-_](?:reminder|prompt|message|instructions?)>|<SYS>>)"
         ),
     ),
     MarkupPattern(
         "looks like a call of a tool or its result",
         re.compile(
-            r"(?i)<(?:[a-z]{1,12}:)?(?:function_(?:calls?|results?)>|invoke name=|tool_(?:use|result|calls?|response)[ >])",
+            r"(?i)<(?:[a-z]{1,12}:)?(?:function_(?:calls?|results?)>|invoke name="
+            r"|tool_(?:use|result|calls?|response)[ >])",
         ),
     ),
 )

@@ -29,7 +29,8 @@ _MIN_PASSWORD_CHARS, _MIN_SECRET_CHARS = 8, 16
 _MIN_PASSWORD_BITS, _MIN_SECRET_BITS = 2.75, 3.0
 
 _NAME = (
-    r"(?i:(?P<pass>pass(?:wor[dt]|wd|phrase|code)?|pwd)|secret|token|key)(?P<suffix>s?(?:[A-Z0-9_-][A-Za-z0-9_-]{0,24})?)"
+    r"(?i:(?P<pass>pass(?:wor[dt]|wd|phrase|code)?|pwd)|secret|token|key)"
+    r"(?P<suffix>s?(?:[A-Z0-9_-][A-Za-z0-9_-]{0,24})?)"
     r"[\"'`*_\])]{0,4}"
 )
 _FOR = r"(?:[ \t](?:for|of|to|on)(?:[ \t][\w.'-]{1,24}){1,4}?)?"
@@ -38,7 +39,8 @@ _ASSIGNED_VALUE = (
 )
 
 ASSIGNMENT = re.compile(
-    rf"{_NAME}{_FOR}(?:[ \t]{{0,8}}(?::=|=>|[:=|])[ \t]{{0,8}}|(?P<said>[ \t]{{1,4}}is:?[ \t]{{1,4}})){_ASSIGNED_VALUE}"
+    rf"{_NAME}{_FOR}(?:[ \t]{{0,8}}(?::=|=>|[:=|])[ \t]{{0,8}}"
+    rf"|(?P<said>[ \t]{{1,4}}is:?[ \t]{{1,4}})){_ASSIGNED_VALUE}"
 )
 # A command's option, followed by its value: `--password …`.
 OPTION = re.compile(rf"{_NAME}[ \t]{{1,4}}{_ASSIGNED_VALUE}")
@@ -70,7 +72,8 @@ _OF_PLACE = (
 _NO_PASS = (b"by", b"com", b"tres", b"over", b"under", b"sur", b"im")
 _FLAG = re.compile(rb"--[a-z]{0,12}-?\Z")
 _NO_SECRET_SUFFIX = re.compile(
-    r"(?i)hash|digest|sha\d|_?(?:id|name|file|path|url|uri|type|limit|count|expir\w*|length|size|ref|version|at|date|algo\w*)s?\b"
+    r"(?i)hash|digest|sha\d|_?(?:id|name|file|path|url|uri|type|limit|count|expir\w*"
+    r"|length|size|ref|version|at|date|algo\w*)s?\b"
 )
 _PASS_SUFFIX = re.compile(r"[_-]?\d*")
 _CODE = re.compile(r"[(){}\[\]]|^[$%@/~.&#!-]|::|\.\.|->|://|\$[A-Z_]{3,}$")
@@ -87,7 +90,8 @@ _UUID = re.compile(r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 # The beginnings of fingerprints and public keys.
 _PUBLIC_KEY = re.compile(r"(?i)(?:sha256|md5):|ssh-|age1")
 _PLACEHOLDER = re.compile(
-    r"(?i)your|xxx|placeholder|change|redacted|masked|dummy|fake|sample|foo|test|insert|replace|secret|passw|token|1234|abcd|asdf|\*\*"
+    r"(?i)your|xxx|placeholder|change|redacted|masked|dummy|fake|sample|foo|test|insert|replace"
+    r"|secret|passw|token|1234|abcd|asdf|\*\*"
     r"|argon2|bcrypt|scrypt|pbkdf2|sha\d|base64|oauth2"
 )
 

@@ -55,7 +55,8 @@ _CLASSES = bytes(
 )
 _BEFORE_KEY = b"private "
 _URL = re.compile(
-    r"://(?P<user>[^\s:/@\"'`<>]{0,64}):(?P<value>[^\s/@\"'`<>]{1,128})@(?P<host>[A-Za-z0-9_.\[-]{1,80})"
+    r"://(?P<user>[^\s:/@\"'`<>]{0,64}):(?P<value>[^\s/@\"'`<>]{1,128})@"
+    r"(?P<host>[A-Za-z0-9_.\[-]{1,80})"
 )
 _MAYBE = re.compile(rf"\d|@|[\w+/=-]{{{MIN_RUN_CHARS}}}")
 _ESCAPED = re.compile(r"\\(?=_)")
@@ -345,7 +346,8 @@ _CREDENTIAL_PATTERNS = (
         "password in a command",
         Hints(b"curl ", letter=b"u"),
         re.compile(
-            rf"(?i)curl [^\n]{{0,120}}?(?<=[ \t])(?:-u|--user)[ =]?[\"']?(?P<user>{_USER}):(?P<value>[^\s\"'`<>]{{1,128}})"
+            rf"(?i)curl [^\n]{{0,120}}?(?<=[ \t])(?:-u|--user)[ =]?[\"']?(?P<user>{_USER}):"
+            rf"(?P<value>[^\s\"'`<>]{{1,128}})"
         ),
         _is_url_password,
     ),

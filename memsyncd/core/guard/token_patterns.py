@@ -159,7 +159,8 @@ TOKEN = re.compile(
 # The beginnings of these runs, except for those that follow one of `TOKEN_LOOKBEHINDS`, such as
 # letters after a backslash.
 TOKEN_STARTS = frozenset(
-    "AK AS gh gi gl xo xa sk rk wh AI GO AA gs pp r8 ls li fi AT da sb ts ru PM np py hf do dc sh AG ey".split()
+    "AK AS gh gi gl xo xa sk rk wh AI GO AA gs pp r8 ls li fi AT da sb ts ru PM np py hf do dc sh"
+    " AG ey".split()
 )
 TOKEN_LOOKBEHINDS = ("ya29.", "SG.", "hvs.", "hvb.", "\\")
 LONGEST_LOOKBEHIND = max(map(len, TOKEN_LOOKBEHINDS))

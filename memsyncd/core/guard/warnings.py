@@ -18,8 +18,14 @@ SECRET, PROMPT_INJECTION = "secret", "instructs_reader"
 # The secrets of one note that get a problem each; a dump of thousands is one task.
 REPORTED_SECRETS_LIMIT = 20
 
-_REMEDY = "if it is real, revoke it and take it out, then forget what stood there: memsyncd history purge --containing -"
-_EXAMPLE = "it says itself that it is an example, and is not masked; if it is real, revoke it and take it out"
+_REMEDY = (
+    "if it is real, revoke it and take it out, then forget what stood there: memsyncd "
+    "history purge --containing -"
+)
+_EXAMPLE = (
+    "it says itself that it is an example, and is not masked; if it is real, revoke it "
+    "and take it out"
+)
 _REVIEW = "see whether it is meant so before an agent reads it"
 
 

@@ -15,7 +15,10 @@ BLANKS: Final = " \t"
 SPECIAL_STARTS: Final = frozenset("#>*-+_=~`<|:[0123456789 \t")
 
 # Characters that markdown-it strips from the ends of a table's row and cells.
-TRIMMED: Final = "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+TRIMMED: Final = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008"
+    "\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
 
 # A table whose rows lack more cells than this ends there: markdown-it's guard against tiny texts
 # with huge tables.
@@ -187,7 +190,7 @@ def is_table(head: str, below: str) -> bool:
 
 
 def count_cells(row: str) -> int:
-    """The number of cells in a table's row; empty cells outside the outermost pipes do not count."""
+    """The number of cells in a table's row, without empty ones outside the outermost pipes."""
     cells = _BARE_PIPE.split(row.strip(TRIMMED))
     if cells and not cells[0]:
         cells.pop(0)

@@ -20,7 +20,7 @@ _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    r"""A note's text with `\n` for every line end, its lines without their ends, and its defects."""
+    r"""A note's text with `\n` for every line end, its lines without ends, and its defects."""
 
     text: str
     lines: list[str]

@@ -58,7 +58,7 @@ class Matcher:
         return found
 
     def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
-        """The last token of a row that begins at `at` and equals the term, None if there is none."""
+        """The last token of a row that begins at `at` and equals the term, else None."""
         words, end = term.words, at + len(term.words) - 1
         if end == at:
             return tokens[at]

@@ -39,7 +39,10 @@ _FIELDS: Final = {
     "task": "tasks",
 }
 _FILTER = re.compile(
-    r'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>kind|tag|path|section|task|is|after|before):(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))',
+    (
+        r'"[^"]*"|(?<!\S)(?P<no>-?)(?P<name>kind|tag|path|section|task|is|after|before):'
+        r'(?:"(?P<quoted>[^"]*)"|(?P<bare>[^\s"]+))'
+    ),
     re.IGNORECASE,
 )
 _DAY = re.compile(r"(\d{4})(?:[-/.](\d{1,2})(?:[-/.](\d{1,2}))?)?")
@@ -362,20 +365,22 @@ def _is_stopword(term: Term) -> bool:
 
 ENGLISH = frozenset(
     """
-    a about above after again against all am an and any are aren as at be because been before being below between both but by
-    can cannot could couldn d did didn do does doesn doing don down during each few for from further had hadn has hasn have
-    haven having he her here hers herself him himself his how i if in into is isn it its itself just ll let m me might more
-    most must mustn my myself no nor not now of off on once only or other ought our ours ourselves out over own please re s
-    same shall shan she should shouldn so some such t than that the their theirs them themselves then there these they this
-    those through to too under until up upon us ve very was wasn we were weren what when where which while who whom why will
-    with won would wouldn you your yours yourself yourselves
+    a about above after again against all am an and any are aren as at be because been before
+    being below between both but by can cannot could couldn d did didn do does doesn doing don
+    down during each few for from further had hadn has hasn have haven having he her here hers
+    herself him himself his how i if in into is isn it its itself just ll let m me might more
+    most must mustn my myself no nor not now of off on once only or other ought our ours
+    ourselves out over own please re s same shall shan she should shouldn so some such t than
+    that the their theirs them themselves then there these they this those through to too under
+    until up upon us ve very was wasn we were weren what when where which while who whom why
+    will with won would wouldn you your yours yourself yourselves
     """.split()
 )
 # Words with which a question speaks of itself: what do we know of it, who spoke about it?
 ENGLISH_ASKING = frozenset(
     """
-    knew know knowing known knows mention mentioned mentioning mentions said say saying says speak speaking speaks spoke spoken
-    talk talked talking talks tell telling tells told
+    knew know knowing known knows mention mentioned mentioning mentions said say saying says
+    speak speaking speaks spoke spoken talk talked talking talks tell telling tells told
     """.split()
 )
 

@@ -20,7 +20,8 @@ WORD_CHARACTERS = 3
 # decomposed text.
 _WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
 _UNSPACED = (
-    "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+    "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003134f"
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
@@ -37,7 +38,8 @@ _SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
 # Anchored at the beginning of a word, so that a long text is scanned once and not once from every
 # character.
 _HUMPED = re.compile(
-    rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
+    rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))"
+    rf"[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
 )
 _CAMEL_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHARP = re.compile(r"#(?<=[CFJcfj]#)")
@@ -86,7 +88,10 @@ def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
 
 
 def character_pairs(run: str) -> tuple[str, ...]:
-    """Any two adjacent characters of a run without spaces, then the last alone: `日本語` → 日本, 本語, 語."""
+    """Any two adjacent characters of a run without spaces, then the last alone.
+
+    For example, `日本語` gives 日本, 本語, 語.
+    """
     return tuple(place[2] for place in _pair_ranges(run, 0))
 
 

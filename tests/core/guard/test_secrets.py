@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.guard.hints import Hints, fold_case
 from memsyncd.core.guard.secrets import (
-    _KEYWORDS,
+    KEYWORDS,
     PRIVATE_KEY,
     REDACTED_LINE,
     _find_keywords,
@@ -291,10 +291,10 @@ def test_what_escapes_break_is_found_where_it_is_written(lines: list[str], end: 
     assert [text[secret.start : secret.end] for secret in find_secrets(text)] == [token]
 
 
-@given(st.text("pasectrokny \n", max_size=60), st.lists(st.tuples(st.sampled_from([*_KEYWORDS]), st.text("kaes ", max_size=3))))
+@given(st.text("pasectrokny \n", max_size=60), st.lists(st.tuples(st.sampled_from([*KEYWORDS]), st.text("kaes ", max_size=3))))
 def test_hints_that_are_looked_for_together_are_all_found(text: str, pieces: list[tuple[bytes, str]]) -> None:
     folded = fold_case(text + "".join(hint.decode() + after for hint, after in pieces))
-    alone = {(at, hint) for hint in _KEYWORDS for at, _ in Hints(hint).find(folded)}
+    alone = {(at, hint) for hint in KEYWORDS for at, _ in Hints(hint).find(folded)}
     assert set(_find_keywords(folded)) == alone
 
 
