@@ -140,19 +140,19 @@ def _join_blocks(blocks: list[list[str]]) -> str:
 
 
 def _translate_part(part: str) -> str:
-    pieces = _split_at_stars(part)
-    if len(pieces) == 1:
-        return pieces[0]
-    first, *middle, last = pieces
+    expressions = _split_at_stars(part)
+    if len(expressions) == 1:
+        return expressions[0]
+    first, *middle, last = expressions
     if not (first or last or any(middle)):
         return f"{_NAME_PART}+"
-    body = "".join(f"(?>{_NAME_PART}*?{piece})" for piece in middle if piece)
+    body = "".join(f"(?>{_NAME_PART}*?{expression})" for expression in middle if expression)
     return f"{first}{body}{_NAME_PART}*{last}"
 
 
 def _split_at_stars(part: str) -> list[str]:
     """The expressions between the stars of one name."""
-    pieces = [""]
+    expressions = [""]
     at = 0
     while at < len(part):
         char = part[at]
@@ -160,16 +160,16 @@ def _split_at_stars(part: str) -> list[str]:
             part.find("]", at + 2 + (part[at + 1 : at + 2] in ("!", "^"))) if char == "[" else -1
         )
         if char == "*":
-            pieces.append("")
+            expressions.append("")
         elif char == "?":
-            pieces[-1] += _NAME_PART
+            expressions[-1] += _NAME_PART
         elif close > 0:
-            pieces[-1] += _translate_set(part[at + 1 : close])
+            expressions[-1] += _translate_set(part[at + 1 : close])
             at = close
         else:
-            pieces[-1] += re.escape(char)
+            expressions[-1] += re.escape(char)
         at += 1
-    return pieces
+    return expressions
 
 
 def _translate_set(content: str) -> str:

@@ -276,9 +276,9 @@ def _find_range(
         last = n_lines
     is_empty = first > last or first > n_lines
     if dialect == "docs" and is_empty and n_lines:
-        wanted = {"first": view_range[0], "last": view_range[1]}
+        asked = {"first": view_range[0], "last": view_range[1]}
         raise refuse_edit(
-            "no such range", dialect, hint="view it without a range", n_lines=n_lines, **wanted
+            "no such range", dialect, hint="view it without a range", n_lines=n_lines, **asked
         )
     return (1, 0) if is_empty else (first, last)
 

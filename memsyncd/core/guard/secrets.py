@@ -116,23 +116,23 @@ def _find_escaped(text: str) -> list[Secret]:
 
     Only lines with escapes are searched again.
     """
-    pieces: list[str] = []
+    parts: list[str] = []
     read_at: list[int] = []
     written_at: list[int] = []
     n_read, at = 0, text.find("\\_")
     while at >= 0:
         start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at) + 1 or len(text)
         for stop in [*(found.start() for found in _ESCAPED.finditer(text, start, end)), end]:
-            pieces.append(text[start:stop])
+            parts.append(text[start:stop])
             read_at.append(n_read)
             written_at.append(start)
             n_read, start = n_read + stop - start, stop + 1
         at = text.find("\\_", end)
-    read = "".join(pieces)
+    read = "".join(parts)
 
     def find_written(place: int) -> int:
-        piece = bisect_right(read_at, place) - 1
-        return written_at[piece] + place - read_at[piece]
+        part = bisect_right(read_at, place) - 1
+        return written_at[part] + place - read_at[part]
 
     return [
         replace(secret, start=find_written(secret.start), end=find_written(secret.end - 1) + 1)
@@ -145,16 +145,16 @@ def redact_secrets(text: str, secrets: Iterable[Secret]) -> str:
 
     The number of lines stays: a key is redacted line by line.
     """
-    pieces, at = [], 0
+    parts, at = [], 0
     for secret in secrets:
         if secret.is_example:
             continue
-        pieces += [
+        parts += [
             text[at : secret.start],
             redact_lines(text[secret.start : secret.end].split("\n"), secret.what),
         ]
         at = secret.end
-    return "".join([*pieces, text[at:]])
+    return "".join([*parts, text[at:]])
 
 
 def redact_lines(lines: Sequence[str], what: str) -> str:

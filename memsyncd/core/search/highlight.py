@@ -107,14 +107,14 @@ def render_snippet(
     Of overlapping matches the first is marked.
     """
     start, end = _find_window(text, matches, window)
-    pieces, at = [], start
+    parts, at = [], start
     for first, after in matches:
         if first < at or after > end:
             continue
-        pieces += [_plain(text[at:first]), MARK, _plain(text[first:after]), MARK]
+        parts += [_plain(text[at:first]), MARK, _plain(text[first:after]), MARK]
         at = after
-    pieces.append(_plain(text[at:end]))
-    body = _SPACE.sub(" ", "".join(pieces)).strip()
+    parts.append(_plain(text[at:end]))
+    body = _SPACE.sub(" ", "".join(parts)).strip()
     return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
 
 

@@ -30,7 +30,7 @@ from memsyncd.core.search.highlight import TextRange
 
 # The bonus of a passage that holds all words, and that of a lead, as shares of the raw score of the
 # strongest chunk. Measured on chats and on documents: the first 1,000 tokens hold two points more
-# of the wanted evidence.
+# of the evidence.
 WORDS_SHARE, LEAD_SHARE = 0.3, 0.15
 # Share of the raw score of the strongest chunk. Scoring weaker chunks takes time and changes next
 # to nothing.

@@ -103,7 +103,7 @@ NO_FILTERS = Filters()
 def extract_filters(text: str) -> tuple[Filters, str]:
     """Separate the filters, outside of quotes, from the rest of a typed text. Never raises."""
     reader = _FilterReader()
-    rest = _FILTER.sub(lambda piece: " " if reader.accept(piece) else piece[0], text)
+    rest = _FILTER.sub(lambda match: " " if reader.accept(match) else match[0], text)
     return reader.filters, rest
 
 
@@ -143,15 +143,15 @@ class _FilterReader:
             exclude=None if exclude.is_empty else exclude,
         )
 
-    def accept(self, piece: re.Match[str]) -> bool:
+    def accept(self, match: re.Match[str]) -> bool:
         """Read one match; True if it is a filter."""
-        name = (piece["name"] or "").lower()
-        value = _tidy(name, piece["quoted"] or _end_word(name, piece["bare"] or ""))
+        name = (match["name"] or "").lower()
+        value = _tidy(name, match["quoted"] or _end_word(name, match["bare"] or ""))
         if not value or self._n_values == VALUE_LIMIT:
             return False
         if name in _FIELDS:
-            (self._excluded if piece["no"] else self._included)[name].append(value)
-        elif piece["no"]:
+            (self._excluded if match["no"] else self._included)[name].append(value)
+        elif match["no"]:
             return False
         elif name == "is":
             self._is_archived = True
@@ -251,9 +251,9 @@ def parse_query(text: str) -> Query:
     should: dict[object, Term] = {}
     must: dict[object, Term] = {}
     must_not: dict[object, Term] = {}
-    for piece in _TERM.finditer(text):
-        for term in _read_terms(piece):
-            place = must_not if piece["no"] else must if term.form is Form.PHRASE else should
+    for match in _TERM.finditer(text):
+        for term in _read_terms(match):
+            place = must_not if match["no"] else must if term.form is Form.PHRASE else should
             place.setdefault((term.form, tuple(word.lower() for word in term.words)), term)
     kept = [term for term in should.values() if not _is_stopword(term)]
     query = _limit(
@@ -324,31 +324,31 @@ def _limit(should: list[Term], must: list[Term], must_not: list[Term]) -> Query:
     return replace(query, n_dropped=len(should) + len(must) + len(must_not) - n_kept)
 
 
-def _read_terms(piece: re.Match[str]) -> list[Term]:
+def _read_terms(match: re.Match[str]) -> list[Term]:
     """The terms of one typed word or phrase: one, unless scripts with and without spaces are mixed
     in it.
     """
-    is_phrase = piece["phrase"] is not None
+    is_phrase = match["phrase"] is not None
     # A possessive is no part of a name: notes about Ann answer a question about Ann's.
-    text = piece["phrase"] if is_phrase else _POSSESSIVE.sub("", piece["word"])
-    rows = split_words(text, is_strict=is_phrase or bool(piece["no"]))
+    text = match["phrase"] if is_phrase else _POSSESSIVE.sub("", match["word"])
+    rows = split_words(text, is_strict=is_phrase or bool(match["no"]))
     return [
         Term(
             text=row.text,
             words=row.words,
             form=Form.PHRASE
             if is_phrase
-            else _find_form(row, is_last=row is rows[-1], piece=piece),
+            else _find_form(row, is_last=row is rows[-1], match=match),
         )
         for row in rows
     ]
 
 
-def _find_form(row: WordSequence, *, is_last: bool, piece: re.Match[str]) -> Form:
+def _find_form(row: WordSequence, *, is_last: bool, match: re.Match[str]) -> Form:
     if is_unspaced(row.text):
         # One character alone is the beginning of a pair.
         return Form.PREFIX if len(row.words[0]) == 1 else Form.WORD
-    has_star = is_last and piece["word"].endswith("*")
+    has_star = is_last and match["word"].endswith("*")
     return Form.PREFIX if has_star and len(row.words[-1]) >= PREFIX_MIN_CHARACTERS else Form.WORD
 
 
@@ -376,7 +376,7 @@ ENGLISH = frozenset(
     will with won would wouldn you your yours yourself yourselves
     """.split()
 )
-# Words with which a question speaks of itself: what do we know of it, who spoke about it?
+# Words with which a question refers to itself, as in: what do we know of it, who spoke about it?
 ENGLISH_ASKING = frozenset(
     """
     knew know knowing known knows mention mentioned mentioning mentions said say saying says

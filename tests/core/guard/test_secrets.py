@@ -13,11 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.guard.hints import Hints, fold_case
+from memsyncd.core.guard.keyword_values import KEYWORDS, find_keywords
 from memsyncd.core.guard.secrets import (
-    KEYWORDS,
     PRIVATE_KEY,
     REDACTED_LINE,
-    _find_keywords,
     find_secrets,
     redact,
     redact_secrets,
@@ -295,7 +294,7 @@ def test_what_escapes_break_is_found_where_it_is_written(lines: list[str], end: 
 def test_hints_that_are_looked_for_together_are_all_found(text: str, pieces: list[tuple[bytes, str]]) -> None:
     folded = fold_case(text + "".join(hint.decode() + after for hint, after in pieces))
     alone = {(at, hint) for hint in KEYWORDS for at, _ in Hints(hint).find(folded)}
-    assert set(_find_keywords(folded)) == alone
+    assert set(find_keywords(folded)) == alone
 
 
 @given(st.text())
