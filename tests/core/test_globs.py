@@ -1,4 +1,4 @@
-"""Does this path match one of these patterns?"""
+"""Patterns and the paths that they match."""
 
 from __future__ import annotations
 
@@ -68,8 +68,12 @@ def test_a_path_that_does_not_fit_does_not_match(pattern: str, path: str) -> Non
     assert not Globs.parse([pattern]).matches(path)
 
 
-@pytest.mark.parametrize("path", ["a.draft.md", ".memories/a.draft.md", ".memories/old/deep/x.md", "old"])
-def test_an_exclusion_without_a_slash_counts_at_any_depth_and_takes_what_lies_beneath(path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["a.draft.md", ".memories/a.draft.md", ".memories/old/deep/x.md", "old"]
+)
+def test_an_exclusion_without_a_slash_counts_at_any_depth_and_takes_what_lies_beneath(
+    path: str,
+) -> None:
     assert Globs.parse_excludes(["*.draft.md", "old/"]).matches(path)
 
 
@@ -92,11 +96,27 @@ def test_composed_and_decomposed_accents_are_the_same_name() -> None:
     name = "résumé.md"
     for form in ("NFC", "NFD"):
         for other in ("NFC", "NFD"):
-            assert Globs.parse([unicodedata.normalize(form, name)]).matches(unicodedata.normalize(other, name))
+            assert Globs.parse([unicodedata.normalize(form, name)]).matches(
+                unicodedata.normalize(other, name)
+            )
 
 
 @pytest.mark.parametrize(
-    "pattern", ["", "/etc/*", "~/x.md", "../x", "a/../b", "a//b", "a/./b", "x\0", "*.{md,txt}", "a" * 1025, "/", "."]
+    "pattern",
+    [
+        "",
+        "/etc/*",
+        "~/x.md",
+        "../x",
+        "a/../b",
+        "a//b",
+        "a/./b",
+        "x\0",
+        "*.{md,txt}",
+        "a" * 1025,
+        "/",
+        ".",
+    ],
 )
 def test_a_pattern_that_cannot_lie_below_a_root_is_refused_with_its_reason(pattern: str) -> None:
     reason = find_glob_refusal(pattern)
@@ -120,7 +140,9 @@ def test_many_stars_against_a_long_name_stay_quick() -> None:
 
 
 @given(
-    pattern=st.text("ab*?[]!-.", min_size=1, max_size=8).filter(lambda text: text not in (".", "..", "**")),
+    pattern=st.text("ab*?[]!-.", min_size=1, max_size=8).filter(
+        lambda text: text not in (".", "..", "**")
+    ),
     name=st.text("ab!-.]", min_size=1, max_size=8),
 )
 def test_within_one_name_it_agrees_with_the_standard_library(pattern: str, name: str) -> None:
@@ -134,12 +156,20 @@ def _matches_slowly(pattern: list[str], path: list[str]) -> bool:
         return bool(path)
     if pattern[0] == "**":
         return any(_matches_slowly(pattern[1:], path[skipped:]) for skipped in range(len(path)))
-    return bool(path) and fnmatchcase(path[0], pattern[0]) and _matches_slowly(pattern[1:], path[1:])
+    return (
+        bool(path) and fnmatchcase(path[0], pattern[0]) and _matches_slowly(pattern[1:], path[1:])
+    )
 
 
 @given(
-    pattern=st.lists(st.sampled_from(["**", "**", "*", "a", "b", "a*", "ab"]), min_size=1, max_size=6),
+    pattern=st.lists(
+        st.sampled_from(["**", "**", "*", "a", "b", "a*", "ab"]), min_size=1, max_size=6
+    ),
     path=st.lists(st.sampled_from(["a", "b", "ab", "ba"]), min_size=1, max_size=6),
 )
-def test_across_folders_it_agrees_with_trying_every_split(pattern: list[str], path: list[str]) -> None:
-    assert Globs.parse(["/".join(pattern)]).matches("/".join(path)) == _matches_slowly(pattern, path)
+def test_across_folders_it_agrees_with_trying_every_split(
+    pattern: list[str], path: list[str]
+) -> None:
+    assert Globs.parse(["/".join(pattern)]).matches("/".join(path)) == _matches_slowly(
+        pattern, path
+    )

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import math
@@ -29,13 +27,17 @@ def test_of_nothing_there_is_no_quantile() -> None:
 @given(DURATIONS)
 def test_each_bound_counts_all_that_took_no_longer(durations: list[float]) -> None:
     latencies = count(durations)
-    assert latencies.cumulative_counts() == [sum(took_s <= bound_s for took_s in durations) for bound_s in BUCKET_BOUNDS_S]
+    assert latencies.cumulative_counts() == [
+        sum(took_s <= bound_s for took_s in durations) for bound_s in BUCKET_BOUNDS_S
+    ]
     assert (latencies.n, latencies.longest_s) == (len(durations), max(durations))
     assert math.isclose(latencies.sum_s, sum(durations))
 
 
 @given(DURATIONS, SHARES)
-def test_a_quantile_lies_in_the_bucket_of_the_true_one_and_never_beyond_the_longest(durations: list[float], share: float) -> None:
+def test_a_quantile_lies_in_the_bucket_of_the_true_one_and_never_beyond_the_longest(
+    durations: list[float], share: float
+) -> None:
     found_s = count(durations).quantile(share)
     true_s = sorted(durations)[max(0, math.ceil(share * len(durations)) - 1)]
     low_s = max((bound_s for bound_s in BUCKET_BOUNDS_S if bound_s < true_s), default=0.0)
@@ -45,7 +47,9 @@ def test_a_quantile_lies_in_the_bucket_of_the_true_one_and_never_beyond_the_long
 
 
 @given(DURATIONS, SHARES, SHARES)
-def test_a_larger_share_takes_no_less_time(durations: list[float], one: float, other: float) -> None:
+def test_a_larger_share_takes_no_less_time(
+    durations: list[float], one: float, other: float
+) -> None:
     latencies = count(durations)
     found = [latencies.quantile(share) for share in sorted((one, other))]
     assert found == sorted(found)

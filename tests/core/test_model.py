@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import pytest
@@ -26,7 +24,9 @@ from memsyncd.core.model import count_quarters, count_tokens
         ("a" * 4000, 1000),
     ],
 )
-def test_four_characters_make_a_token_and_one_where_no_spaces_are_written(text: str, n_tokens: int) -> None:
+def test_four_characters_make_a_token_and_one_where_no_spaces_are_written(
+    text: str, n_tokens: int
+) -> None:
     assert count_tokens(text) == n_tokens
 
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import codecs
@@ -31,7 +29,7 @@ from memsyncd.core.model import Meta, Span
 from memsyncd.core.notepath import NotePath, is_markdown, is_note_name, parse_note_path
 from memsyncd.errors import BadRequest, EditRefused, TooLarge
 
-# --- test_addition -----------------------------------------------------------------------------
+# --- Checks ---------------------------------------------------------------------------------------
 
 FULL = Addition(
     content="We chose Postgres.",
@@ -52,7 +50,15 @@ FULL = Addition(
     "changes",
     [
         {},
-        {"summary": "", "kind": None, "importance": None, "priority": None, "lifecycle": None, "source": None, "task": None},
+        {
+            "summary": "",
+            "kind": None,
+            "importance": None,
+            "priority": None,
+            "lifecycle": None,
+            "source": None,
+            "task": None,
+        },
         {"importance": 0},
         {"importance": 1.0},
         {"kind": "tool_run"},
@@ -125,7 +131,10 @@ def test_what_is_too_long_is_too_large() -> None:
 @pytest.mark.parametrize(
     ("content", "heading"),
     [
-        ("We chose Postgres because of its row locks.", "We chose Postgres because of its row locks"),
+        (
+            "We chose Postgres because of its row locks.",
+            "We chose Postgres because of its row locks",
+        ),
         ("We chose Postgres. It has row locks.", "We chose Postgres"),
         ("Use v1.2 of the client! Not v1.1.", "Use v1.2 of the client!"),
         ("Use e.g. Redis. Or so.", "Use e.g. Redis"),
@@ -154,15 +163,20 @@ def test_a_heading_of_no_words_is_the_kind() -> None:
     assert make_heading(Addition(content="---", kind="insight")) == "insight"
 
 
-# --- test_additions ----------------------------------------------------------------------------
+# --- Appending ------------------------------------------------------------------------------------
 
 AT = "2026-11-22T01:43:24Z"
 PATH = ".memories/decisions.md"
 DATABASE = Addition(
-    content="We chose Postgres\nbecause of its row locks.", summary="Database", kind="decision", tags=("db",), importance=0.9
+    content="We chose Postgres\nbecause of its row locks.",
+    summary="Database",
+    kind="decision",
+    tags=("db",),
+    importance=0.9,
 )
 SECTION = (
-    "## Database\n<!-- memory: {kind: decision, tags: [db], importance: 0.9, created: 2026-11-22T01:43:24Z} -->\n"
+    "## Database\n<!-- memory: {kind: decision, tags: [db], importance: 0.9, created: "
+    "2026-11-22T01:43:24Z} -->\n"
     "We chose Postgres\nbecause of its row locks.\n"
 )
 WILD = """
@@ -178,7 +192,9 @@ def notes(draw: st.DrawFn) -> bytes | None:
     if draw(st.integers(0, 9)) == 0:
         return None
     line_end = draw(st.sampled_from(["\n", "\n", "\r\n", "\r"]))
-    text = line_end.join(draw(wild_lines)) + draw(st.sampled_from(["", line_end, 2 * line_end, line_end + " " + line_end]))
+    text = line_end.join(draw(wild_lines)) + draw(
+        st.sampled_from(["", line_end, 2 * line_end, line_end + " " + line_end])
+    )
     mark = draw(st.sampled_from([b"", b"", codecs.BOM_UTF8]))
     return mark + text.encode() + draw(st.sampled_from([b"", b"\xff", b"\xff\n"]))
 
@@ -235,14 +251,19 @@ def test_a_title_is_made_of_the_names_words(path: str, title: str) -> None:
 def test_a_section_is_appended_after_one_blank_line(standing: bytes, between: bytes) -> None:
     data, spans = append_section(PATH, standing, [DATABASE], at=AT)
     assert data == standing + between + SECTION.encode()
-    assert decode_note(PATH, data).lines[spans[0].start - 1 : spans[0].end] == SECTION.rstrip("\n").split("\n")
+    assert decode_note(PATH, data).lines[spans[0].start - 1 : spans[0].end] == SECTION.rstrip(
+        "\n"
+    ).split("\n")
 
 
 @pytest.mark.parametrize("line_end", ["\r\n", "\r"])
 def test_a_section_has_the_notes_own_line_ends(line_end: str) -> None:
     standing = f"# Decisions{line_end}".encode()
     data, spans = append_section(
-        PATH, standing, [replace(DATABASE, content="We chose Postgres\r\nbecause of its row locks.\r")], at=AT
+        PATH,
+        standing,
+        [replace(DATABASE, content="We chose Postgres\r\nbecause of its row locks.\r")],
+        at=AT,
     )
     assert data == standing + ("\n" + SECTION).replace("\n", line_end).encode()
     assert spans == (Span(3, 6),)
@@ -288,20 +309,24 @@ def test_utf16_is_not_appended_to() -> None:
 @example(b"a\r", [Addition(content="x")])
 @example(b"# Database\n", [DATABASE, DATABASE])
 @example(b"---\nk: v", [Addition(content="a\n---\nb")])
-def test_what_is_remembered_is_read_back_and_what_stood_stays(standing: bytes | None, added: list[Addition]) -> None:
+def test_what_is_remembered_is_read_back_and_what_stood_stays(
+    standing: bytes | None, added: list[Addition]
+) -> None:
     for addition in added:
         check_addition(addition)
     before = split_note_sections(PATH, standing or b"")
     try:
         data, spans = append_section(PATH, standing, added, at=AT)
     except EditRefused:
-        # Only front matter left open, which the content ends, cannot be closed by more at the end.
+        # Text at the end cannot close open front matter that the content ends.
         assert (standing or b"").removeprefix(codecs.BOM_UTF8).startswith(b"---")
         assert any("---" in addition.content for addition in added)
         return
     assert data.startswith(standing or b"")
     note = parse_note(NotePath(PATH), data)
-    assert [section.anchor for section in note.sections[: len(before)]] == [part.anchor for part in before]
+    assert [section.anchor for section in note.sections[: len(before)]] == [
+        part.anchor for part in before
+    ]
     lines = decode_note(PATH, data).lines
     assert len(spans) == len(added)
     assert spans[-1].end == len(lines)
@@ -313,14 +338,16 @@ def test_what_is_remembered_is_read_back_and_what_stood_stays(standing: bytes | 
             assert section.heading[-1] == addition.summary
         if addition.kind:
             assert section.meta.kind == addition.kind.lower()
-        assert section.meta.tags[: len(distinct_tags(addition.tags))] == distinct_tags(addition.tags)
+        assert section.meta.tags[: len(distinct_tags(addition.tags))] == distinct_tags(
+            addition.tags
+        )
         assert section.meta.importance == addition.importance or addition.importance is None
         assert section.meta.created == AT
         _assert_content(lines[span.start + 1 : span.end], addition.content)
 
 
 def _assert_content(kept: list[str], content: str) -> None:
-    """The very lines, if none of them is a heading and nothing is left open in them."""
+    """The same lines, if none of them is a heading and nothing is left open in them."""
     lines = content.split("\n")
     while not lines[0].strip():
         del lines[0]
@@ -343,7 +370,7 @@ def test_plain_words_are_kept_to_the_letter(content: str) -> None:
     assert decode_note(PATH, data).lines[spans[0].start + 1 :] == [addition.content]
 
 
-# --- test_comment ------------------------------------------------------------------------------
+# --- Metadata as a comment ------------------------------------------------------------------------
 
 WRITTEN_AT = "2026-11-22T01:43:24Z"
 AWKWARD = """--> -- > <!-- " ' \\ : , # [ ] { } &a *a ! | % null ~ é 日 a 1 - ? @ ` = <<""".split()
@@ -359,7 +386,11 @@ def may_be_said(word: str) -> bool:
     return True
 
 
-words = st.lists(st.sampled_from([*AWKWARD, *BLANKS]) | TEXTS, min_size=1, max_size=6).map("".join).filter(may_be_said)
+words = (
+    st.lists(st.sampled_from([*AWKWARD, *BLANKS]) | TEXTS, min_size=1, max_size=6)
+    .map("".join)
+    .filter(may_be_said)
+)
 
 
 def read(addition: Addition) -> Meta:
@@ -376,15 +407,37 @@ def read(addition: Addition) -> Meta:
     [
         (Addition(content="x"), f"{{created: {WRITTEN_AT}}}"),
         (
-            Addition(content="x", kind="Decision", tags=("#auth", "Auth", "a b"), importance=0.9, created="2026-01-02"),
+            Addition(
+                content="x",
+                kind="Decision",
+                tags=("#auth", "Auth", "a b"),
+                importance=0.9,
+                created="2026-01-02",
+            ),
             "{kind: decision, tags: [auth, a b], importance: 0.9, created: 2026-01-02}",
         ),
         (
-            Addition(content="x", priority="p0", lifecycle="TASK", task="WU-12", session="s 1", source="https://a.b/c?d"),
-            f'{{priority: P0, lifecycle: task, task: WU-12, session: s 1, source: "https://a.b/c?d", created: {WRITTEN_AT}}}',
+            Addition(
+                content="x",
+                priority="p0",
+                lifecycle="TASK",
+                task="WU-12",
+                session="s 1",
+                source="https://a.b/c?d",
+            ),
+            (
+                f"{{priority: P0, lifecycle: task, task: WU-12, session: s 1, source: "
+                f'"https://a.b/c?d", created: {WRITTEN_AT}}}'
+            ),
         ),
-        (Addition(content="x", source='say "-->"'), f'{{source: "say \\"--\\x3e\\"", created: {WRITTEN_AT}}}'),
-        (Addition(content="x", tags=("a, b", "c: d")), f'{{tags: ["a, b", "c: d"], created: {WRITTEN_AT}}}'),
+        (
+            Addition(content="x", source='say "-->"'),
+            f'{{source: "say \\"--\\x3e\\"", created: {WRITTEN_AT}}}',
+        ),
+        (
+            Addition(content="x", tags=("a, b", "c: d")),
+            f'{{tags: ["a, b", "c: d"], created: {WRITTEN_AT}}}',
+        ),
     ],
 )
 def test_what_is_known_is_one_comment(addition: Addition, comment: str) -> None:
@@ -392,9 +445,13 @@ def test_what_is_known_is_one_comment(addition: Addition, comment: str) -> None:
 
 
 @given(words, words, words, st.lists(words, max_size=4), st.floats(0, 1))
-def test_what_is_written_is_read_back(task: str, session: str, source: str, tags: list[str], importance: float) -> None:
+def test_what_is_written_is_read_back(
+    task: str, session: str, source: str, tags: list[str], importance: float
+) -> None:
     words = {"task": task, "session": session, "source": source}
-    addition = Addition(content="x", tags=tuple(tags), importance=importance, priority="P2", kind="Error", **words)
+    addition = Addition(
+        content="x", tags=tuple(tags), importance=importance, priority="P2", kind="Error", **words
+    )
     check_addition(addition)
     assert read(addition) == Meta(
         kind="error",
@@ -408,19 +465,23 @@ def test_what_is_written_is_read_back(task: str, session: str, source: str, tags
     )
 
 
-@pytest.mark.parametrize("char", ["\ufeff", "\ufffe", "\U0001ffff", "\U000e0001", "\ue000", "\u0378"])
+@pytest.mark.parametrize(
+    "char", ["\ufeff", "\ufffe", "\U0001ffff", "\U000e0001", "\ue000", "\u0378"]
+)
 def test_characters_that_yaml_does_not_take_are_written_by_their_numbers(char: str) -> None:
     assert read(Addition(content="x", source=f"a{char}b")).source == f"a{char}b"
 
 
 def test_the_longest_that_can_be_said_is_read_back() -> None:
     tags = tuple(f"{number:02}{'x, ' * 66}" for number in range(32))
-    addition = Addition(content="x", task="x: " * 66, session="y" * 200, source="é" * 200, tags=tags)
+    addition = Addition(
+        content="x", task="x: " * 66, session="y" * 200, source="é" * 200, tags=tags
+    )
     check_addition(addition)
     assert read(addition).tags == tuple(tag.strip() for tag in tags)
 
 
-# --- test_kinds --------------------------------------------------------------------------------
+# --- Kinds ----------------------------------------------------------------------------------------
 
 
 def test_each_kind_has_a_note_that_takes_sections_and_an_importance() -> None:

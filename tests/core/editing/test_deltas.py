@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +21,9 @@ def test_a_delta_leads_from_any_text_to_any_other(base: bytes, target: bytes) ->
 
 
 @given(before=texts, after=texts, was=texts, now=texts)
-def test_an_edit_takes_no_more_than_what_is_new(before: bytes, after: bytes, was: bytes, now: bytes) -> None:
+def test_an_edit_takes_no_more_than_what_is_new(
+    before: bytes, after: bytes, was: bytes, now: bytes
+) -> None:
     delta = make_delta(before + was + after, before + now + after)
     assert len(delta) <= len(now) + 7
 
@@ -35,8 +35,14 @@ def test_a_word_changed_in_a_long_note_takes_a_few_bytes() -> None:
 
 
 def test_words_changed_here_and_there_take_little_as_the_rest_is_known() -> None:
-    note = b"".join(b"%x is said in line %d\n" % (number * 7919 % 1009, number) for number in range(500))
-    edited = note.replace(b"line 3\n", b"line three\n").replace(b"line 250\n", b"").replace(b"line 498\n", b"the end\n")
+    note = b"".join(
+        b"%x is said in line %d\n" % (number * 7919 % 1009, number) for number in range(500)
+    )
+    edited = (
+        note.replace(b"line 3\n", b"line three\n")
+        .replace(b"line 250\n", b"")
+        .replace(b"line 498\n", b"the end\n")
+    )
     assert len(make_delta(note, edited)) < len(edited) / 30
 
 
@@ -56,7 +62,9 @@ def test_nonsense_is_refused_and_nothing_else_is_raised(base: bytes, nonsense: b
 
 
 @given(base=texts, target=texts, at=st.integers(0, 400), byte=st.integers(1, 255))
-def test_a_damaged_delta_gives_another_text_or_is_refused(base: bytes, target: bytes, at: int, byte: int) -> None:
+def test_a_damaged_delta_gives_another_text_or_is_refused(
+    base: bytes, target: bytes, at: int, byte: int
+) -> None:
     delta = bytearray(make_delta(base, target))
     delta[at % len(delta)] ^= byte
     with contextlib.suppress(DeltaBroken):

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import subprocess
@@ -19,12 +17,17 @@ TEXTS = st.lists(st.sampled_from(["a", "b", "c", "", "d\r", "ü"]), max_size=12)
 
 def diff(old: str | None, new: str | None) -> str:
     return render_diff(
-        None if old is None else old.encode(), None if new is None else new.encode(), old_name="note.md", new_name="note.md"
+        None if old is None else old.encode(),
+        None if new is None else new.encode(),
+        old_name="note.md",
+        new_name="note.md",
     )
 
 
 def test_a_changed_line_is_shown_with_what_is_around_it() -> None:
-    assert diff("one\ntwo\nthree\n", "one\n2\nthree\n") == ("--- note.md\n+++ note.md\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n")
+    assert diff("one\ntwo\nthree\n", "one\n2\nthree\n") == (
+        "--- note.md\n+++ note.md\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
+    )
 
 
 def test_a_note_that_was_not_there_comes_from_nothing() -> None:
@@ -37,7 +40,10 @@ def test_the_same_text_has_no_diff() -> None:
 
 
 def test_a_missing_last_line_end_shows() -> None:
-    assert diff("one\n", "one") == "--- note.md\n+++ note.md\n@@ -1 +1 @@\n-one\n+one\n\\ No newline at end of file\n"
+    assert (
+        diff("one\n", "one")
+        == "--- note.md\n+++ note.md\n@@ -1 +1 @@\n-one\n+one\n\\ No newline at end of file\n"
+    )
 
 
 def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
@@ -45,13 +51,17 @@ def test_bytes_that_are_no_text_are_shown_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("limit", [0, diffs.COMPARED_LIMIT])
-def test_patch_makes_the_new_text_of_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+def test_patch_makes_the_new_text_of_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
     monkeypatch.setattr(diffs, "COMPARED_LIMIT", limit)
     old = "".join(f"line {n}\n" for n in range(40))
     new = old.replace("line 3\n", "").replace("line 20\n", "twenty\nand more\n") + "no end"
     (tmp_path / "note.md").write_text(old)
     (tmp_path / "change.diff").write_text(diff(old, new))
-    subprocess.run(["git", "apply", "-p0", "change.diff"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(
+        ["git", "apply", "-p0", "change.diff"], cwd=tmp_path, check=True, capture_output=True
+    )
     assert (tmp_path / "note.md").read_text() == new
 
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import unicodedata
@@ -8,11 +6,21 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.core.editing.memory_path import MEMORIES, SHOWN_CHARS, parse_memory_path, show_memory_path
+from memsyncd.core.editing.memory_path import (
+    MEMORIES,
+    SHOWN_CHARS,
+    parse_memory_path,
+    show_memory_path,
+)
 from memsyncd.core.notepath import NAME_LIMIT_BYTES, NotePath, find_refusal
 from memsyncd.errors import PathRefused
 
-AWKWARD = [*"/memories / . .. \\ %2e %2F %252e \0 ． ／ ＼ … ․ é a MEMORY.md".split(), "\n", " ", "\ud800"]
+AWKWARD = [
+    *"/memories / . .. \\ %2e %2F %252e \0 ． ／ ＼ … ․ é a MEMORY.md".split(),
+    "\n",
+    " ",
+    "\ud800",
+]
 typed = st.lists(st.sampled_from(AWKWARD) | st.text(max_size=3), max_size=8).map("".join)
 paths = typed | typed.map(lambda text: f"{MEMORIES}/{text}")
 
@@ -37,7 +45,9 @@ paths = typed | typed.map(lambda text: f"{MEMORIES}/{text}")
         ("/memories/memories", "/memories/memories", ".memories/memories"),
     ],
 )
-def test_a_path_beneath_memories_names_a_note_of_the_workspace(text: str, canonical: str, note: str | None) -> None:
+def test_a_path_beneath_memories_names_a_note_of_the_workspace(
+    text: str, canonical: str, note: str | None
+) -> None:
     path = parse_memory_path(text)
     assert path.text == canonical
     assert (path.note and path.note.text) == note
@@ -102,7 +112,10 @@ def test_a_path_that_could_lead_elsewhere_is_refused(text: str) -> None:
     [
         ("/invalid/path.txt", "Path must start with /memories, got: /invalid/path.txt"),
         ("/memoriesX", "Path must start with /memories, got: /memoriesX"),
-        ("/memories/../../../etc/passwd", "Path /memories/../../../etc/passwd would escape /memories directory"),
+        (
+            "/memories/../../../etc/passwd",
+            "Path /memories/../../../etc/passwd would escape /memories directory",
+        ),
         ("/memories/a\\b", "Path /memories/a\\b would escape /memories directory"),
         ("/memories/.git", "Path /memories/.git refused: it holds a hidden name"),
         ("/memories/\ud800", "Path /memories/\\ud800 refused: it holds a control character"),

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import codecs
@@ -28,33 +26,46 @@ from memsyncd.core.editing.memory_tool import (
 )
 from memsyncd.core.editing.notetext import unify_line_ends
 from memsyncd.core.markdown.decode import decode_note
-from memsyncd.errors import AlreadyExists, BadRequest, EditRefused, MemsyncdError, NoteNotFound, PathRefused
+from memsyncd.errors import (
+    AlreadyExists,
+    BadRequest,
+    EditRefused,
+    MemsyncdError,
+    NoteNotFound,
+    PathRefused,
+)
 
-# --- test_commands -----------------------------------------------------------------------------
+# --- Edits ----------------------------------------------------------------------------------------
 
 PATH = "/memories/notes.md"
 EDITED = "The memory file has been edited."
 SDK_EDITED = f"{EDITED} Here is the snippet showing the change (with line numbers):"
 
 either = pytest.mark.parametrize("dialect", ["docs", "sdk"])
-raw_pieces = st.lists(st.sampled_from([b"\n", b"\r\n", b"\r", b"a", b"b", b"ab", b"\xff", "é".encode(), b"\0"]), max_size=10)
+raw_pieces = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"\r", b"a", b"b", b"ab", b"\xff", "é".encode(), b"\0"]),
+    max_size=10,
+)
 notes = st.tuples(st.sampled_from([b"", codecs.BOM_UTF8]), raw_pieces.map(b"".join)).map(b"".join)
 texts = st.lists(st.sampled_from(["\n", "\r\n", "\r", "a", "b", "é", "x"]), max_size=6).map("".join)
 
 
 def lines_of(data: bytes) -> list[str]:
-    """Lines as they are indexed, each byte told from each other."""
+    """Lines as they are indexed, with each byte distinct from the others."""
     text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     return unify_line_ends(text).split("\n")
 
 
-# --- create ---
+# --- create ---------------------------------------------------------------------------------------
 
 
 @either
 def test_a_new_note_has_the_very_text(dialect: Dialect) -> None:
     edited = create_text(PATH, None, "Grüße\r\nno end", dialect)
-    assert (edited.data, edited.text) == ("Grüße\r\nno end".encode(), f"File created successfully at: {PATH}")
+    assert (edited.data, edited.text) == (
+        "Grüße\r\nno end".encode(),
+        f"File created successfully at: {PATH}",
+    )
 
 
 @pytest.mark.parametrize(("dialect", "prefix"), [("docs", "Error: "), ("sdk", "")])
@@ -69,16 +80,21 @@ def test_creating_what_stands_already_succeeds(dialect: Dialect) -> None:
     assert create_text(PATH, b"text", "text", dialect) == create_text(PATH, None, "text", dialect)
 
 
-# --- str_replace ---
+# --- str_replace ----------------------------------------------------------------------------------
 
 
 def test_a_replacement_answers_with_a_snippet() -> None:
     data = b"1\n2\n3\nold\n5\n6\n7\n"
     edited = replace_text(PATH, data, "old", "new\nnewer", "docs")
     assert edited.data == b"1\n2\n3\nnew\nnewer\n5\n6\n7\n"
-    assert edited.text == f"{EDITED}\n     2\t2\n     3\t3\n     4\tnew\n     5\tnewer\n     6\t5\n     7\t6"
+    assert (
+        edited.text
+        == f"{EDITED}\n     2\t2\n     3\t3\n     4\tnew\n     5\tnewer\n     6\t5\n     7\t6"
+    )
     edited = replace_text(PATH, data, "old", "new\nnewer", "sdk")
-    assert edited.text == f"{SDK_EDITED}\n     2\t2\n     3\t3\n     4\tnew\n     5\tnewer\n     6\t5"
+    assert (
+        edited.text == f"{SDK_EDITED}\n     2\t2\n     3\t3\n     4\tnew\n     5\tnewer\n     6\t5"
+    )
 
 
 def test_a_snippet_of_the_sdks_shows_the_empty_line_after_the_last_end() -> None:
@@ -93,7 +109,12 @@ def test_a_note_that_is_empty_then_has_no_snippet() -> None:
 
 def test_a_long_snippet_is_cut_and_says_so() -> None:
     snippet = replace_text(PATH, b"a\nb\n", "a", "x\n" * 100, "docs").text.split("\n")
-    assert (snippet[1], snippet[40], snippet[-1], len(snippet)) == ("     1\tx", "    40\tx", "…", 42)
+    assert (snippet[1], snippet[40], snippet[-1], len(snippet)) == (
+        "     1\tx",
+        "    40\tx",
+        "…",
+        42,
+    )
 
 
 @either
@@ -101,7 +122,9 @@ def test_words_that_are_not_there_are_not_replaced(dialect: Dialect) -> None:
     for old_str in ("Old\ntext", ""):
         with pytest.raises(EditRefused) as refused:
             replace_text(PATH, b"Hello", old_str, "x", dialect)
-        assert refused.value.message == (f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {PATH}.")
+        assert refused.value.message == (
+            f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {PATH}."
+        )
 
 
 @either
@@ -115,11 +138,14 @@ def test_words_that_are_not_there_are_not_replaced(dialect: Dialect) -> None:
         (b"x\n" * 101, "x", ", ".join(map(str, range(1, 101))) + ", …"),
     ],
 )
-def test_words_that_are_there_more_than_once_are_not_replaced(dialect: Dialect, data: bytes, old_str: str, lines: str) -> None:
+def test_words_that_are_there_more_than_once_are_not_replaced(
+    dialect: Dialect, data: bytes, old_str: str, lines: str
+) -> None:
     with pytest.raises(EditRefused) as refused:
         replace_text(PATH, data, old_str, "x", dialect)
     assert refused.value.message == (
-        f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: {lines}. Please ensure it is unique"
+        f"No replacement was performed. Multiple occurrences of old_str `{old_str}` in lines: "
+        f"{lines}. Please ensure it is unique"
     )
 
 
@@ -127,7 +153,10 @@ def test_words_that_are_there_more_than_once_are_not_replaced(dialect: Dialect, 
 def test_nothing_is_replaced_in_a_note_that_is_not_there(dialect: Dialect, prefix: str) -> None:
     with pytest.raises(NoteNotFound) as refused:
         replace_text(PATH, None, "a", "b", dialect)
-    assert refused.value.message == f"{prefix}The path {PATH} does not exist. Please provide a valid path."
+    assert (
+        refused.value.message
+        == f"{prefix}The path {PATH} does not exist. Please provide a valid path."
+    )
 
 
 @either
@@ -158,7 +187,9 @@ def test_a_note_keeps_its_own_line_ends_and_every_other_byte(
 @example(b"a\r\r\nb", "a\n", "", "docs")
 @example(b"\ra\n", "a", "", "docs")
 @example(b"\ra", "a", "\n", "docs")
-def test_a_replacement_changes_the_lines_it_names_and_no_other(data: bytes, old: str, new: str, dialect: Dialect) -> None:
+def test_a_replacement_changes_the_lines_it_names_and_no_other(
+    data: bytes, old: str, new: str, dialect: Dialect
+) -> None:
     before = "\n".join(lines_of(data))
     old, new = unify_line_ends(old), unify_line_ends(new)
     try:
@@ -175,7 +206,7 @@ def test_a_replacement_changes_the_lines_it_names_and_no_other(data: bytes, old:
     )
 
 
-# --- insert ---
+# --- insert ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -199,7 +230,9 @@ def test_a_replacement_changes_the_lines_it_names_and_no_other(data: bytes, old:
         (b"\xff\n\xfe", 1, "x", b"\xff\nx\n\xfe", b"\xff\nx\n\xfe\n"),
     ],
 )
-def test_text_becomes_lines_of_its_own(data: bytes, insert_line: int, text: str, docs: bytes, sdk: bytes | None) -> None:
+def test_text_becomes_lines_of_its_own(
+    data: bytes, insert_line: int, text: str, docs: bytes, sdk: bytes | None
+) -> None:
     edited = insert_text(PATH, data, insert_line, text, "docs")
     assert (edited.data, edited.text) == (docs, f"The file {PATH} has been edited.")
     if sdk is not None:
@@ -234,7 +267,9 @@ def test_nothing_is_inserted_into_a_note_that_is_not_there(dialect: Dialect, mes
 @given(notes, st.integers(-1, 12), texts)
 @example(b"a\rb", 1, "\n")
 @example(b"\r", 1, "")
-def test_an_insertion_keeps_every_byte_of_the_note(data: bytes, insert_line: int, text: str) -> None:
+def test_an_insertion_keeps_every_byte_of_the_note(
+    data: bytes, insert_line: int, text: str
+) -> None:
     lines = decode_note(PATH, data).lines
     try:
         edited = insert_text(PATH, data, insert_line, text, "docs").data
@@ -242,24 +277,35 @@ def test_an_insertion_keeps_every_byte_of_the_note(data: bytes, insert_line: int
         assert not 0 <= insert_line <= len(lines)
         return
     inserted = unify_line_ends(text).removesuffix("\n").split("\n")
-    assert decode_note(PATH, edited).lines == [*lines[:insert_line], *inserted, *lines[insert_line:]]
-    assert any(edited.startswith(data[:at]) and edited.endswith(data[at:]) for at in range(len(data) + 1))
+    assert decode_note(PATH, edited).lines == [
+        *lines[:insert_line],
+        *inserted,
+        *lines[insert_line:],
+    ]
+    assert any(
+        edited.startswith(data[:at]) and edited.endswith(data[at:]) for at in range(len(data) + 1)
+    )
     if insert_line < len(lines):
         assert edited.endswith((b"\n", b"\r")) == data.endswith((b"\n", b"\r"))
 
 
 @given(notes, st.integers(0, 12), texts)
-def test_an_insertion_as_the_sdk_does_it_loses_nothing_either(data: bytes, insert_line: int, text: str) -> None:
+def test_an_insertion_as_the_sdk_does_it_loses_nothing_either(
+    data: bytes, insert_line: int, text: str
+) -> None:
     try:
         edited = insert_text(PATH, data, insert_line, text, "sdk").data
     except EditRefused:
         return
     assert edited.endswith(b"\n")
     ended = data if not data.removeprefix(codecs.BOM_UTF8) or data.endswith(b"\n") else data + b"\n"
-    assert any(edited.startswith(ended[:at]) and edited.endswith(ended[at:]) for at in range(len(ended) + 1))
+    assert any(
+        edited.startswith(ended[:at]) and edited.endswith(ended[at:])
+        for at in range(len(ended) + 1)
+    )
 
 
-# --- all of them ---
+# --- all commands ---------------------------------------------------------------------------------
 
 
 @either
@@ -286,14 +332,16 @@ def test_half_a_surrogate_pair_is_refused_by_the_name_of_its_parameter(dialect: 
 
 @given(notes, texts)
 def test_a_replacement_taken_back_gives_the_same_lines(data: bytes, new: str) -> None:
-    """A word that stands once is replaced by another that stands once, and back."""
+    """A word that occurs once is replaced by another that occurs once, and back."""
     marked = data.replace(b"b", b"") + b"|OLD|"
     assume("|" not in new)
     edited = replace_text(PATH, marked, "|OLD|", f"|{new}|", "docs").data
-    assert lines_of(replace_text(PATH, edited, f"|{new}|", "|OLD|", "docs").data) == lines_of(marked)
+    assert lines_of(replace_text(PATH, edited, f"|{new}|", "|OLD|", "docs").data) == lines_of(
+        marked
+    )
 
 
-# --- test_views --------------------------------------------------------------------------------
+# --- Views ----------------------------------------------------------------------------------------
 
 VIEWED = "/memories/notes.md"
 HEADER = f"Here's the content of {VIEWED} with line numbers:\n"
@@ -329,20 +377,33 @@ def test_numbers_are_six_wide() -> None:
 @pytest.mark.parametrize("dialect", ["docs", "sdk"])
 @pytest.mark.parametrize(
     ("view_range", "first", "last"),
-    [((2, 4), 2, 4), ((1, -1), 1, 5), ((4, -1), 4, 5), ((5, 5), 5, 5), ((0, 2), 1, 2), ((-3, 2), 1, 2), ((4, 99), 4, 5)],
+    [
+        ((2, 4), 2, 4),
+        ((1, -1), 1, 5),
+        ((4, -1), 4, 5),
+        ((5, 5), 5, 5),
+        ((0, 2), 1, 2),
+        ((-3, 2), 1, 2),
+        ((4, 99), 4, 5),
+    ],
 )
-def test_a_range_shows_its_lines(dialect: Dialect, view_range: tuple[int, int], first: int, last: int) -> None:
+def test_a_range_shows_its_lines(
+    dialect: Dialect, view_range: tuple[int, int], first: int, last: int
+) -> None:
     expected = "\n".join(f"     {number}\tLine {number}" for number in range(first, last + 1))
     assert view_text(VIEWED, FIVE, view_range, dialect) == HEADER + expected
 
 
 @pytest.mark.parametrize("view_range", [(6, 9), (6, -1), (3, 2), (2, 0), (1, -2)])
-def test_a_range_that_holds_no_line_is_refused_by_the_documents_dialect(view_range: tuple[int, int]) -> None:
+def test_a_range_that_holds_no_line_is_refused_by_the_documents_dialect(
+    view_range: tuple[int, int],
+) -> None:
     with pytest.raises(EditRefused) as refused:
         view_text(VIEWED, FIVE, view_range, "docs")
     first, last = view_range
     assert refused.value.message == (
-        f"Error: Invalid `view_range` parameter: [{first}, {last}]. It should be within the range of lines of the file: [1, 5]"
+        f"Error: Invalid `view_range` parameter: [{first}, {last}]. It should be within the "
+        f"range of lines of the file: [1, 5]"
     )
     assert view_text(VIEWED, FIVE, (6, 9), "sdk") == HEADER
 
@@ -353,7 +414,10 @@ def test_an_empty_note_takes_any_range() -> None:
 
 @pytest.mark.parametrize("dialect", ["docs", "sdk"])
 def test_a_note_of_too_many_lines_is_not_shown(dialect: Dialect) -> None:
-    assert view_text(VIEWED, b"\n" * (LINES_LIMIT - 1) + b"x", (LINES_LIMIT, -1), dialect) == f"{HEADER}999999\tx"
+    assert (
+        view_text(VIEWED, b"\n" * (LINES_LIMIT - 1) + b"x", (LINES_LIMIT, -1), dialect)
+        == f"{HEADER}999999\tx"
+    )
     with pytest.raises(EditRefused) as refused:
         view_text(VIEWED, b"\n" * LINES_LIMIT + b"x", None, dialect)
     assert refused.value.message == f"File {VIEWED} exceeds maximum line limit of 999,999 lines."
@@ -379,7 +443,8 @@ ENTRIES = [
 
 def test_a_folder_shows_two_levels_as_the_documents_do() -> None:
     assert view_folder("/memories", ENTRIES, "docs") == (
-        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n"
+        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden "
+        "items and node_modules:\n"
         "3.6K\t/memories\n"
         "2.0K\t/memories/MEMORY.md\n"
         "4.0K\t/memories/sub\n"
@@ -393,7 +458,8 @@ def test_a_folder_shows_two_levels_as_the_documents_do() -> None:
 def test_a_folder_shows_two_levels_as_the_sdk_does() -> None:
     own = FolderEntry(path="/memories", size_bytes=4096, is_folder=True)
     assert view_folder("/memories", [own, *ENTRIES], "sdk") == (
-        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items:\n"
+        "Here're the files and directories up to 2 levels deep in /memories, excluding hidden "
+        "items:\n"
         "4K\t/memories\n"
         "2K\t/memories/MEMORY.md\n"
         "4K\t/memories/sub/\n"
@@ -407,7 +473,11 @@ def test_a_folder_shows_two_levels_as_the_sdk_does() -> None:
 def test_depth_counts_from_the_folder_that_is_shown() -> None:
     entries = [entry for entry in ENTRIES if entry.path.startswith("/memories/sub/")]
     shown = view_folder("/memories/sub", entries, "docs").split("\n")[2:]
-    assert [line.split("\t")[1] for line in shown] == ["/memories/sub/deep", "/memories/sub/deep/er.md", "/memories/sub/inner.md"]
+    assert [line.split("\t")[1] for line in shown] == [
+        "/memories/sub/deep",
+        "/memories/sub/deep/er.md",
+        "/memories/sub/inner.md",
+    ]
 
 
 def test_an_empty_folder_shows_itself() -> None:
@@ -437,7 +507,7 @@ def test_a_size_is_for_people(size_bytes: int, docs: str, sdk: str) -> None:
     assert (show_size(size_bytes, "docs"), show_size(size_bytes, "sdk")) == (docs, sdk)
 
 
-# --- test_phrases ------------------------------------------------------------------------------
+# --- Phrases --------------------------------------------------------------------------------------
 
 ASKING = "The path /memories/x does not exist. Please provide a valid path."
 MISSING = "The path /memories/x does not exist"
@@ -453,7 +523,9 @@ MISSING = "The path /memories/x does not exist"
         ("rename", f"Error: {MISSING}", MISSING),
     ],
 )
-def test_a_path_at_which_nothing_stands_is_named_as_the_command_does(command: Command, docs: str, sdk: str) -> None:
+def test_a_path_at_which_nothing_stands_is_named_as_the_command_does(
+    command: Command, docs: str, sdk: str
+) -> None:
     for dialect, message in find_dialects(docs, sdk):
         error = refuse_missing(command, "/memories/x", dialect)
         assert (type(error), error.message) == (NoteNotFound, message)
@@ -482,9 +554,21 @@ def test_memories_itself_stays(command: str) -> None:
 @pytest.mark.parametrize(
     ("command", "docs", "sdk"),
     [
-        ("create", (AlreadyExists, "Error: File /memories/x already exists"), (AlreadyExists, "File /memories/x already exists")),
-        ("str_replace", (NoteNotFound, f"Error: {ASKING}"), (PathRefused, "The path /memories/x is not a file.")),
-        ("insert", (NoteNotFound, f"Error: {MISSING}"), (PathRefused, "The path /memories/x is not a file.")),
+        (
+            "create",
+            (AlreadyExists, "Error: File /memories/x already exists"),
+            (AlreadyExists, "File /memories/x already exists"),
+        ),
+        (
+            "str_replace",
+            (NoteNotFound, f"Error: {ASKING}"),
+            (PathRefused, "The path /memories/x is not a file."),
+        ),
+        (
+            "insert",
+            (NoteNotFound, f"Error: {MISSING}"),
+            (PathRefused, "The path /memories/x is not a file."),
+        ),
     ],
 )
 def test_a_folder_is_no_file(
@@ -498,7 +582,10 @@ def test_a_folder_is_no_file(
 def test_what_was_deleted_or_renamed_is_said_alike_in_both_dialects() -> None:
     for dialect, _ in find_dialects("", ""):
         assert describe_deleted("/memories/{x}", dialect) == "Successfully deleted /memories/{x}"
-        assert describe_renamed("/memories/x", "/memories/y", dialect) == "Successfully renamed /memories/x to /memories/y"
+        assert (
+            describe_renamed("/memories/x", "/memories/y", dialect)
+            == "Successfully renamed /memories/x to /memories/y"
+        )
 
 
 def find_dialects(docs: str, sdk: str) -> list[tuple[Dialect, str]]:

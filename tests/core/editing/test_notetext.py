@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import codecs
@@ -8,14 +6,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.editing.notetext import UnifiedText, check_text, count_lines, join_texts, open_text, unify_line_ends
+from memsyncd.core.editing.notetext import (
+    UnifiedText,
+    check_text,
+    count_lines,
+    join_texts,
+    open_text,
+    unify_line_ends,
+)
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.errors import BadRequest, EditRefused
 
-pieces = st.lists(st.sampled_from(["\n", "\r\n", "\r", "a", "é", "\udcff", ""]) | st.text("ab\r\n", max_size=3), max_size=12)
+pieces = st.lists(
+    st.sampled_from(["\n", "\r\n", "\r", "a", "é", "\udcff", ""]) | st.text("ab\r\n", max_size=3),
+    max_size=12,
+)
 
 
-@given(st.binary(max_size=40).filter(lambda data: not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))))
+@given(
+    st.binary(max_size=40).filter(
+        lambda data: not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    )
+)
 def test_bytes_become_text_and_the_same_bytes(data: bytes) -> None:
     for given_data in (data, codecs.BOM_UTF8 + data):
         note = open_text("n.md", given_data)

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from hypothesis import given
@@ -14,7 +12,9 @@ limits = st.integers(min_value=4, max_value=12)
 def test_the_pieces_are_the_text_and_none_is_too_long(data: bytes, limit: int) -> None:
     pieces = list(cut_pieces(data, limit))
     assert b"".join(piece for _, piece in pieces) == data
-    assert [offset for offset, _ in pieces] == [sum(len(piece) for _, piece in pieces[:at]) for at in range(len(pieces))]
+    assert [offset for offset, _ in pieces] == [
+        sum(len(piece) for _, piece in pieces[:at]) for at in range(len(pieces))
+    ]
     assert all(len(piece) <= limit for _, piece in pieces)
     assert all(piece for _, piece in pieces) or pieces == [(0, b"")]
 

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import codecs
@@ -23,11 +21,28 @@ from memsyncd.core.markdown.sections import heading_text
 from memsyncd.core.notepath import NotePath
 from memsyncd.errors import NoteNotFound
 
-# --- test_sections -----------------------------------------------------------------------------
+# --- The bytes of a section -----------------------------------------------------------------------
 
 NOTE = b"---\ntags: [x]\n---\ntop\n\n# One\ntext\n\n## Two\r\nmore\r\n# One\nlast"
 pieces = st.lists(
-    st.sampled_from(["# a", "## b", "# a", "text", "Title", "===", "---", "```", "<!--", "", "k: v", "é", "\udcff", "\0"]),
+    st.sampled_from(
+        [
+            "# a",
+            "## b",
+            "# a",
+            "text",
+            "Title",
+            "===",
+            "---",
+            "```",
+            "<!--",
+            "",
+            "k: v",
+            "é",
+            "\udcff",
+            "\0",
+        ]
+    ),
     max_size=12,
 )
 ends = st.lists(st.sampled_from(["\n", "\r\n", "\r"]), min_size=12, max_size=12)
@@ -40,7 +55,9 @@ def notes(draw: st.DrawFn) -> bytes:
     text = text.rstrip("\r\n") if draw(st.booleans()) else text
     mark = draw(st.sampled_from(["", "utf-8-sig", "utf-16-le", "utf-16-be"]))
     if mark.startswith("utf-16"):
-        return {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}[mark] + text.encode(mark, "surrogatepass")
+        return {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}[
+            mark
+        ] + text.encode(mark, "surrogatepass")
     return (codecs.BOM_UTF8 if mark else b"") + text.encode("utf-8", "surrogateescape")
 
 
@@ -75,7 +92,9 @@ def test_a_section_that_is_not_there_is_not_found() -> None:
 
 
 def test_other_bytes_take_the_place_of_a_section() -> None:
-    assert replace_section("n.md", NOTE, "n.md#one", b"# 1\n") == NOTE.replace(b"# One\ntext\n", b"# 1\n")
+    assert replace_section("n.md", NOTE, "n.md#one", b"# 1\n") == NOTE.replace(
+        b"# One\ntext\n", b"# 1\n"
+    )
 
 
 def test_a_section_that_is_taken_out_takes_the_blank_lines_with_it_that_set_it_off() -> None:
@@ -102,7 +121,9 @@ def test_a_section_added_below_changes_none_above() -> None:
         (b"# a\n# b", b"", b"# b"),
     ],
 )
-def test_a_section_without_a_line_end_gets_one_only_above_another(data: bytes, by: bytes, expected: bytes) -> None:
+def test_a_section_without_a_line_end_gets_one_only_above_another(
+    data: bytes, by: bytes, expected: bytes
+) -> None:
     assert replace_section("n.md", data, "n.md#a", by) == expected
 
 
@@ -110,16 +131,23 @@ def test_a_section_of_utf16_gets_a_wide_line_end() -> None:
     data = codecs.BOM_UTF16_LE + "# a\r\n# b".encode("utf-16-le")
     by = "# c".encode("utf-16-le")
     assert replace_section("n.md", data, "n.md#a", by).decode("utf-16") == "# c\r\n# b"
-    assert replace_section("n.md", data, "n.md#a", by + "\n".encode("utf-16-le")).decode("utf-16") == "# c\n# b"
+    assert (
+        replace_section("n.md", data, "n.md#a", by + "\n".encode("utf-16-le")).decode("utf-16")
+        == "# c\n# b"
+    )
 
 
 @given(notes(), st.sampled_from(["n.md", "n.txt"]))
 @example(codecs.BOM_UTF16_LE + b"#\0 \0a\0\n\0\0", "n.md")
 @example(codecs.BOM_UTF16_LE + b"\n\n\n\0", "n.md")
-def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(data: bytes, path: str) -> None:
+def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(
+    data: bytes, path: str
+) -> None:
     lines = decode_note(path, data).lines
     sections = parse_note(NotePath(path), data).sections
-    assert [section.anchor for section in sections] == [part.anchor for part in split_note_sections(path, data)]
+    assert [section.anchor for section in sections] == [
+        part.anchor for part in split_note_sections(path, data)
+    ]
     end_before = 0
     for section in sections:
         found = find_section_bytes(path, data, section.anchor)
@@ -161,12 +189,12 @@ def test_a_section_changed_and_put_back_by_its_name_gives_the_same_bytes(data: b
         head = data[start:end].split(b"\n")[0].split(b"\r")[0]
         other = head + b"\n\nother words\n"
         changed = replace_section("n.md", data, part.anchor, other)
-        # Bytes that leave a fence open, or change what the heading is, make another section.
+        # Bytes that leave a fence open, or change the heading, make another section.
         if find_section_bytes("n.md", changed, part.anchor) == (start, start + len(other)):
             assert replace_section("n.md", changed, part.anchor, data[start:end]) == data
 
 
-# --- test_containment --------------------------------------------------------------------------
+# --- Keeping a text within its section ------------------------------------------------------------
 
 WILD = """\
 # one
@@ -253,7 +281,7 @@ def test_a_text_stays_within_its_section(text: str, kept: str | None) -> None:
 
 @pytest.mark.parametrize(("last", "fence"), [("x", "```"), ("``` ````", "`````")])
 def test_a_text_that_cannot_be_kept_otherwise_goes_into_a_fence(last: str, fence: str) -> None:
-    # Where lists nest so deeply, the parser gives up on what follows.
+    # Below lists that nest so deeply, the parser gives up.
     lines = ["<q", "- " * 50 + last]
     assert contain(lines) == [fence, *lines, fence]
 

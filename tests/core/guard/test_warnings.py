@@ -1,4 +1,4 @@
-"""What is said of a note names place and sort of what it holds, and never the secret."""
+"""A problem names the place and sort of a secret, and never quotes it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,20 @@ def test_what_is_switched_off_is_not_looked_for() -> None:
     alone = dataclasses.replace(DEFAULT_GUARD, has_instructions=False)
     assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {SECRET}
     alone = dataclasses.replace(DEFAULT_GUARD, has_secrets=False)
-    assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {PROMPT_INJECTION}
-    assert find_warnings(PATH, NOTE, GuardPolicy(has_secrets=False, has_instructions=False)) == NO_WARNINGS
+    assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {
+        PROMPT_INJECTION
+    }
+    assert (
+        find_warnings(PATH, NOTE, GuardPolicy(has_secrets=False, has_instructions=False))
+        == NO_WARNINGS
+    )
 
 
 def test_an_example_is_a_problem_that_says_so_and_no_secret() -> None:
     warned = find_warnings(PATH, "key: AKIA" + "IOSFODNN7EXAMPLE", DEFAULT_GUARD)
-    assert ["says itself that it is an example" in problem.hint for problem in warned.problems] == [True]
+    assert ["says itself that it is an example" in problem.hint for problem in warned.problems] == [
+        True
+    ]
     assert warned.secrets == ()
 
 
@@ -69,9 +76,19 @@ def test_reading_a_note_warns_of_it_wherever_it_stands() -> None:
     assert [lines.span for lines in note.secrets] == [Span(2, 2), Span(7, 7)]
 
 
-@given(st.lists(st.sampled_from([TOKEN, KEY, "word", "", "# Heading", "```", "password: kX9mQ2vL7p", "- item"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [TOKEN, KEY, "word", "", "# Heading", "```", "password: kX9mQ2vL7p", "- item"]
+        )
+    )
+)
 def test_lines_are_those_of_the_note(lines: list[str]) -> None:
     text = "\n".join(lines)
     for secret in find_warnings(PATH, text, DEFAULT_GUARD).secrets:
         shown = "\n".join(text.split("\n")[secret.span.start - 1 : secret.span.end])
-        assert (KEY in shown) if secret.what == "private key" else (TOKEN in shown or "kX9mQ2vL7p" in shown)
+        assert (
+            (KEY in shown)
+            if secret.what == "private key"
+            else (TOKEN in shown or "kX9mQ2vL7p" in shown)
+        )

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import pytest
@@ -33,10 +31,14 @@ def test_lines_end_where_markdown_ends_them_and_nowhere_else(data: bytes, lines:
         (b"a\n" + b"x" * 65_537, "a\n" + "x" * 65_537, 2, "long_line"),
     ],
 )
-def test_odd_bytes_are_read_as_well_as_can_be_and_named(data: bytes, text: str, line: int, code: str) -> None:
+def test_odd_bytes_are_read_as_well_as_can_be_and_named(
+    data: bytes, text: str, line: int, code: str
+) -> None:
     decoded = decode_note("a.md", data)
     assert decoded.text == text
-    assert [(problem.path, problem.line, problem.code) for problem in decoded.problems] == [("a.md", line, code)]
+    assert [(problem.path, problem.line, problem.code) for problem in decoded.problems] == [
+        ("a.md", line, code)
+    ]
 
 
 def test_windows_line_ends_are_nothing_odd() -> None:

@@ -4,7 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.frontmatter import FRONT_MATTER_LIMIT_CHARS, find_front_matter, find_section_meta, parse_meta
+from memsyncd.core.markdown.frontmatter import (
+    FRONT_MATTER_LIMIT_CHARS,
+    find_front_matter,
+    find_section_meta,
+    parse_meta,
+)
 from memsyncd.core.model import EMPTY_META, Meta
 from tests.core.guard.test_secrets import make
 
@@ -46,7 +51,10 @@ def test_front_matter_stands_between_marks_at_the_very_top(lines: list[str], n_l
         ("tags:\n- a\n- b", Meta(tags=("a", "b"))),
         ("importance: 1", Meta(importance=1.0)),
         ("priority: p2", Meta(priority="P2")),
-        ("created: 2026-01-02\nexpires: 2027-01-01T10:00:00Z", Meta(created="2026-01-02", expires="2027-01-01T10:00:00Z")),
+        (
+            "created: 2026-01-02\nexpires: 2027-01-01T10:00:00Z",
+            Meta(created="2026-01-02", expires="2027-01-01T10:00:00Z"),
+        ),
         ("status:", EMPTY_META),
         ("source: no", Meta(source="no")),
         ("Owner: ann\nlist: [1, {a: b}]", Meta(extra=(("Owner", "ann"), ("list", "1, a: b")))),
@@ -79,7 +87,9 @@ def test_what_cannot_be_is_a_problem_at_its_line(text: str, problem: tuple[int, 
 
 def test_broken_yaml_is_read_line_by_line() -> None:
     meta, problems = read("title: Why: because\nkind: decision\ntags: [a, b]\nstatus: 'archived'")
-    assert meta == Meta(kind="decision", tags=("a", "b"), status="archived", extra=(("title", "Why: because"),))
+    assert meta == Meta(
+        kind="decision", tags=("a", "b"), status="archived", extra=(("title", "Why: because"),)
+    )
     assert problems == [(1, "broken_yaml")]
 
 
@@ -91,7 +101,10 @@ def test_a_thousand_faults_are_not_a_thousand_problems() -> None:
     ("lines", "meta"),
     [
         (["<!-- memory: {kind: error} -->"], Meta(kind="error")),
-        (["", "  <!--memory:", "kind: error", "importance: 0.5", "-->", "text"], Meta(kind="error", importance=0.5)),
+        (
+            ["", "  <!--memory:", "kind: error", "importance: 0.5", "-->", "text"],
+            Meta(kind="error", importance=0.5),
+        ),
         (["text", "<!-- memory: {kind: error} -->"], EMPTY_META),
         (["<!-- memories: {kind: error} -->"], EMPTY_META),
         (["", ""], EMPTY_META),
@@ -108,6 +121,13 @@ def test_no_text_is_too_odd(text: str) -> None:
 
 def test_no_problem_repeats_a_secret_that_stands_where_it_does_not_belong() -> None:
     token = "github_pat_" + make(22) + "_" + make(59)
-    found = find_front_matter("a.md", ["---", f"importance: {token}", f"priority: {token}", f"{token}: 1", f"{token}: 2", "---"])
-    assert [problem.code for problem in found.problems] == ["bad_value", "bad_value", "duplicate_key"]
+    found = find_front_matter(
+        "a.md",
+        ["---", f"importance: {token}", f"priority: {token}", f"{token}: 1", f"{token}: 2", "---"],
+    )
+    assert [problem.code for problem in found.problems] == [
+        "bad_value",
+        "bad_value",
+        "duplicate_key",
+    ]
     assert not any(token[:12] in problem.problem for problem in found.problems)

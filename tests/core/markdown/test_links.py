@@ -51,7 +51,14 @@ def test_links_are_found_in_every_form(text: str, target: str, heading: str, rel
             "[t](mailto:a.md)",
             "[t]()",
         ),
-        *("`[[a]]`", "`` ` [[a]] ``", "```\n[[a]]\n```", "    [[a]]", "- x\n\n  ```\n  [[a]]\n  ```", "> ~~~\n> [[a]]\n> ~~~"),
+        *(
+            "`[[a]]`",
+            "`` ` [[a]] ``",
+            "```\n[[a]]\n```",
+            "    [[a]]",
+            "- x\n\n  ```\n  [[a]]\n  ```",
+            "> ~~~\n> [[a]]\n> ~~~",
+        ),
         *(
             "#fff",
             "#A1B2C3",

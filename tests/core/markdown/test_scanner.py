@@ -1,4 +1,4 @@
-"""The scanner against its oracle: markdown-it's own block rules, line for line."""
+"""The scanner against its oracle, markdown-it's own block rules, line by line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,50 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.scanner import Block, split_blocks, split_blocks_slowly, split_paragraphs
+from memsyncd.core.markdown.scanner import (
+    Block,
+    split_blocks,
+    split_blocks_slowly,
+    split_paragraphs,
+)
 
 MARGINS = ("", "", "", "", " ", "  ", "   ", "    ", "\t", "  \t", "> ", ">", "- ", "1. ", "\\")
 PIECES = (
-    *("", "", "", " ", "\t", "a", "b c", "text | pipe", "**bold**", "_i_ x", "`code`", "\x0b", "\xa0x", "\u2028", "漢字"),
-    *("# h", "## h ##", "#", "#x", "####### x", "===", "=", "---", "--", "-", "- ", "***", "* * *", "__", "___", "- - x"),
+    *(
+        "",
+        "",
+        "",
+        " ",
+        "\t",
+        "a",
+        "b c",
+        "text | pipe",
+        "**bold**",
+        "_i_ x",
+        "`code`",
+        "\x0b",
+        "\xa0x",
+        "\u2028",
+        "漢字",
+    ),
+    *(
+        "# h",
+        "## h ##",
+        "#",
+        "#x",
+        "####### x",
+        "===",
+        "=",
+        "---",
+        "--",
+        "-",
+        "- ",
+        "***",
+        "* * *",
+        "__",
+        "___",
+        "- - x",
+    ),
     *(
         "- x",
         "* x",
@@ -33,8 +71,36 @@ PIECES = (
     *("1. x", "2. x", "1) y", "01. q", "1.", "1.x", "123456789. x", "1234567890. x", "- [a]: x"),
     *("> q", ">", "> ", "> - x", "> > q", "> # h", "> ```", "> a | b", "> 1. x"),
     *("```", "```py", "``` `", "~~~", "~~~~", "``", "~"),
-    *("a | b", "| a | b |", "|---|---|", "---|---", "--|--", ":--", "|:-:|", "|", ":", "\\|", "| \\| |", "||", "-|"),
-    *("<div>", "</div>", "<b>", "<b>x", "<?x", "?>", "<script>", "</script>", "<!-- c -->", "<!--", "-->", "<!X>", "<http://x>"),
+    *(
+        "a | b",
+        "| a | b |",
+        "|---|---|",
+        "---|---",
+        "--|--",
+        ":--",
+        "|:-:|",
+        "|",
+        ":",
+        "\\|",
+        "| \\| |",
+        "||",
+        "-|",
+    ),
+    *(
+        "<div>",
+        "</div>",
+        "<b>",
+        "<b>x",
+        "<?x",
+        "?>",
+        "<script>",
+        "</script>",
+        "<!-- c -->",
+        "<!--",
+        "-->",
+        "<!X>",
+        "<http://x>",
+    ),
     *(
         "[a]: http://x",
         "[a]: /u 'ti",
@@ -82,12 +148,31 @@ def test_each_line_that_is_not_blank_is_in_exactly_one_block(lines: list[str], f
     held = [at for block in blocks for at in range(block.start, block.end)]
     assert held == sorted(set(held))
     assert {at for at in range(first, len(lines)) if lines[at].strip(" \t")} <= set(held)
-    assert all(lines[block.start].strip(" \t") and lines[block.end - 1].strip(" \t") for block in blocks)
+    assert all(
+        lines[block.start].strip(" \t") and lines[block.end - 1].strip(" \t") for block in blocks
+    )
 
 
 def test_headings_within_fences_quotes_and_lists_are_none() -> None:
-    lines = ["# one", "```", "# two", "```", "> # three", "", "- # four", "", "Five", "---", "<!--", "# six", "-->"]
-    assert [(block.start, block.level) for block in split_blocks(lines) if block.level] == [(0, 1), (8, 2)]
+    lines = [
+        "# one",
+        "```",
+        "# two",
+        "```",
+        "> # three",
+        "",
+        "- # four",
+        "",
+        "Five",
+        "---",
+        "<!--",
+        "# six",
+        "-->",
+    ]
+    assert [(block.start, block.level) for block in split_blocks(lines) if block.level] == [
+        (0, 1),
+        (8, 2),
+    ]
 
 
 def test_link_reference_definitions_are_blocks_too() -> None:
@@ -99,7 +184,10 @@ def test_link_reference_definitions_are_blocks_too() -> None:
 
 
 def test_plain_text_has_paragraphs_only() -> None:
-    assert split_paragraphs(["# a", "- b", "", " ", "```", "c"]) == [Block(0, 2, "paragraph"), Block(4, 6, "paragraph")]
+    assert split_paragraphs(["# a", "- b", "", " ", "```", "c"]) == [
+        Block(0, 2, "paragraph"),
+        Block(4, 6, "paragraph"),
+    ]
 
 
 def test_what_lies_beyond_a_parsers_depth_swallows_nothing() -> None:

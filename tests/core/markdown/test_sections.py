@@ -45,7 +45,9 @@ def test_a_slug_has_letters_digits_and_hyphens(text: str, slug: str) -> None:
 
 def anchors(text: str, *, has_top: bool = False) -> list[str]:
     lines = text.split("\n")
-    return [part.anchor for part in split_sections("n", lines, split_blocks(lines), has_top=has_top)]
+    return [
+        part.anchor for part in split_sections("n", lines, split_blocks(lines), has_top=has_top)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -76,5 +78,7 @@ def test_many_twins_are_named_in_no_time() -> None:
 def test_an_anchor_says_of_a_secret_only_what_it_is() -> None:
     token = "sk-" + make(32, HEX)
     lines = [f"# Key {token}", "", "## Below", ""]
-    anchors = [part.anchor for part in split_sections("a.md", lines, split_blocks(lines), has_top=False)]
+    anchors = [
+        part.anchor for part in split_sections("a.md", lines, split_blocks(lines), has_top=False)
+    ]
     assert anchors == ["a.md#key-masked-api-key", "a.md#key-masked-api-key/below"]

@@ -1,14 +1,19 @@
-""""""
-
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.model import Span, count_tokens
-from memsyncd.core.search.context import CONTEXT_HEADING, NO_ROOM, Budget, ContextBlock, ContextChunk, build_context_block
+from memsyncd.core.search.context import (
+    CONTEXT_HEADING,
+    NO_ROOM,
+    Budget,
+    ContextBlock,
+    ContextChunk,
+    build_context_block,
+)
 
-# --- test_context ------------------------------------------------------------------------------
+# --- Blocks ---------------------------------------------------------------------------------------
 
 PLENTY = Budget(max_tokens=50_000)
 
@@ -36,10 +41,12 @@ def make_chunk(
 
 
 def places(parts: tuple[object, ...]) -> list[str]:
-    return [f"{part.chunk.path}:{part.span.start}-{part.span.end}" for part in parts]  # type: ignore[attr-defined]
+    return [(f"{part.chunk.path}:{part.span.start}-{part.span.end}") for part in parts]  # type: ignore[attr-defined]
 
 
-AUTH = make_chunk("auth.md", 3, "## Tokens\n\nThey last an hour.", heading=("Auth", "Tokens"), kind="decision")
+AUTH = make_chunk(
+    "auth.md", 3, "## Tokens\n\nThey last an hour.", heading=("Auth", "Tokens"), kind="decision"
+)
 CACHE = make_chunk("cache.md", 10, "- redis is hot\n- so is the cache", heading=("Cache",))
 
 
@@ -61,16 +68,23 @@ def test_what_is_included_is_named_best_first_with_its_reason() -> None:
 
 
 def test_nothing_makes_an_empty_text_without_a_heading() -> None:
-    assert build_context_block([], PLENTY) == ContextBlock(text="", n_tokens=0, included=(), omitted=())
+    assert build_context_block([], PLENTY) == ContextBlock(
+        text="", n_tokens=0, included=(), omitted=()
+    )
 
 
 def test_the_heading_may_be_another_or_none() -> None:
-    assert build_context_block([CACHE], PLENTY, heading="## Memories").text.startswith("## Memories\n\n### Cache")
+    assert build_context_block([CACHE], PLENTY, heading="## Memories").text.startswith(
+        "## Memories\n\n### Cache"
+    )
     assert build_context_block([CACHE], PLENTY, heading="").text.startswith("### Cache")
 
 
 def test_a_section_without_a_heading_is_labelled_by_its_place() -> None:
-    assert build_context_block([make_chunk("MEMORY.md", 1, "hello")], PLENTY, heading="").text == "### MEMORY.md:1\nhello"
+    assert (
+        build_context_block([make_chunk("MEMORY.md", 1, "hello")], PLENTY, heading="").text
+        == "### MEMORY.md:1\nhello"
+    )
 
 
 def test_chunks_of_one_section_share_a_label_and_show_each_line_once() -> None:
@@ -81,8 +95,15 @@ def test_chunks_of_one_section_share_a_label_and_show_each_line_once() -> None:
 
 
 def test_lines_that_are_missing_leave_a_mark() -> None:
-    chunks = [make_chunk("a.md", 1, "one"), make_chunk("a.md", 3, "three"), make_chunk("a.md", 9, "nine")]
-    assert build_context_block(chunks, PLENTY, heading="").text == "### a.md:1, 3, 9\none\n…\nthree\n…\nnine"
+    chunks = [
+        make_chunk("a.md", 1, "one"),
+        make_chunk("a.md", 3, "three"),
+        make_chunk("a.md", 9, "nine"),
+    ]
+    assert (
+        build_context_block(chunks, PLENTY, heading="").text
+        == "### a.md:1, 3, 9\none\n…\nthree\n…\nnine"
+    )
 
 
 def test_blank_lines_between_chunks_are_no_gap() -> None:
@@ -91,24 +112,33 @@ def test_blank_lines_between_chunks_are_no_gap() -> None:
         make_chunk("a.md", 1, "one\ntwo"),
         make_chunk("a.md", 9, "nine", n_blanks_before=2),
     ]
-    assert build_context_block(chunks, PLENTY, heading="").text == "### a.md:1-4, 9\none\ntwo\n\nfour\n…\nnine"
+    assert (
+        build_context_block(chunks, PLENTY, heading="").text
+        == "### a.md:1-4, 9\none\ntwo\n\nfour\n…\nnine"
+    )
 
 
 def test_a_heading_alone_has_no_lines() -> None:
     assert (
-        build_context_block([make_chunk("a.md", 1, "# Later", heading=("Later",))], PLENTY, heading="").text
+        build_context_block(
+            [make_chunk("a.md", 1, "# Later", heading=("Later",))], PLENTY, heading=""
+        ).text
         == "### Later · a.md:1"
     )
 
 
 def test_what_the_label_says_is_not_said_twice() -> None:
     text = "Title\n=====\n<!-- memory: {kind: error} -->\n\nThe words."
-    block = build_context_block([make_chunk("a.md", 1, text, heading=("Title",), kind="error")], PLENTY, heading="")
+    block = build_context_block(
+        [make_chunk("a.md", 1, text, heading=("Title",), kind="error")], PLENTY, heading=""
+    )
     assert block.text == "### Title (error) · a.md:1-5\nThe words."
 
 
 def test_a_line_that_only_reads_like_the_heading_stays() -> None:
-    block = build_context_block([make_chunk("a.md", 7, "Redis\nand more of it", heading=("Redis",))], PLENTY, heading="")
+    block = build_context_block(
+        [make_chunk("a.md", 7, "Redis\nand more of it", heading=("Redis",))], PLENTY, heading=""
+    )
     assert block.text == "### Redis · a.md:7-8\nRedis\nand more of it"
 
 
@@ -133,7 +163,9 @@ def test_a_chunk_of_which_no_line_fits_makes_way_for_the_next() -> None:
 
 
 def test_of_a_best_line_longer_than_the_budget_the_beginning_is_shown() -> None:
-    block = build_context_block([make_chunk("b.md", 4, "many words " * 400), CACHE], Budget(max_tokens=100), heading="")
+    block = build_context_block(
+        [make_chunk("b.md", 4, "many words " * 400), CACHE], Budget(max_tokens=100), heading=""
+    )
     assert block.text.startswith("### b.md:4\nmany words many")
     assert block.text.endswith("words…") or block.text.endswith("many…")
     assert 80 < block.n_tokens <= 100
@@ -158,21 +190,40 @@ def test_a_fence_that_is_cut_is_closed() -> None:
 
 
 def test_chunks_of_a_giant_line_do_not_hide_each_other_s_place() -> None:
-    chunks = [make_chunk("a.md", 5, "tail of it", end=6), make_chunk("a.md", 5, "begin\nhead of it")]
+    chunks = [
+        make_chunk("a.md", 5, "tail of it", end=6),
+        make_chunk("a.md", 5, "begin\nhead of it"),
+    ]
     block = build_context_block(chunks, PLENTY, heading="")
     assert block.text == "### a.md:5-6\ntail of it"
     assert block.omitted == ()
 
 
-# --- whatever is offered ----------------------------------------------------------------------------------------------
+# --- Properties -----------------------------------------------------------------------------------
 
-LINES = st.sampled_from(["", "a", "words of a line", "```", "~~~~ py", "字が続く文", "# Title", "- item é", "x" * 300, "…"])
+LINES = st.sampled_from(
+    [
+        "",
+        "a",
+        "words of a line",
+        "```",
+        "~~~~ py",
+        "字が続く文",
+        "# Title",
+        "- item é",
+        "x" * 300,
+        "…",
+    ]
+)
 
 
 @st.composite
 def offers(draw: st.DrawFn) -> list[ContextChunk]:
-    """Chunks of some notes as reading makes them: chunks of one text, overlapping, in any order."""
-    notes = {f"{name}.md": draw(st.lists(LINES, min_size=1, max_size=30)) for name in draw(st.sets(st.sampled_from("abc")))}
+    """Chunks of some notes as parsing makes them: chunks of one text, overlapping, in any order."""
+    notes = {
+        f"{name}.md": draw(st.lists(LINES, min_size=1, max_size=30))
+        for name in draw(st.sets(st.sampled_from("abc")))
+    }
     chunks: list[ContextChunk] = []
     for path, lines in notes.items():
         for _ in range(draw(st.integers(0, 6))):
@@ -185,23 +236,33 @@ def offers(draw: st.DrawFn) -> list[ContextChunk]:
     return draw(st.permutations(chunks))
 
 
-BUDGETS = st.builds(Budget, max_tokens=st.integers(0, 400), max_bytes=st.one_of(st.none(), st.integers(0, 800)))
+BUDGETS = st.builds(
+    Budget, max_tokens=st.integers(0, 400), max_bytes=st.one_of(st.none(), st.integers(0, 800))
+)
 HEADINGS = st.sampled_from([CONTEXT_HEADING, "", "## 記憶"])
 
 
 @given(offers(), BUDGETS, HEADINGS)
-def test_a_block_never_exceeds_its_budget(chunks: list[ContextChunk], budget: Budget, heading: str) -> None:
+def test_a_block_never_exceeds_its_budget(
+    chunks: list[ContextChunk], budget: Budget, heading: str
+) -> None:
     block = build_context_block(chunks, budget, heading=heading)
     assert count_tokens(block.text) == block.n_tokens <= budget.max_tokens
     assert budget.max_bytes is None or len(block.text.encode()) <= budget.max_bytes
 
 
 @given(offers(), BUDGETS)
-def test_every_line_that_was_offered_is_included_or_left_out(chunks: list[ContextChunk], budget: Budget) -> None:
+def test_every_line_that_was_offered_is_included_or_left_out(
+    chunks: list[ContextChunk], budget: Budget
+) -> None:
     block = build_context_block(chunks, budget)
     parts = {"in": block.included, "out": block.omitted}
     lines = {
-        name: {(part.chunk.anchor, line) for part in each for line in range(part.span.start, part.span.end + 1)}
+        name: {
+            (part.chunk.anchor, line)
+            for part in each
+            for line in range(part.span.start, part.span.end + 1)
+        }
         for name, each in parts.items()
     }
     offered = {(p.anchor, line) for p in chunks for line in range(p.span.start, p.span.end + 1)}
@@ -214,11 +275,16 @@ def test_every_line_that_was_offered_is_included_or_left_out(chunks: list[Contex
 def test_no_line_is_shown_twice(chunks: list[ContextChunk], budget: Budget) -> None:
     numbered = [
         ContextChunk(
-            path=p.path, anchor=p.anchor, heading=p.heading, kind=p.kind, span=p.span, reason=p.reason,
+            path=p.path,
+            anchor=p.anchor,
+            heading=p.heading,
+            kind=p.kind,
+            span=p.span,
+            reason=p.reason,
             text="\n".join(f"<{p.path}:{line}>" for line in range(p.span.start, p.span.end + 1)),
         )
         for p in chunks
-    ]  # fmt: skip
+    ]
     text = build_context_block(numbered, budget).text
     for p in numbered:
         assert all(text.count(line) <= 1 for line in p.text.split("\n"))
@@ -235,6 +301,12 @@ def test_labels_never_stand_in_a_fence(chunks: list[ContextChunk], budget: Budge
     for line in build_context_block(chunks, budget).text.split("\n"):
         if line.startswith(("```", "~~~")):
             mark = line.split(" ")[0]
-            is_open = mark if not is_open else "" if mark.startswith(is_open) and mark == line.rstrip() else is_open
+            is_open = (
+                mark
+                if not is_open
+                else ""
+                if mark.startswith(is_open) and mark == line.rstrip()
+                else is_open
+            )
         elif line.startswith("### "):
             assert not is_open

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import re
@@ -21,11 +19,13 @@ from memsyncd.core.search.highlight import (
     to_character_ranges,
 )
 
-# --- test_match --------------------------------------------------------------------------------
+# --- Matches --------------------------------------------------------------------------------------
 
 
 def tokenize(text: str) -> list[Token]:
-    """Words as they stand, placed in bytes: the index's own tokenizer folds and stems besides."""
+    """The words of a text with their ranges in bytes; the index's own tokenizer also folds and
+    stems.
+    """
     return [
         (len(text[: found.start()].encode()), len(text[: found.end()].encode()), found.group())
         for found in re.finditer(r"\w+", text)
@@ -33,10 +33,15 @@ def tokenize(text: str) -> list[Token]:
 
 
 def find(text: str, *wanted: tuple[str, bool]) -> dict[int, list[str]]:
-    """What of the text each wanted row of words has met; True stands for one whose last word is only begun."""
+    """The parts of the text that each pattern of words matches; True marks a pattern whose last
+    word is only a beginning.
+    """
     matcher = Matcher([TermPattern(tuple(words.split()), is_prefix) for words, is_prefix in wanted])
     data = text.encode()
-    return {index: [data[a:b].decode() for a, b in places] for index, places in matcher.find(tokenize(text)).items()}
+    return {
+        index: [data[a:b].decode() for a, b in places]
+        for index, places in matcher.find(tokenize(text)).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,11 +66,19 @@ def test_a_term_is_met_here(text: str, wanted: tuple[str, bool], found: list[str
 
 
 def test_each_term_is_told_by_its_own_index() -> None:
-    assert find("red blue", ("green", False), ("blue", False), ("re", True)) == {1: ["blue"], 2: ["red"]}
+    assert find("red blue", ("green", False), ("blue", False), ("re", True)) == {
+        1: ["blue"],
+        2: ["red"],
+    }
 
 
-@given(st.lists(st.sampled_from(["a", "ab", "b", "é"]), max_size=12), st.lists(st.sampled_from("ab"), min_size=1, max_size=3))
-def test_a_row_of_words_is_found_exactly_where_it_stands(words: list[str], wanted: list[str]) -> None:
+@given(
+    st.lists(st.sampled_from(["a", "ab", "b", "é"]), max_size=12),
+    st.lists(st.sampled_from("ab"), min_size=1, max_size=3),
+)
+def test_a_row_of_words_is_found_exactly_where_it_stands(
+    words: list[str], wanted: list[str]
+) -> None:
     n_places = sum(words[at : at + len(wanted)] == wanted for at in range(len(words)))
     assert len(find(" ".join(words), (" ".join(wanted), False)).get(0, [])) == n_places
 
@@ -75,7 +88,9 @@ def test_places_in_bytes_become_places_of_the_same_characters(text: str) -> None
     data = text.encode()
     byte_places = [(start, end) for start, end, _ in tokenize(text)]
     places = to_character_ranges(text, byte_places)
-    assert [text[start:end] for start, end in places] == [data[start:end].decode() for start, end in byte_places]
+    assert [text[start:end] for start, end in places] == [
+        data[start:end].decode() for start, end in byte_places
+    ]
 
 
 @pytest.mark.parametrize("text", ["redis timeout", "rédis timeout"])
@@ -86,14 +101,16 @@ def test_of_places_that_begin_as_one_the_longest_comes_first(text: str) -> None:
     assert len(places) == 2
 
 
-# --- test_snippet ------------------------------------------------------------------------------
+# --- Snippets -------------------------------------------------------------------------------------
 
 prose = st.text(alphabet=st.sampled_from("ab é日*\n\t_."), max_size=600)
 
 
 @st.composite
 def texts_with_matches(draw: st.DrawFn) -> tuple[str, list[tuple[int, int]]]:
-    """A text, and places of words in it, as a tokenizer would give them: no white space or stars at their ends."""
+    """A text, and ranges of words in it, as a tokenizer would return them: no white space or stars
+    at their ends.
+    """
     text = draw(prose)
     words = [(found.start(), found.end()) for found in re.finditer(r"[abé日]+", text)]
     return text, sorted(draw(st.sets(st.sampled_from(words), max_size=20))) if words else []
@@ -118,7 +135,9 @@ def test_white_space_is_folded() -> None:
         ("two red **cats** here", (4, 14), "two **red cats** here"),
     ],
 )
-def test_the_stars_of_the_text_are_never_taken_for_marks(text: str, match: tuple[int, int], snippet: str) -> None:
+def test_the_stars_of_the_text_are_never_taken_for_marks(
+    text: str, match: tuple[int, int], snippet: str
+) -> None:
     assert render_snippet(text, [match]) == snippet
 
 
@@ -162,7 +181,9 @@ def test_a_text_without_spaces_is_cut_all_the_same() -> None:
 
 
 @given(texts_with_matches())
-def test_every_second_piece_between_marks_is_a_match_and_nothing_else_is(given_text: tuple[str, list[tuple[int, int]]]) -> None:
+def test_every_second_piece_between_marks_is_a_match_and_nothing_else_is(
+    given_text: tuple[str, list[tuple[int, int]]],
+) -> None:
     text, matches = given_text
     pieces = render_snippet(text, matches).split(MARK)
     assert len(pieces) % 2 == 1
@@ -172,9 +193,11 @@ def test_every_second_piece_between_marks_is_a_match_and_nothing_else_is(given_t
 
 
 @given(texts_with_matches())
-def test_a_text_with_a_match_shows_at_least_one(given_text: tuple[str, list[tuple[int, int]]]) -> None:
+def test_a_text_with_a_match_shows_at_least_one(
+    given_text: tuple[str, list[tuple[int, int]]],
+) -> None:
     text, matches = given_text
-    # A word as long as the window itself does not fit beside what stands before it.
+    # A word as long as the window itself does not fit together with the text before it.
     if matches and max(end - start for start, end in matches) < WINDOW_CHARACTERS // 3:
         assert MARK in render_snippet(text, matches)
 
@@ -189,7 +212,9 @@ def test_a_snippet_keeps_to_its_window(given_text: tuple[str, list[tuple[int, in
 def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, int]]]) -> None:
     text, matches = given_text
     if len(text) <= WINDOW_CHARACTERS:
-        assert re.findall(r"[abé日_.]", render_snippet(text, matches)) == re.findall(r"[abé日_.]", text)
+        assert re.findall(r"[abé日_.]", render_snippet(text, matches)) == re.findall(
+            r"[abé日_.]", text
+        )
 
 
 @pytest.mark.parametrize(
@@ -204,5 +229,7 @@ def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, i
         ("before any heading", "", "before any heading"),
     ],
 )
-def test_what_an_answer_shows_beside_the_snippet_is_left_out_of_it(text: str, heading: str, body: str) -> None:
+def test_what_an_answer_shows_beside_the_snippet_is_left_out_of_it(
+    text: str, heading: str, body: str
+) -> None:
     assert strip_title(text, heading) == body

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import itertools
@@ -25,7 +23,7 @@ from memsyncd.core.search.passages import (
     select_passages,
 )
 
-# --- test_narrow -------------------------------------------------------------------------------
+# --- Passages for a question ----------------------------------------------------------------------
 
 BLANK_LINES = frozenset({4, 9, 10})
 
@@ -35,7 +33,12 @@ def line_of(number: int) -> str:
 
 
 def make_passage(
-    start: int, end: int, strength: float = 1.0, *, section: str = "a.md#one", n_blanks_before: int = 0
+    start: int,
+    end: int,
+    strength: float = 1.0,
+    *,
+    section: str = "a.md#one",
+    n_blanks_before: int = 0,
 ) -> ScoredPassage:
     text = "\n".join(map(line_of, range(start, end + 1)))
     chunk = ContextChunk(
@@ -59,26 +62,36 @@ def spans(chunks: list[ContextChunk]) -> list[tuple[int, int]]:
     return [(chunk.span.start, chunk.span.end) for chunk in chunks]
 
 
-# --- cutting ----------------------------------------------------------------------------------------------------------
+# --- splitting ------------------------------------------------------------------------------------
 
 
 def test_chunks_that_overlap_are_cut_where_one_begins_or_ends() -> None:
-    chunks = select_passages([make_passage(1, 3, 8.0), make_passage(2, 7, 10.0), make_passage(6, 8, 5.0)], nothing)
+    chunks = select_passages(
+        [make_passage(1, 3, 8.0), make_passage(2, 7, 10.0), make_passage(6, 8, 5.0)], nothing
+    )
     assert spans(chunks) == [(2, 4), (5, 5), (6, 7), (1, 1), (8, 8)]
 
 
 def test_blank_lines_go_with_what_is_before_them() -> None:
-    assert spans(select_passages([make_passage(1, 3), make_passage(1, 8)], nothing)) == [(1, 4), (5, 8)]
+    assert spans(select_passages([make_passage(1, 3), make_passage(1, 8)], nothing)) == [
+        (1, 4),
+        (5, 8),
+    ]
 
 
 def test_a_cut_at_the_beginning_of_a_chunk_keeps_the_blank_lines_that_stand_before_it() -> None:
-    [first, second] = select_passages([make_passage(11, 13, n_blanks_before=2), make_passage(13, 14)], nothing)[:2]
+    [first, second] = select_passages(
+        [make_passage(11, 13, n_blanks_before=2), make_passage(13, 14)], nothing
+    )[:2]
     assert (first.n_blanks_before, second.n_blanks_before) == (2, 0)
 
 
 def test_chunks_of_different_sections_do_not_cut_each_other() -> None:
     chunks = select_passages([make_passage(1, 3), make_passage(2, 3, section="b.md#one")], nothing)
-    assert [(chunk.path, *place) for chunk, place in zip(chunks, spans(chunks), strict=True)] == [("a.md", 1, 3), ("b.md", 2, 3)]
+    assert [(chunk.path, *place) for chunk, place in zip(chunks, spans(chunks), strict=True)] == [
+        ("a.md", 1, 3),
+        ("b.md", 2, 3),
+    ]
 
 
 def test_parts_of_a_giant_line_stay_whole() -> None:
@@ -89,11 +102,22 @@ def test_parts_of_a_giant_line_stay_whole() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.integers(1, 20), st.integers(0, 6), st.floats(0, 9), st.sampled_from(["a.md#x", "a.md#y"])), max_size=12
+        st.tuples(
+            st.integers(1, 20),
+            st.integers(0, 6),
+            st.floats(0, 9),
+            st.sampled_from(["a.md#x", "a.md#y"]),
+        ),
+        max_size=12,
     )
 )
-def test_every_line_is_shown_once_among_the_strong_and_none_is_lost(rows: list[tuple[int, int, float, str]]) -> None:
-    passages = [make_passage(start, start + more, strength, section=section) for start, more, strength, section in rows]
+def test_every_line_is_shown_once_among_the_strong_and_none_is_lost(
+    rows: list[tuple[int, int, float, str]],
+) -> None:
+    passages = [
+        make_passage(start, start + more, strength, section=section)
+        for start, more, strength, section in rows
+    ]
     passages.sort(key=lambda one: -one.raw_score)
     chunks = select_passages(passages, nothing)
     assert find_lines(chunks) == find_lines([one.chunk for one in passages])
@@ -104,32 +128,51 @@ def test_every_line_is_shown_once_among_the_strong_and_none_is_lost(rows: list[t
     assert chunks[len(strong) :] == weak
     if passages and passages[0].raw_score > 0:
         for one, other in itertools.combinations(strong, 2):
-            assert one.anchor != other.anchor or one.span.end < other.span.start or other.span.end < one.span.start
+            assert (
+                one.anchor != other.anchor
+                or one.span.end < other.span.start
+                or other.span.end < one.span.start
+            )
 
 
 def find_lines(chunks: list[ContextChunk]) -> set[tuple[str, int]]:
-    return {(chunk.anchor, line) for chunk in chunks for line in range(chunk.span.start, chunk.span.end + 1)}
+    return {
+        (chunk.anchor, line)
+        for chunk in chunks
+        for line in range(chunk.span.start, chunk.span.end + 1)
+    }
 
 
-# --- order ------------------------------------------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------------------
 
 
 def test_what_holds_the_words_comes_before_what_stands_beside_it() -> None:
     def weigh(text: str) -> float:
         return 0.3 if "7" in text else 0.0
 
-    assert spans(select_passages([make_passage(1, 7, 10.0), make_passage(5, 6, 9.0)], weigh)) == [(7, 7), (1, 4), (5, 6)]
+    assert spans(select_passages([make_passage(1, 7, 10.0), make_passage(5, 6, 9.0)], weigh)) == [
+        (7, 7),
+        (1, 4),
+        (5, 6),
+    ]
 
 
 def test_what_is_less_than_half_as_strong_comes_last_whatever_it_holds() -> None:
     def weigh(text: str) -> float:
         return 0.45 if "7" in text else 0.0
 
-    assert spans(select_passages([make_passage(1, 3, 10.0), make_passage(7, 8, 3.9)], weigh)) == [(1, 3), (7, 8)]
+    assert spans(select_passages([make_passage(1, 3, 10.0), make_passage(7, 8, 3.9)], weigh)) == [
+        (1, 3),
+        (7, 8),
+    ]
 
 
 def test_equals_come_in_order_of_note_and_line() -> None:
-    passages = [make_passage(5, 6, section="b.md#x"), make_passage(7, 8, section="a.md#x"), make_passage(1, 2, section="a.md#y")]
+    passages = [
+        make_passage(5, 6, section="b.md#x"),
+        make_passage(7, 8, section="a.md#x"),
+        make_passage(1, 2, section="a.md#y"),
+    ]
     assert spans(select_passages(passages, nothing)) == [(1, 2), (7, 8), (5, 6)]
 
 
@@ -139,7 +182,7 @@ def test_where_strengths_tell_nothing_chunks_stay_as_they_are() -> None:
     assert select_passages([], nothing) == []
 
 
-# --- what lines gain --------------------------------------------------------------------------------------------------
+# --- bonuses of lines -----------------------------------------------------------------------------
 
 
 def test_a_word_tells_the_more_the_fewer_chunks_hold_it() -> None:
@@ -152,7 +195,9 @@ def test_lines_gain_by_the_share_of_words_that_they_hold() -> None:
     text = "so the pear is red"
     assert score_lines(text, {}, [3.0, 1.0]) == 0.0
     assert score_lines(text, {0: [(7, 11)]}, [3.0, 1.0]) == pytest.approx(WORDS_SHARE * 0.75)
-    assert score_lines(text, {0: [(7, 11)], 1: [(15, 18)]}, [3.0, 1.0]) == pytest.approx(WORDS_SHARE)
+    assert score_lines(text, {0: [(7, 11)], 1: [(15, 18)]}, [3.0, 1.0]) == pytest.approx(
+        WORDS_SHARE
+    )
 
 
 @pytest.mark.parametrize(
@@ -173,10 +218,12 @@ def test_lines_gain_by_the_share_of_words_that_they_hold() -> None:
 )
 def test_lines_gain_by_a_lead_that_is_asked_for(text: str, is_led: bool) -> None:
     at = text.encode().index(b"Ann")
-    assert score_lines(text, {0: [(at, at + 3)]}, [1.0]) == pytest.approx(WORDS_SHARE + LEAD_SHARE * is_led)
+    assert score_lines(text, {0: [(at, at + 3)]}, [1.0]) == pytest.approx(
+        WORDS_SHARE + LEAD_SHARE * is_led
+    )
 
 
-# --- test_standing -----------------------------------------------------------------------------
+# --- Chunks for the start of a session ------------------------------------------------------------
 
 
 def make(
@@ -190,9 +237,15 @@ def make(
     path: str = "a.md",
 ) -> StartChunk:
     return StartChunk(
-        chunk=chunk, section=chunk, path=path, span=Span(line, line), n_tokens=n_tokens, reason=reason, weight=weight,
+        chunk=chunk,
+        section=chunk,
+        path=path,
+        span=Span(line, line),
+        n_tokens=n_tokens,
+        reason=reason,
+        weight=weight,
         modified_ns=modified_ns,
-    )  # fmt: skip
+    )
 
 
 def order(*chunks: StartChunk, max_tokens: int = 2000) -> list[int]:
@@ -214,7 +267,10 @@ def test_of_notes_the_newest_comes_first_and_its_lines_in_order() -> None:
 
 
 def test_of_what_is_pinned_the_most_important_comes_first() -> None:
-    assert order(make(1, "pinned", weight=0.9, modified_ns=9), make(2, "pinned", weight=1.0)) == [2, 1]
+    assert order(make(1, "pinned", weight=0.9, modified_ns=9), make(2, "pinned", weight=1.0)) == [
+        2,
+        1,
+    ]
 
 
 def test_however_much_is_pinned_the_newest_is_not_the_first_to_go() -> None:
@@ -224,14 +280,25 @@ def test_however_much_is_pinned_the_newest_is_not_the_first_to_go() -> None:
 
 
 def test_one_chunk_that_lasts_comes_first_in_the_smallest_block() -> None:
-    assert order(make(1, "MEMORY.md", n_tokens=300), make(2, "MEMORY.md", line=4), make(3, "recent"), max_tokens=100) == [1, 3, 2]
+    assert order(
+        make(1, "MEMORY.md", n_tokens=300),
+        make(2, "MEMORY.md", line=4),
+        make(3, "recent"),
+        max_tokens=100,
+    ) == [1, 3, 2]
 
 
 @st.composite
 def chunk_lists(draw: st.DrawFn) -> list[StartChunk]:
     rows = draw(
         st.lists(
-            st.tuples(st.sampled_from(START_REASONS), st.integers(0, 3), st.integers(0, 200), st.integers(1, 9)), max_size=20
+            st.tuples(
+                st.sampled_from(START_REASONS),
+                st.integers(0, 3),
+                st.integers(0, 200),
+                st.integers(1, 9),
+            ),
+            max_size=20,
         )
     )
     return [
@@ -246,4 +313,6 @@ def test_order_loses_nothing_and_does_not_depend_on_how_chunks_come(
 ) -> None:
     ordered = order_start_chunks(chunks, max_tokens=max_tokens)
     assert sorted(chunk.chunk for chunk in ordered) == sorted(chunk.chunk for chunk in chunks)
-    assert order_start_chunks(shuffler.sample(chunks, len(chunks)), max_tokens=max_tokens) == ordered
+    assert (
+        order_start_chunks(shuffler.sample(chunks, len(chunks)), max_tokens=max_tokens) == ordered
+    )

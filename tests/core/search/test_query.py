@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 from typing import Any
@@ -28,12 +26,28 @@ from memsyncd.core.search.words import find_subwords
 from memsyncd.errors import TooLarge
 from memsyncd.store.schema import TOKENIZER
 
-# --- test_filters ------------------------------------------------------------------------------
+# --- Filters --------------------------------------------------------------------------------------
 
 NAMES = ("kind", "tag", "path", "section", "task", "is", "after", "before")
 typed_filters = st.lists(
     st.sampled_from(
-        [*NAMES, ":", '"', "-", " ", "archived", "2026-03-01", "2026-13", "#x", "../*", "a b", "é", "\0", "\ud800", "["]
+        [
+            *NAMES,
+            ":",
+            '"',
+            "-",
+            " ",
+            "archived",
+            "2026-03-01",
+            "2026-13",
+            "#x",
+            "../*",
+            "a b",
+            "é",
+            "\0",
+            "\ud800",
+            "[",
+        ]
     )
     | st.text(max_size=3),
     max_size=30,
@@ -64,10 +78,18 @@ typed_filters = st.lists(
         ("before:2026-01-01 before:2026-02-01", {"before": "2026-01-01"}, ""),
         ("redis -kind:draft", {"exclude": Filters(kinds=("draft",))}, "redis"),
         ('-tag:a -tag:"b c" tag:d', {"tags": ("d",), "exclude": Filters(tags=("a", "b c"))}, ""),
-        ("what of kind:decision, and tag:c++?", {"kinds": ("decision",), "tags": ("c++",)}, "what of and"),
+        (
+            "what of kind:decision, and tag:c++?",
+            {"kinds": ("decision",), "tags": ("c++",)},
+            "what of and",
+        ),
         ("since after:2026-03!", {"after": "2026-03-01"}, "since"),
-        ('kind:"a?" path:a? -task:x.', {"kinds": ("a?",), "paths": ("a?",), "exclude": Filters(tasks=("x",))}, ""),
-        # What looks like a filter and is none.
+        (
+            'kind:"a?" path:a? -task:x.',
+            {"kinds": ("a?",), "paths": ("a?",), "exclude": Filters(tasks=("x",))},
+            "",
+        ),
+        # Text that looks like a filter and is none.
         ("kind: decision", {}, "kind: decision"),
         ("kind:", {}, "kind:"),
         ('kind:""', {}, 'kind:""'),
@@ -91,7 +113,9 @@ typed_filters = st.lists(
         ('5" disk kind:x "and" tag:y', {"tags": ("y",)}, '5" disk kind:x "and"'),
     ],
 )
-def test_filters_are_taken_out_of_what_was_typed(text: str, filters: dict[str, Any], rest: str) -> None:
+def test_filters_are_taken_out_of_what_was_typed(
+    text: str, filters: dict[str, Any], rest: str
+) -> None:
     taken, left = extract_filters(text)
     assert taken == Filters(**filters)
     assert left.split() == rest.split()
@@ -122,7 +146,7 @@ def test_a_day_is_one_of_the_calendar_or_none(text: str) -> None:
     assert day is None or parse_day(day) == day
 
 
-# --- filters as values ------------------------------------------------------------------------------------------------
+# --- filters as values ----------------------------------------------------------------------------
 
 
 def test_filters_name_themselves_as_people_type_them() -> None:
@@ -140,12 +164,27 @@ def test_joined_filters_are_all_kept_and_none_twice() -> None:
     assert NO_FILTERS.join(one) == one.join(NO_FILTERS) == one
 
 
-# --- test_query --------------------------------------------------------------------------------
+# --- Queries --------------------------------------------------------------------------------------
 
-pieces = ["kind:", "-tag:", "path:", "section:", "is:archived", "after:", "2026", '"', " ", "-", "a", "b*"]
+pieces = [
+    "kind:",
+    "-tag:",
+    "path:",
+    "section:",
+    "is:archived",
+    "after:",
+    "2026",
+    '"',
+    " ",
+    "-",
+    "a",
+    "b*",
+]
 typed = (
     st.text(max_size=250)
-    | st.text(alphabet=st.sampled_from("ab\"-*_:()^+{}[]~. \t'’é\u0301ß日本ANDORNOT0"), max_size=250)
+    | st.text(
+        alphabet=st.sampled_from("ab\"-*_:()^+{}[]~. \t'’é\u0301ß日本ANDORNOT0"), max_size=250
+    )
     | st.lists(st.sampled_from(pieces), max_size=30).map("".join)
 )
 
@@ -153,22 +192,33 @@ typed = (
 def make_table(*texts: str) -> apsw.Connection:
     """A real FTS5 table with two columns, as the index has more than one."""
     connection = apsw.Connection(":memory:")
-    connection.execute(f"CREATE VIRTUAL TABLE notes USING fts5(text, parts, tokenize='{TOKENIZER}')")
-    connection.executemany("INSERT INTO notes VALUES(?, ?)", [(text, find_subwords(text)) for text in texts])
+    connection.execute(
+        f"CREATE VIRTUAL TABLE notes USING fts5(text, parts, tokenize='{TOKENIZER}')"
+    )
+    connection.executemany(
+        "INSERT INTO notes VALUES(?, ?)", [(text, find_subwords(text)) for text in texts]
+    )
     return connection
 
 
 def find(connection: apsw.Connection, query: str) -> list[int]:
-    """The 1-based numbers of the texts that a query finds; none for a query that looks for nothing."""
+    """The 1-based numbers of the texts that a query finds; none for a query without terms."""
     match = compile_query(parse_query(query))
-    return sorted(row[0] for row in connection.execute("SELECT rowid FROM notes WHERE notes MATCH ?", (match,))) if match else []
+    return (
+        sorted(
+            row[0]
+            for row in connection.execute("SELECT rowid FROM notes WHERE notes MATCH ?", (match,))
+        )
+        if match
+        else []
+    )
 
 
 def show(terms: tuple[Term, ...]) -> list[str]:
     return [f"{term.form.value}:{' '.join(term.words)}" for term in terms]
 
 
-# --- what is read -----------------------------------------------------------------------------------------------------
+# --- parsing --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -205,7 +255,10 @@ def show(terms: tuple[Term, ...]) -> list[str]:
         ("redis*", '"redis" *'),
         ("redis redis*", '"redis" OR "redis" *'),
         ("snake_ca*", '"snake ca" *'),
-        ("snake_case DEC-0054 a/b.py user@host", '"snake case" OR "DEC 0054" OR "a b py" OR "user host"'),
+        (
+            "snake_case DEC-0054 a/b.py user@host",
+            '"snake case" OR "DEC 0054" OR "a b py" OR "user host"',
+        ),
         ("NEAR(a b, 3) AND OR NOT", '"NEAR a" OR "b" OR "3"'),
         ("text:redis {heading}:x ^start", '"text redis" OR "heading x" OR "start"'),
         ("don't", '"don t"'),
@@ -244,10 +297,14 @@ def test_what_is_strict_and_what_is_not_are_told_apart() -> None:
 
 
 def test_a_term_keeps_the_text_as_it_was_typed() -> None:
-    assert [term.text for term in parse_query('Snake_Case "Two Words" re*').positive] == ["Two Words", "Snake_Case", "re*"]
+    assert [term.text for term in parse_query('Snake_Case "Two Words" re*').positive] == [
+        "Two Words",
+        "Snake_Case",
+        "re*",
+    ]
 
 
-# --- bounds -----------------------------------------------------------------------------------------------------------
+# --- bounds ---------------------------------------------------------------------------------------
 
 
 def test_a_query_may_have_1_kib_and_not_a_byte_more() -> None:
@@ -285,11 +342,13 @@ def test_what_must_not_stand_there_is_heeded_after_any_number_of_words() -> None
 @example(" ".join(f'"{number}"' for number in range(200)))
 @example(" ".join(f"-{number}" for number in range(150)) + " x")
 def test_a_query_never_holds_more_terms_than_the_limit(text: str) -> None:
-    query = parse_query(text) if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES else Query()
+    query = (
+        parse_query(text) if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES else Query()
+    )
     assert len(query.positive) + len(query.must_not) <= TERM_LIMIT
 
 
-# --- what FTS5 makes of it --------------------------------------------------------------------------------------------
+# --- compiling to FTS5 ----------------------------------------------------------------------------
 
 
 @given(typed, st.text(max_size=100))
@@ -304,9 +363,11 @@ def test_any_text_is_a_query_and_none_is_a_syntax_error_to_fts5(text: str, note:
     connection.close()
 
 
-# Scripts and forms that people write: precomposed and not, letters whose case is odd, ligatures, scripts with and without spaces.
+# Scripts and forms that people write: precomposed and not, letters with an irregular case,
+# ligatures, scripts with and without spaces.
 words = st.text(
-    alphabet=st.sampled_from("abzAZ09éÉïßİıǅﬁΣςжЖא日本語한국กำहिन्दी²½") | st.sampled_from("\u0301\u0308_-./@"),
+    alphabet=st.sampled_from("abzAZ09éÉïßİıǅﬁΣςжЖא日本語한국กำहिन्दी²½")
+    | st.sampled_from("\u0301\u0308_-./@"),
     min_size=1,
     max_size=12,
 )
@@ -322,7 +383,11 @@ words = st.text(
 def test_what_stands_in_a_note_is_found_by_typing_it(word: str) -> None:
     connection = make_table(f"before {word} after", "another note")
     tokens = connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])(
-        word.encode(), apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False
+        word.encode(),
+        apsw.FTS5_TOKENIZE_DOCUMENT,
+        None,
+        include_offsets=False,
+        include_colocated=False,
     )
     typed_word = word.lstrip("-")
     if tokens and parse_query(typed_word).positive:
@@ -330,8 +395,10 @@ def test_what_stands_in_a_note_is_found_by_typing_it(word: str) -> None:
     connection.close()
 
 
-def test_words_find_notes_that_hold_any_of_them_and_phrases_only_those_that_hold_them_in_a_row() -> None:
-    connection = make_table("redis runs hot", "the timeout of redis", "redis timeout is long", "nothing")
+def test_words_find_notes_with_any_of_them_and_phrases_only_those_with_them_in_a_row() -> None:
+    connection = make_table(
+        "redis runs hot", "the timeout of redis", "redis timeout is long", "nothing"
+    )
     assert find(connection, "redis timeout") == [1, 2, 3]
     assert find(connection, '"redis timeout"') == [3]
     assert find(connection, '"redis timeout" hot') == [3]

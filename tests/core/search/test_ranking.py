@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import math
@@ -26,10 +24,10 @@ from memsyncd.core.search.ranking import (
     rank_candidates,
 )
 
-# --- test_ranking ------------------------------------------------------------------------------
+# --- Raw scores -----------------------------------------------------------------------------------
 
+# Each chunk by itself: other tests cover the shares of its note and its neighbours.
 ALONE = RankingPolicy(exact=0.5, note=0.0, neighbour_bonus=0.0, day=0.4)
-"""Each chunk for itself: what its note and its neighbours add is tested apart."""
 
 
 def make(
@@ -57,14 +55,22 @@ def make(
 
 
 def rank(*candidates: Candidate, limit: int = 10, passage_tokens: int = 400) -> tuple[Passage, ...]:
-    return join_passages(rank_candidates(candidates, (), ALONE), limit=limit, passage_tokens=passage_tokens)
+    return join_passages(
+        rank_candidates(candidates, (), ALONE), limit=limit, passage_tokens=passage_tokens
+    )
 
 
 @st.composite
 def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
     rows = draw(
         st.lists(
-            st.tuples(st.integers(1, 3), st.integers(1, 40), st.integers(0, 6), st.floats(0, 30), st.integers(1, 200)),
+            st.tuples(
+                st.integers(1, 3),
+                st.integers(1, 40),
+                st.integers(0, 6),
+                st.floats(0, 30),
+                st.integers(1, 200),
+            ),
             max_size=25,
         )
     )
@@ -74,22 +80,38 @@ def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
     ]
 
 
-# --- order ------------------------------------------------------------------------------------------------------------
+# --- order ----------------------------------------------------------------------------------------
 
 
 def test_the_strongest_comes_first() -> None:
-    passages = rank(make(1, 1, 2, stemmed=1.0, file=1), make(2, 1, 2, stemmed=9.0, file=2), make(3, 1, 2, stemmed=4.0, file=3))
+    passages = rank(
+        make(1, 1, 2, stemmed=1.0, file=1),
+        make(2, 1, 2, stemmed=9.0, file=2),
+        make(3, 1, 2, stemmed=4.0, file=3),
+    )
     assert [passage.best.candidate.chunk for passage in passages] == [2, 3, 1]
 
 
 def test_equal_scores_order_by_path_and_line() -> None:
-    passages = rank(make(1, 50, 51, file=2), make(2, 90, 91, file=1), make(3, 10, 11, file=2), make(4, 1, 2, file=1))
+    passages = rank(
+        make(1, 50, 51, file=2),
+        make(2, 90, 91, file=1),
+        make(3, 10, 11, file=2),
+        make(4, 1, 2, file=1),
+    )
     assert [passage.best.candidate.chunk for passage in passages] == [4, 2, 3, 1]
 
 
 @given(candidate_lists(), st.randoms(use_true_random=False))
-def test_the_order_in_which_candidates_come_does_not_matter(candidates: list[Candidate], shuffler: random.Random) -> None:
-    distinct = list({(candidate.file, candidate.span, candidate.stemmed): candidate for candidate in candidates}.values())
+def test_the_order_in_which_candidates_come_does_not_matter(
+    candidates: list[Candidate], shuffler: random.Random
+) -> None:
+    distinct = list(
+        {
+            (candidate.file, candidate.span, candidate.stemmed): candidate
+            for candidate in candidates
+        }.values()
+    )
     shuffled = shuffler.sample(distinct, len(distinct))
     assert rank(*shuffled) == rank(*distinct)
 
@@ -101,39 +123,62 @@ def test_scores_never_grow_on_the_way_down(candidates: list[Candidate]) -> None:
 
 
 def test_words_as_written_count_half_beside_their_stems() -> None:
-    first, second = rank_candidates([make(1, 1, 2, stemmed=4.0), make(2, 5, 6, stemmed=3.0, exact=4.0)], (), ALONE)
+    first, second = rank_candidates(
+        [make(1, 1, 2, stemmed=4.0), make(2, 5, 6, stemmed=3.0, exact=4.0)], (), ALONE
+    )
     assert (first.candidate.chunk, first.raw_score, second.raw_score) == (2, 5.0, 4.0)
     assert first.parts == {"stems": 3.0, "exact": 2.0, "note": 0.0, "beside": 0.0, "day": 1.0}
 
 
 def test_a_chunk_gains_by_the_best_of_its_note() -> None:
-    weak, strong, other = make(1, 1, 2, stemmed=4.0), make(2, 50, 51, stemmed=10.0), make(3, 1, 2, stemmed=5.0, file=2)
+    weak, strong, other = (
+        make(1, 1, 2, stemmed=4.0),
+        make(2, 50, 51, stemmed=10.0),
+        make(3, 1, 2, stemmed=5.0, file=2),
+    )
     order = rank_candidates([weak, strong, other], (), RankingPolicy(note=0.2))
-    assert [(one.candidate.chunk, one.raw_score) for one in order] == [(2, 12.0), (1, 6.0), (3, 6.0)]
+    assert [(one.candidate.chunk, one.raw_score) for one in order] == [
+        (2, 12.0),
+        (1, 6.0),
+        (3, 6.0),
+    ]
 
 
 @pytest.mark.parametrize(("start", "gain"), [(4, 2.0), (5, 2.0), (6, 2.0), (7, 0.0), (1, 2.0)])
 def test_a_chunk_gains_by_the_best_that_touches_it(start: int, gain: float) -> None:
     policy = RankingPolicy(note=0.0, neighbour_bonus=0.2)
-    chunks = [make(1, 1, 4, stemmed=1.0), make(2, 1, 4, stemmed=3.0), make(3, start, 9, stemmed=10.0)]
-    parts = {one.candidate.chunk: one.parts["beside"] for one in rank_candidates(chunks, (), policy)}
+    chunks = [
+        make(1, 1, 4, stemmed=1.0),
+        make(2, 1, 4, stemmed=3.0),
+        make(3, start, 9, stemmed=10.0),
+    ]
+    parts = {
+        one.candidate.chunk: one.parts["beside"] for one in rank_candidates(chunks, (), policy)
+    }
     assert parts == pytest.approx({1: max(gain, 0.6), 2: max(gain, 0.2), 3: 0.6 if gain else 0.0})
 
 
 def test_a_chunk_gains_nothing_by_another_note_or_by_what_says_nothing() -> None:
     chunks = [make(1, 1, 4), make(2, 2, 5, file=2), make(3, 3, 6, file=2, stemmed=-0.1)]
-    parts = {one.candidate.chunk: one.parts["beside"] for one in rank_candidates(chunks, (), RankingPolicy())}
+    parts = {
+        one.candidate.chunk: one.parts["beside"]
+        for one in rank_candidates(chunks, (), RankingPolicy())
+    }
     assert parts == {1: 0.0, 2: 0.0, 3: 1.0}
 
 
 def test_a_note_gains_whose_day_the_question_names() -> None:
-    candidates = [make(1, 1, 2, day="2023-05-07", file=1), make(2, 1, 2, day="2023-06-07", file=2), make(3, 1, 2, file=3)]
+    candidates = [
+        make(1, 1, 2, day="2023-05-07", file=1),
+        make(2, 1, 2, day="2023-06-07", file=2),
+        make(3, 1, 2, file=3),
+    ]
     order = rank_candidates(candidates, find_named_dates("what was decided on 7 May 2023?"), ALONE)
     assert [(one.candidate.chunk, one.raw_score) for one in order] == [(1, 7.0), (2, 5.0), (3, 5.0)]
     assert [one.candidate.chunk for one in rank_candidates(candidates, (), ALONE)] == [1, 2, 3]
 
 
-# --- scores -----------------------------------------------------------------------------------------------------------
+# --- scores ---------------------------------------------------------------------------------------
 
 
 def test_a_score_is_the_share_of_the_first_times_the_share_of_words_held() -> None:
@@ -143,19 +188,23 @@ def test_a_score_is_the_share_of_the_first_times_the_share_of_words_held() -> No
 
 
 @pytest.mark.parametrize("raw_scores", [[0.0], [0.000001, 0.0], [5.0, 0.0, -0.000001], [-0.5]])
-def test_a_word_that_stands_nearly_everywhere_is_a_hit_all_the_same(raw_scores: list[float]) -> None:
+def test_a_word_that_stands_nearly_everywhere_is_a_hit_all_the_same(
+    raw_scores: list[float],
+) -> None:
     assert all(score > 0 for score in normalize_scores(raw_scores, coverage=0.01))
 
 
 @given(st.lists(st.floats(-1, 1e9), max_size=20), st.floats(0, 1))
-def test_scores_lie_above_0_up_to_1_and_never_grow_on_the_way_down(raw_scores: list[float], coverage: float) -> None:
+def test_scores_lie_above_0_up_to_1_and_never_grow_on_the_way_down(
+    raw_scores: list[float], coverage: float
+) -> None:
     scores = normalize_scores(sorted(raw_scores, reverse=True), coverage=coverage)
     assert len(scores) == len(raw_scores)
     assert list(scores) == sorted(scores, reverse=True)
     assert all(0 < score <= 1 for score in scores)
 
 
-# --- joining ----------------------------------------------------------------------------------------------------------
+# --- joining --------------------------------------------------------------------------------------
 
 
 def test_touching_chunks_of_a_note_become_one_passage_under_the_stronger() -> None:
@@ -172,7 +221,12 @@ def test_chunks_apart_or_of_other_notes_stay_apart() -> None:
 
 
 def test_a_passage_takes_in_no_more_than_it_may_hold() -> None:
-    passages = rank(make(1, 1, 4, n_tokens=100), make(2, 5, 8, n_tokens=100), make(3, 9, 12, n_tokens=100), passage_tokens=200)
+    passages = rank(
+        make(1, 1, 4, n_tokens=100),
+        make(2, 5, 8, n_tokens=100),
+        make(3, 9, 12, n_tokens=100),
+        passage_tokens=200,
+    )
     assert [passage.span for passage in passages] == [Span(1, 8), Span(9, 12)]
 
 
@@ -197,10 +251,12 @@ def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
         assert {candidate.file for candidate in passage.chunks} == {passage.best.candidate.file}
         assert passage.span.start == min(candidate.span.start for candidate in passage.chunks)
         assert passage.span.end == max(candidate.span.end for candidate in passage.chunks)
-        assert passage.best.candidate.stemmed == max(candidate.stemmed for candidate in passage.chunks)
+        assert passage.best.candidate.stemmed == max(
+            candidate.stemmed for candidate in passage.chunks
+        )
 
 
-# --- cutting ----------------------------------------------------------------------------------------------------------
+# --- cutting --------------------------------------------------------------------------------------
 
 
 def test_there_are_no_more_passages_than_asked_for() -> None:
@@ -209,16 +265,24 @@ def test_there_are_no_more_passages_than_asked_for() -> None:
 
 
 def test_pieces_of_one_giant_line_are_one_passage_though_each_alone_is_too_large() -> None:
-    (passage,) = rank(*(make(number, 3, 3, stemmed=number, n_tokens=16_384) for number in range(1, 20)))
+    (passage,) = rank(
+        *(make(number, 3, 3, stemmed=number, n_tokens=16_384) for number in range(1, 20))
+    )
     assert passage.span == Span(3, 3)
     assert len(passage.chunks) == 19
 
 
-# --- test_leanings -----------------------------------------------------------------------------
+# --- Boosts ---------------------------------------------------------------------------------------
 
 TODAY_S = 20_000 * DAY_S  # 2024-10-04
 WEIGHTS = st.floats(0.0, 0.1)
-LEANINGS = st.builds(Boosts, importance=WEIGHTS, recency=WEIGHTS, decay=WEIGHTS, half_life_days=st.floats(0.1, 36_500))
+LEANINGS = st.builds(
+    Boosts,
+    importance=WEIGHTS,
+    recency=WEIGHTS,
+    decay=WEIGHTS,
+    half_life_days=st.floats(0.1, 36_500),
+)
 TRAITS = st.builds(
     RankingFeatures,
     importance=st.none() | st.floats(0, 1),
@@ -227,28 +291,45 @@ TRAITS = st.builds(
 )
 
 
-def factors(boosts: Boosts, *, importance: float | None = None, day: str | None = None, age_days: float = 0) -> dict[str, float]:
+def factors(
+    boosts: Boosts, *, importance: float | None = None, day: str | None = None, age_days: float = 0
+) -> dict[str, float]:
     features = RankingFeatures(importance=importance, day=day, saved_s=TODAY_S - age_days * DAY_S)
-    return {name: round(factor, 4) for name, factor in compute_boosts(features, boosts, TODAY_S).items()}
+    return {
+        name: round(factor, 4) for name, factor in compute_boosts(features, boosts, TODAY_S).items()
+    }
 
 
 @pytest.mark.parametrize(
-    ("importance", "factor"), [(1.0, 1.1), (0.75, 1.0488), (0.5, 1.0), (None, 1.0), (0.0, round(1 / 1.1, 4))]
+    ("importance", "factor"),
+    [(1.0, 1.1), (0.75, 1.0488), (0.5, 1.0), (None, 1.0), (0.0, round(1 / 1.1, 4))],
 )
-def test_importance_moves_both_ways_from_the_middle(importance: float | None, factor: float) -> None:
+def test_importance_moves_both_ways_from_the_middle(
+    importance: float | None, factor: float
+) -> None:
     assert factors(Boosts(importance=0.1), importance=importance) == {"importance": factor}
 
 
-@pytest.mark.parametrize(("age_days", "factor"), [(0, 1.1), (30, 1.0488), (60, 1.0241), (10_000, 1.0), (-5, 1.1)])
+@pytest.mark.parametrize(
+    ("age_days", "factor"), [(0, 1.1), (30, 1.0488), (60, 1.0241), (10_000, 1.0), (-5, 1.1)]
+)
 def test_recency_lifts_what_was_just_saved(age_days: int, factor: float) -> None:
     assert factors(Boosts(recency=0.1), age_days=age_days, day="1990-01-01") == {"recency": factor}
 
 
 @pytest.mark.parametrize(
     ("day", "factor"),
-    [("2024-10-04", 1.0), ("2024-09-04", 0.9535), ("1990-01-01", round(1 / 1.1, 4)), ("2030-01-01", 1.0), (None, 0.9535)],
+    [
+        ("2024-10-04", 1.0),
+        ("2024-09-04", 0.9535),
+        ("1990-01-01", round(1 / 1.1, 4)),
+        ("2030-01-01", 1.0),
+        (None, 0.9535),
+    ],
 )
-def test_decay_lowers_what_is_of_an_old_day_or_was_saved_on_one(day: str | None, factor: float) -> None:
+def test_decay_lowers_what_is_of_an_old_day_or_was_saved_on_one(
+    day: str | None, factor: float
+) -> None:
     assert factors(Boosts(decay=0.1), age_days=30, day=day) == {"decay": factor}
 
 
@@ -266,12 +347,18 @@ def test_half_a_weight_goes_half_as_far_and_what_is_off_has_no_part() -> None:
 def test_an_age_is_the_same_all_day_long() -> None:
     features = RankingFeatures(importance=None, day="2024-10-01", saved_s=TODAY_S - 1)
     boosts = Boosts(recency=0.1, decay=0.1)
-    assert compute_boosts(features, boosts, TODAY_S) == compute_boosts(features, boosts, TODAY_S + DAY_S - 1)
-    assert compute_boosts(features, boosts, TODAY_S) != compute_boosts(features, boosts, TODAY_S + DAY_S)
+    assert compute_boosts(features, boosts, TODAY_S) == compute_boosts(
+        features, boosts, TODAY_S + DAY_S - 1
+    )
+    assert compute_boosts(features, boosts, TODAY_S) != compute_boosts(
+        features, boosts, TODAY_S + DAY_S
+    )
 
 
 @given(TRAITS, LEANINGS, st.floats(0, 8e9))
-def test_together_they_never_go_beyond_their_bounds(features: RankingFeatures, boosts: Boosts, now_s: float) -> None:
+def test_together_they_never_go_beyond_their_bounds(
+    features: RankingFeatures, boosts: Boosts, now_s: float
+) -> None:
     product = math.prod(compute_boosts(features, boosts, now_s).values())
     assert 1 / MAX_BOOST - 1e-9 <= product <= MAX_BOOST + 1e-9
 
@@ -279,7 +366,14 @@ def test_together_they_never_go_beyond_their_bounds(features: RankingFeatures, b
 def test_what_they_move_is_ordered_anew_and_says_what_moved_it() -> None:
     candidates = [
         Candidate(
-            chunk=chunk, file=chunk, section=chunk, path=f"{chunk}.md", span=Span(1, 2), stemmed=stemmed, exact=0.0, n_tokens=50
+            chunk=chunk,
+            file=chunk,
+            section=chunk,
+            path=f"{chunk}.md",
+            span=Span(1, 2),
+            stemmed=stemmed,
+            exact=0.0,
+            n_tokens=50,
         )
         for chunk, stemmed in ((1, 10.0), (2, 9.5), (3, 4.0))
     ]
@@ -292,7 +386,9 @@ def test_what_they_move_is_ordered_anew_and_says_what_moved_it() -> None:
     assert [one.candidate.chunk for one in boosted] == [2, 1, 3]
     assert boosted[0].raw_score == pytest.approx(10.45)
     assert boosted[0].parts["importance"] == pytest.approx(1.1)
-    assert math.prod([boosted[2].parts["stems"], boosted[2].parts["importance"]]) == pytest.approx(boosted[2].raw_score)
+    assert math.prod([boosted[2].parts["stems"], boosted[2].parts["importance"]]) == pytest.approx(
+        boosted[2].raw_score
+    )
 
 
 def test_what_does_not_say_is_as_important_as_its_kind() -> None:
@@ -301,5 +397,9 @@ def test_what_does_not_say_is_as_important_as_its_kind() -> None:
         RankingFeatures(importance=importance, kind=kind, day=None, saved_s=0.0)
         for importance, kind in ((1.0, None), (None, "Decision"), (None, "rumour"))
     )
-    assert compute_boosts(said, boosts, TODAY_S) == compute_boosts(by_kind, boosts, TODAY_S) == {"importance": MAX_BOOST}
+    assert (
+        compute_boosts(said, boosts, TODAY_S)
+        == compute_boosts(by_kind, boosts, TODAY_S)
+        == {"importance": MAX_BOOST}
+    )
     assert compute_boosts(nothing, boosts, TODAY_S) == {"importance": 1.0}

@@ -1,5 +1,3 @@
-""""""
-
 from __future__ import annotations
 
 import pytest
@@ -61,7 +59,11 @@ def test_a_word_is_not_near_to_itself() -> None:
 def test_the_fewest_edits_come_first_then_the_same_first_letter_then_the_commoner() -> None:
     known = [("bessions", 90), ("sessions", 1), ("session", 5), ("sesions", 9), ("sxssionx", 99)]
     assert suggest_words("sesssions", known, limit=9) == ("sessions",)
-    assert suggest_words("sesssions", [*known[:1], *known[2:]], limit=9) == ("sesions", "session", "bessions")
+    assert suggest_words("sesssions", [*known[:1], *known[2:]], limit=9) == (
+        "sesions",
+        "session",
+        "bessions",
+    )
 
 
 def test_no_more_are_given_than_asked_for() -> None:
@@ -76,7 +78,9 @@ def test_edits_are_a_distance_and_the_bound_only_cuts_it(one: str, other: str) -
     assert edits == edit_distance(other, one, 20)
     assert (edits == 0) == (one == other)
     assert abs(len(one) - len(other)) <= edits <= max(len(one), len(other))
-    assert [edit_distance(one, other, most) for most in range(4)] == [min(edits, most + 1) for most in range(4)]
+    assert [edit_distance(one, other, most) for most in range(4)] == [
+        min(edits, most + 1) for most in range(4)
+    ]
 
 
 @given(WORDS, st.integers(0, 7), st.sampled_from(["drop", "double", "swap", "change"]))
@@ -84,12 +88,18 @@ def test_a_slip_is_one_edit(word: str, at: int, slip: str) -> None:
     if at + 1 >= len(word):
         return
     head, here, rest = word[:at], word[at], word[at + 1 :]
-    slipped = {"drop": head + rest, "double": head + here * 2 + rest, "swap": head + rest[0] + here + rest[1:]}
+    slipped = {
+        "drop": head + rest,
+        "double": head + here * 2 + rest,
+        "swap": head + rest[0] + here + rest[1:],
+    }
     assert edit_distance(word, slipped.get(slip, f"{head}x{rest}"), 3) <= 1
 
 
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.integers(0, 5))))
-def test_any_text_has_near_words_or_none_and_they_are_known_ones(word: str, known: list[tuple[str, int]]) -> None:
+def test_any_text_has_near_words_or_none_and_they_are_known_ones(
+    word: str, known: list[tuple[str, int]]
+) -> None:
     found = suggest_words(word, known)
     assert set(found) <= {other for other, _ in known}
     assert fold_word(word) not in found

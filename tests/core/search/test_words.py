@@ -1,12 +1,16 @@
-""""""
-
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.search.words import NAME_LIMIT_CHARACTERS, find_subword_ranges, find_subwords, is_unspaced, split_words
+from memsyncd.core.search.words import (
+    NAME_LIMIT_CHARACTERS,
+    find_subword_ranges,
+    find_subwords,
+    is_unspaced,
+    split_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +48,15 @@ def test_what_is_typed_is_cut_into_these_rows(typed: str, rows: list[tuple[str, 
 
 
 def test_a_phrase_is_one_row_however_long() -> None:
-    assert [row.words for row in split_words("疫苗温度", is_strict=True)] == [("疫苗", "苗温", "温度")]
+    assert [row.words for row in split_words("疫苗温度", is_strict=True)] == [
+        ("疫苗", "苗温", "温度")
+    ]
 
 
-@given(st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), min_size=2, max_size=12), st.data())
+@given(
+    st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), min_size=2, max_size=12),
+    st.data(),
+)
 def test_any_two_adjacent_characters_are_found(run: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(run) - 2))
     [row] = split_words(run[at : at + 2])
