@@ -71,7 +71,7 @@ def test_a_path_that_does_not_fit_does_not_match(pattern: str, path: str) -> Non
 @pytest.mark.parametrize(
     "path", ["a.draft.md", ".memories/a.draft.md", ".memories/old/deep/x.md", "old"]
 )
-def test_an_exclusion_without_a_slash_counts_at_any_depth_and_takes_what_lies_beneath(
+def test_an_exclusion_without_a_slash_counts_at_any_depth_and_covers_everything_beneath(
     path: str,
 ) -> None:
     assert Globs.parse_excludes(["*.draft.md", "old/"]).matches(path)

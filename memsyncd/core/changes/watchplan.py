@@ -74,7 +74,7 @@ def parse_include(pattern: str) -> Include:
     if reason:
         raise BadRequest(f"include {pattern!r} refused: {reason}", hint=INCLUDE_HINT)
     pattern = _tidy(pattern)
-    folder = find_fixed_prefix(pattern)
+    folder = fixed_prefix(pattern)
     rest = pattern[len(folder) :].lstrip("/")
     return Include(pattern=pattern, folder=folder, is_deep="/" in rest or rest == "**")
 
@@ -97,7 +97,7 @@ def find_include_refusal(pattern: str) -> str:
     return ""
 
 
-def find_fixed_prefix(pattern: str) -> str:
+def fixed_prefix(pattern: str) -> str:
     """The folder at which the pattern's fixed part ends: `docs` for `docs/**/*.md`, empty for
     `README.md`.
     """
@@ -123,7 +123,7 @@ def plan_watches(
     the nearest existing folder above is watched.
     """
     if not is_folder(root):
-        return frozenset({Watch(_find_ancestor(root, is_folder), is_recursive=False)})
+        return frozenset({Watch(_nearest_folder(root, is_folder), is_recursive=False)})
     planned = {root: False}
     memory_folder = _join(root, MEMORY_FOLDER)
     if is_folder(memory_folder):
@@ -138,7 +138,7 @@ def plan_watches(
         for folder, is_recursive in planned.items()
         if not _is_covered(folder, planned)
     }
-    ancestors = {_find_ancestor(folder, is_folder) for folder in link_folders}
+    ancestors = {_nearest_folder(folder, is_folder) for folder in link_folders}
     return frozenset(
         own | {Watch(folder, is_recursive=False, is_link_target=True) for folder in ancestors}
     )
@@ -188,7 +188,7 @@ def _plan_include(root: str, include: Include) -> Iterable[tuple[str, bool]]:
         yield _join(root, "/".join(parts[:depth])), include.is_deep and depth == len(parts)
 
 
-def _find_ancestor(folder: str, is_folder: Callable[[str], bool]) -> str:
+def _nearest_folder(folder: str, is_folder: Callable[[str], bool]) -> str:
     while folder not in ("", "/") and not is_folder(folder):
         folder = folder.rpartition("/")[0]
     return folder or "/"

@@ -35,7 +35,7 @@ def render_diff(old: bytes | None, new: bytes | None, *, old_name: str, new_name
     ]
     matcher = SequenceMatcher(a=before, b=after, autojunk=False)
     # `get_grouped_opcodes` groups these.
-    matcher.opcodes = _find_opcodes(before, after)  # type: ignore[attr-defined]
+    matcher.opcodes = _compute_opcodes(before, after)  # type: ignore[attr-defined]
     for group in matcher.get_grouped_opcodes(CONTEXT_LINES):
         lines.append(_render_head(group))
         lines.extend(_render_group(group, before, after))
@@ -50,7 +50,7 @@ def _split(data: bytes) -> list[str]:
     return [f"{line}\n" for line in lines] + ([last] if last else [])
 
 
-def _find_opcodes(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
+def _compute_opcodes(before: Sequence[str], after: Sequence[str]) -> list[Opcode]:
     shorter = min(len(before), len(after))
     head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
     tail = next(

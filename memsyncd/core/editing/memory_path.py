@@ -25,7 +25,7 @@ from memsyncd.core.notepath import (
 from memsyncd.errors import PathRefused
 
 MEMORIES: Final = "/memories"
-SHOWN_CHARS: Final = 200
+SHOWN_PATH_CHARS: Final = 200
 
 _ENCODED = re.compile(r"%(?:25)*(?:2e|2f|5c|00|c0|c1)", re.IGNORECASE)
 _SEPARATORS = "./\\"
@@ -105,4 +105,4 @@ def _refuse(text: str, reason: str) -> NoReturn:
 def _shorten(text: str) -> str:
     """The received text in a form that can be sent back."""
     shown = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return shown if len(shown) <= SHOWN_CHARS else shown[:SHOWN_CHARS] + "…"
+    return shown if len(shown) <= SHOWN_PATH_CHARS else shown[:SHOWN_PATH_CHARS] + "…"

@@ -151,7 +151,7 @@ def _insert(note: NoteText, insert_line: int, text: str) -> str:
     that no unrequested newline is added.
     """
     unified = UnifiedText(note.text)
-    offset = _find_offset(unified.text, insert_line, count_lines(unified.text), "docs")
+    offset = _offset_after_line(unified.text, insert_line, count_lines(unified.text), "docs")
     lines = unify_line_ends(text)
     if unified.text and offset == len(unified.text) and not unified.text.endswith("\n"):
         lines = "\n" + (lines or "\n")
@@ -163,11 +163,11 @@ def _insert(note: NoteText, insert_line: int, text: str) -> str:
 
 def _insert_as_sdk(note: NoteText, insert_line: int, text: str) -> str:
     ended = note.text if not note.text or note.text.endswith("\n") else f"{note.text}\n"
-    offset = _find_offset(ended, insert_line, ended.count("\n"), "sdk")
+    offset = _offset_after_line(ended, insert_line, ended.count("\n"), "sdk")
     return "".join((ended[:offset], text.rstrip("\n"), "\n", ended[offset:]))
 
 
-def _find_offset(text: str, insert_line: int, n_lines: int, dialect: Dialect) -> int:
+def _offset_after_line(text: str, insert_line: int, n_lines: int, dialect: Dialect) -> int:
     r"""The offset of the line after `insert_line`, if lines end at `\n`."""
     if not 0 <= insert_line <= n_lines:
         hint = "view the note to see its line numbers"
@@ -216,7 +216,7 @@ def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialec
     lines = split_lines(path, data, dialect)
     if len(lines) > LINES_LIMIT:
         raise refuse_edit("too many lines", dialect, hint="split the note", path=path)
-    first, last = _find_range(lines, view_range, dialect)
+    first, last = _clamp_range(lines, view_range, dialect)
     return "\n".join((render_phrase("file", dialect, path=path), number_lines(lines, first, last)))
 
 
@@ -265,7 +265,7 @@ def show_size(size_bytes: int, dialect: Dialect) -> str:
     return _show_size_as_du(size_bytes) if dialect == "docs" else _show_size_as_sdk(size_bytes)
 
 
-def _find_range(
+def _clamp_range(
     lines: Sequence[str], view_range: tuple[int, int] | None, dialect: Dialect
 ) -> tuple[int, int]:
     n_lines = len(lines)

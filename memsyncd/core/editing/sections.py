@@ -63,10 +63,10 @@ def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
         )
     start, end, next_start = place
     if by:
-        return b"".join((data[:start], by, _find_missing_end(data, by, data[end:]), data[end:]))
+        return b"".join((data[:start], by, _missing_line_end(data, by, data[end:]), data[end:]))
     if next_start < len(data):
         return data[:start] + data[next_start:]
-    return data[: _find_text_end(data, _find_line_offsets(data), start)]
+    return data[: _text_end(data, _line_offsets(data), start)]
 
 
 def split_note_sections(path: str, data: bytes) -> list[RawSection]:
@@ -86,48 +86,48 @@ def _find_place(path: str, data: bytes, anchor: str) -> tuple[int, int, int] | N
     """
     for section in split_note_sections(path, data):
         if section.anchor == anchor:
-            offsets = _find_line_offsets(data)
+            offsets = _line_offsets(data)
             start, next_start = offsets[section.start], offsets[section.end]
-            return start, max(start, _find_text_end(data, offsets, next_start)), next_start
+            return start, max(start, _text_end(data, offsets, next_start)), next_start
     return None
 
 
-def _find_text_end(data: bytes, offsets: list[int], end: int) -> int:
+def _text_end(data: bytes, offsets: list[int], end: int) -> int:
     """The end of the last line before `end` that is not blank; 0 if there is none."""
-    codec = _find_wide_codec(data) or "utf-8"
+    codec = _wide_codec(data) or "utf-8"
     at = bisect_left(offsets, end)
     while at and not data[offsets[at - 1] : offsets[at]].decode(codec, "replace").strip():
         at -= 1
     return offsets[at] if at else 0
 
 
-def _find_line_offsets(data: bytes) -> list[int]:
+def _line_offsets(data: bytes) -> list[int]:
     """The offset of each line, as `decode_note` counts lines, followed by the note's length."""
-    codec = _find_wide_codec(data)
-    offsets = _find_wide_starts(data, codec) if codec else _find_starts(data)
+    codec = _wide_codec(data)
+    offsets = _wide_line_starts(data, codec) if codec else _line_starts(data)
     return offsets if offsets[-1] == len(data) else [*offsets, len(data)]
 
 
-def _find_starts(data: bytes) -> list[int]:
+def _line_starts(data: bytes) -> list[int]:
     first = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
     return [first, *(found.end() for found in _LINE_END.finditer(data, first))]
 
 
-def _find_wide_starts(data: bytes, codec: str) -> list[int]:
+def _wide_line_starts(data: bytes, codec: str) -> list[int]:
     text = data[2 : len(data) - len(data) % 2].decode(codec, "surrogatepass")
     lines = (line[0] for line in _WIDE_LINE.finditer(text))
     return list(accumulate((len(line.encode(codec, "surrogatepass")) for line in lines), initial=2))
 
 
-def _find_wide_codec(data: bytes) -> str:
+def _wide_codec(data: bytes) -> str:
     return next((codec for mark, codec in _WIDE.items() if data.startswith(mark)), "")
 
 
-def _find_missing_end(data: bytes, by: bytes, after: bytes) -> bytes:
+def _missing_line_end(data: bytes, by: bytes, after: bytes) -> bytes:
     """The line end that the last line of `by` lacks, as the note has them; empty where nothing
     follows.
     """
-    codec = _find_wide_codec(data) or "utf-8"
+    codec = _wide_codec(data) or "utf-8"
     if not by or not after or by.endswith(tuple(end.encode(codec) for end in "\n\r")):
         return b""
     pair = "\r\n".encode(codec)
@@ -177,10 +177,10 @@ def find_closing_lines(lines: Sequence[str], first: int = 0) -> list[str]:
     if probed and probed[-1].kind == HEADING and probed[-1].start == len(lines) + 1:
         return []
     blocks = split_blocks(lines, first)
-    return [_find_end(lines, blocks[-1])] if blocks else []
+    return [_closing_line(lines, blocks[-1])] if blocks else []
 
 
-def _find_end(lines: Sequence[str], block: Block) -> str:
+def _closing_line(lines: Sequence[str], block: Block) -> str:
     opening = lines[block.start]
     if block.kind == FENCE and (fence := _FENCE_MARK.match(opening)):
         return fence[1]

@@ -100,9 +100,9 @@ def _find_all(text: str, folded: bytes) -> list[Secret]:
     found = [
         *_find_tokens(text, folded),
         *_find_in_urls(text, folded),
-        *_find_carried(text, folded),
+        *_find_credentials(text, folded),
     ]
-    found += _find_assigned(text, folded, hints)
+    found += _find_keyword_values(text, folded, hints)
     if any(folded.startswith(_BEFORE_KEY, max(0, at - len(_BEFORE_KEY))) for at, _ in hints):
         found += [
             Secret(start=start, end=end, what=PRIVATE_KEY)
@@ -246,7 +246,7 @@ def _find_in_urls(text: str, folded: bytes) -> Iterator[Secret]:
             )
 
 
-def _find_carried(text: str, folded: bytes) -> Iterator[Secret]:
+def _find_credentials(text: str, folded: bytes) -> Iterator[Secret]:
     for credential in _CREDENTIAL_PATTERNS:
         for at, _ in credential.hints.find(folded):
             found = credential.pattern.match(text, at)
@@ -260,7 +260,7 @@ def _find_carried(text: str, folded: bytes) -> Iterator[Secret]:
                 )
 
 
-def _find_assigned(
+def _find_keyword_values(
     text: str, folded: bytes, hints: Iterable[tuple[int, bytes]]
 ) -> Iterator[Secret]:
     for at, hint in hints:
@@ -384,28 +384,28 @@ def _find_private_keys(text: str, folded: bytes) -> Iterator[tuple[int, int]]:
     for at in find_all(folded, b"-----begin "):
         begin = _KEY_BEGIN.match(text, at) if at >= done else None
         if begin:
-            done = end = _find_key_end(text, begin.end())
+            done = end = _key_end(text, begin.end())
             if _KEY_TEXT.search(text, begin.end(), end):
                 yield at, end
 
 
-def _find_key_end(text: str, at: int) -> int:
+def _key_end(text: str, at: int) -> int:
     following = text.find("-----BEGIN ", at, at + _KEY_LIMIT_CHARS)
     end = _KEY_END.search(text, at, following if following >= 0 else at + _KEY_LIMIT_CHARS)
-    return end.end() if end else _find_last_key_line(text, at)
+    return end.end() if end else _last_key_line_end(text, at)
 
 
-def _find_last_key_line(text: str, at: int) -> int:
+def _last_key_line_end(text: str, at: int) -> int:
     """The end of the last line that looks like one of the key that began before `at`."""
-    end = _find_line_end(text, at)
+    end = _line_end(text, at)
     for _ in range(_KEY_LIMIT_LINES):
-        next_end = _find_line_end(text, end + 1)
+        next_end = _line_end(text, end + 1)
         if end >= len(text) or not _KEY_LINE.fullmatch(text, end + 1, next_end):
             return end
         end = next_end
     return end
 
 
-def _find_line_end(text: str, at: int) -> int:
+def _line_end(text: str, at: int) -> int:
     end = text.find("\n", at)
     return len(text) if end < 0 else end

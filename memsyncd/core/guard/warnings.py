@@ -58,9 +58,9 @@ def find_warnings(path: str, text: str, policy: GuardPolicy) -> Warnings:
     injections = find_injections(text, folded) if policy.has_instructions else []
     if not secrets and not injections:
         return NO_WARNINGS
-    firsts = _find_lines(text, [secret.start for secret in secrets])
-    lasts = _find_lines(text, [secret.end - 1 for secret in secrets])
-    lines = _find_lines(text, [injection.start for injection in injections])
+    firsts = _line_numbers(text, [secret.start for secret in secrets])
+    lasts = _line_numbers(text, [secret.end - 1 for secret in secrets])
+    lines = _line_numbers(text, [injection.start for injection in injections])
     return Warnings(
         problems=(
             *_report_secrets(path, secrets, firsts),
@@ -104,7 +104,7 @@ def _report_secrets(
         )
 
 
-def _find_lines(text: str, places: Sequence[int]) -> list[int]:
+def _line_numbers(text: str, places: Sequence[int]) -> list[int]:
     """The line of each offset, offsets being in order. Each part of the text is counted once."""
     lines: list[int] = []
     line, at = 1, 0

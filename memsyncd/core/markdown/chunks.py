@@ -105,10 +105,10 @@ class Packer:
         for at in range(1, len(units)):
             if self._cost(units[first].start if first else start, units[at].end) > self._max:
                 yield first, at - 1
-                first = self._find_overlap(units, first, at)
+                first = self._next_first_unit(units, first, at)
         yield first, len(units) - 1
 
-    def _find_overlap(self, units: Sequence[Unit], first: int, at: int) -> int:
+    def _next_first_unit(self, units: Sequence[Unit], first: int, at: int) -> int:
         """The first unit of the chunk that must hold unit `at`, after a chunk that began at
         `first`.
         """

@@ -115,7 +115,7 @@ def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ..
         )
         pairs = []
     except (yaml.YAMLError, _NoMapping, ValueError, RecursionError) as error:
-        at = line + min(_find_error_line(error), text.count("\n"))
+        at = line + min(_error_line(error), text.count("\n"))
         problems.append(
             make_problem(
                 path,
@@ -179,7 +179,7 @@ def _read_plain_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
             yield found[1], (found[2] or "").strip().strip("\"'"), at
 
 
-def _find_error_line(error: Exception) -> int:
+def _error_line(error: Exception) -> int:
     mark = getattr(error, "problem_mark", None)
     return int(mark.line) if mark is not None else 0
 

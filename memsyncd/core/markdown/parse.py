@@ -68,7 +68,7 @@ def parse_note(
         path=path.text,
         digest=digest_bytes(data),
         n_lines=len(lines),
-        title=_find_title(path, front.meta, raw_sections),
+        title=_note_title(path, front.meta, raw_sections),
         meta=front.meta,
         sections=sections,
         chunks=_make_chunks(packer, raw_sections, front.n_lines),
@@ -78,7 +78,7 @@ def parse_note(
             *front.problems,
             *problems,
             *_find_conflicts(path.text, decoded),
-            *_find_odd_blocks(path.text, lines, blocks),
+            *_find_unclosed_block(path.text, lines, blocks),
             *warned.problems,
         ),
         secrets=warned.secrets,
@@ -171,7 +171,7 @@ def _make_chunks(
     return tuple(chunks)
 
 
-def _find_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
+def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
     """The front matter's title, else the first heading, else the file's name without its suffix."""
     said = dict(meta.extra).get("title", "").strip()
     title = said or next(
@@ -180,7 +180,7 @@ def _find_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) 
     return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0]
 
 
-def _find_odd_blocks(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
+def _find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
     """Report a fence or comment that nothing closes.
 
     It takes in the rest of the note, so it can only be the last block.

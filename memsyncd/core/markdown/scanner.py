@@ -393,14 +393,14 @@ class _Scan:
             ):
                 return at
             kind = item.kind
-            end = self._find_item_end(at, item)
+            end = self._item_end(at, item)
             if end == UNCERTAIN:
                 return self._leave_list(at)
             self._blocks.append(Block(at, end, ITEM))
             at = end
         return at
 
-    def _find_item_end(self, at: int, item: rules.Item) -> int:
+    def _item_end(self, at: int, item: rules.Item) -> int:
         """The line after an item and the blank lines that follow it."""
         end = at + 1
         if end < self._n and rules.is_marker_at_margin(self._lines[end]):
@@ -466,7 +466,7 @@ def read_region(lines: Sequence[str], at: int, parse: RegionParser) -> tuple[lis
     """
     n_lines = _REGION_LINES
     while True:
-        after = _find_cut(lines, at + n_lines)
+        after = _cut_line(lines, at + n_lines)
         found = parse(lines, at, after)
         if after >= len(lines):
             return found, after
@@ -491,7 +491,7 @@ def _is_uncertain(lines: Sequence[str], block: Block, after: int) -> bool:
     return block.kind == ITEM and is_before_delimiter(lines, block.end)
 
 
-def _find_cut(lines: Sequence[str], at: int) -> int:
+def _cut_line(lines: Sequence[str], at: int) -> int:
     """The first line from `at` on before which a text can be cut: under a blank line, or a list
     item at the margin.
     """

@@ -82,13 +82,13 @@ def build_context_block(
 ) -> ContextBlock:
     """Fill the budget with `chunks`, best first, under a heading, which may be empty."""
     filling = _Filling(budget, heading)
-    included = tuple(filling.take(chunks))
+    included = tuple(filling.include(chunks))
     text = filling.render()
     return ContextBlock(
         text=text,
         n_tokens=count_tokens(text),
         included=included,
-        omitted=tuple(_find_omitted(chunks, included)),
+        omitted=tuple(_omitted_lines(chunks, included)),
     )
 
 
@@ -113,10 +113,10 @@ class _Filling:
     excerpts: dict[str, Excerpt] = field(default_factory=dict)
     texts: dict[str, _Text] = field(default_factory=dict)
 
-    def take(self, chunks: Sequence[ContextChunk]) -> Iterator[ContextLines]:
+    def include(self, chunks: Sequence[ContextChunk]) -> Iterator[ContextLines]:
         """Include the chunks that fit, in order, and yield their lines."""
         for chunk in chunks:
-            before = self._find_before(chunk)
+            before = self._current_excerpt(chunk)
             fresh = {
                 line: text for line, text in _place_lines(chunk).items() if line not in before.lines
             }
@@ -139,7 +139,7 @@ class _Filling:
             filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order)))
         )
 
-    def _find_before(self, chunk: ContextChunk) -> Excerpt:
+    def _current_excerpt(self, chunk: ContextChunk) -> Excerpt:
         """The excerpt of the chunk's section without the chunk."""
         before = self.excerpts.get(chunk.anchor) or Excerpt(
             path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines={}
@@ -193,7 +193,7 @@ class _Filling:
                 {line: text for line, text in fresh.items() if line <= end}, cut_after=end
             )
 
-        n_ends = _find_most(
+        n_ends = _largest_fitting(
             len(ends), lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n))))
         )
         return ends[n_ends - 1] if n_ends and self._put(anchor, cut(n_ends)) else None
@@ -207,7 +207,7 @@ class _Filling:
             lines = {line: "" for line in fresh if line < end}
             return before.with_lines({**lines, end: text[:n_characters].rstrip() + CUT_MARK})
 
-        n_characters = _find_most(
+        n_characters = _largest_fitting(
             len(text) - 1, lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n))))
         )
         blank = text.rfind(" ", 0, n_characters)
@@ -215,7 +215,7 @@ class _Filling:
         return end if n_characters and self._put(anchor, cut(n_characters)) else None
 
 
-def _find_most(n: int, fits: Callable[[int], bool]) -> int:
+def _largest_fitting(n: int, fits: Callable[[int], bool]) -> int:
     """The largest number up to `n` that fits, provided that every smaller number fits if a larger
     one does; 0 if none fits.
     """
@@ -239,7 +239,7 @@ def _place_lines(chunk: ContextChunk) -> dict[int, str]:
     return {chunk.span.start + i: "" if i < n_title_lines else text for i, text in enumerate(texts)}
 
 
-def _find_omitted(
+def _omitted_lines(
     chunks: Sequence[ContextChunk], included: Sequence[ContextLines]
 ) -> Iterator[ContextLines]:
     shown: dict[str, set[int]] = {}

@@ -106,7 +106,7 @@ def render_snippet(
 
     Of overlapping matches the first is marked.
     """
-    start, end = _find_window(text, matches, window)
+    start, end = _choose_window(text, matches, window)
     parts, at = [], start
     for first, after in matches:
         if first < at or after > end:
@@ -134,7 +134,7 @@ def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
-def _find_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:
+def _choose_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:
     if len(text) <= window:
         return 0, len(text)
     starts, ends = [first for first, _ in matches], sorted(after for _, after in matches)
@@ -145,13 +145,13 @@ def _find_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> 
         count = bisect_right(ends, first + window) - bisect_left(starts, first)
         if count > best_count:
             best, best_count = first, count
-    start = _find_word_start(text, max(0, min(best - window // 5, len(text) - window)))
+    start = _next_word_start(text, max(0, min(best - window // 5, len(text) - window)))
     end = min(len(text), start + window)
     space = text.rfind(" ", start, end) if end < len(text) else end
     return start, space if space > start + window // 2 else end
 
 
-def _find_word_start(text: str, at: int) -> int:
+def _next_word_start(text: str, at: int) -> int:
     if at == 0:
         return 0
     space = _SPACE.search(text, at, at + 30)

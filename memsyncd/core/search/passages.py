@@ -87,7 +87,7 @@ def select_passages(
         (raw_score / strongest + weigh(chunk.text), chunk)
         for section in _group_sections(passages)
         if any(passage.raw_score >= least for passage in section)
-        for raw_score, chunk in _cut_section(section, least)
+        for raw_score, chunk in _split_section(section, least)
     ]
     cuts.sort(key=lambda cut: (-cut[0], cut[1].path, cut[1].span))
     return [
@@ -103,7 +103,7 @@ def _group_sections(passages: Sequence[ScoredPassage]) -> list[list[ScoredPassag
     return [*sections.values()]
 
 
-def _cut_section(
+def _split_section(
     passages: Sequence[ScoredPassage], least: float
 ) -> Iterator[tuple[float, ContextChunk]]:
     """Passages with the raw score of the strongest chunk that holds each, those of at least
@@ -123,7 +123,7 @@ def _cut_section(
         for line, text in enumerate(lines, span.start):
             best.setdefault(line, passage)
             texts.setdefault(line, text)
-    for span in _find_cuts(texts, edges):
+    for span in _split_at_edges(texts, edges):
         numbers = range(span.start, span.end + 1)
         passage = max((best[line] for line in numbers), key=lambda passage: passage.raw_score)
         if passage.raw_score >= least:
@@ -137,7 +137,7 @@ def _cut_section(
             )
 
 
-def _find_cuts(texts: Mapping[int, str], edges: set[int]) -> Iterator[Span]:
+def _split_at_edges(texts: Mapping[int, str], edges: set[int]) -> Iterator[Span]:
     """Runs of lines between edges.
 
     Blank lines go with the lines before them, as at the end of a chunk.
@@ -186,14 +186,14 @@ class StartChunk:
 
 def order_start_chunks(chunks: Iterable[StartChunk], *, max_tokens: int) -> tuple[StartChunk, ...]:
     """The chunks, the most important for a block of so many tokens first."""
-    ordered = sorted(chunks, key=_find_place)
+    ordered = sorted(chunks, key=_start_order)
     lasting = [chunk for chunk in ordered if chunk.reason != "recent"]
     recent = [chunk for chunk in ordered if chunk.reason == "recent"]
     n_first = _count_first(lasting, max_tokens * LASTING_SHARE)
     return (*lasting[:n_first], *recent, *lasting[n_first:])
 
 
-def _find_place(chunk: StartChunk) -> tuple[object, ...]:
+def _start_order(chunk: StartChunk) -> tuple[object, ...]:
     weight = chunk.weight if chunk.reason == "pinned" else 0.0
     return (
         START_REASONS.index(chunk.reason),

@@ -338,13 +338,13 @@ def _read_terms(match: re.Match[str]) -> list[Term]:
             words=row.words,
             form=Form.PHRASE
             if is_phrase
-            else _find_form(row, is_last=row is rows[-1], match=match),
+            else _term_form(row, is_last=row is rows[-1], match=match),
         )
         for row in rows
     ]
 
 
-def _find_form(row: WordSequence, *, is_last: bool, match: re.Match[str]) -> Form:
+def _term_form(row: WordSequence, *, is_last: bool, match: re.Match[str]) -> Form:
     if is_unspaced(row.text):
         # One character alone is the beginning of a pair.
         return Form.PREFIX if len(row.words[0]) == 1 else Form.WORD

@@ -180,7 +180,7 @@ class _Group:
         n_after = max(0, span.end - max(span.start, self.span.end + 1) + 1)
         return self.n_tokens + candidate.n_tokens * (n_before + n_after) / span.n_lines
 
-    def take(self, candidate: Candidate) -> None:
+    def add(self, candidate: Candidate) -> None:
         self.n_tokens = self.n_joined_tokens(candidate)
         self.chunks.append(candidate)
         self.span = self.span.join(candidate.span)
@@ -203,7 +203,7 @@ def join_passages(
             if group.span.is_touching(candidate.span) and group.n_joined_tokens(candidate) <= max(
                 passage_tokens, group.n_tokens
             ):
-                group.take(candidate)
+                group.add(candidate)
                 break
         else:
             if len(groups) < limit:  # a passage that is not shown takes nothing from those that are

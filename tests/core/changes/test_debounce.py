@@ -56,7 +56,7 @@ def test_a_save_in_place_is_due_when_it_is_closed(debouncer: Debouncer[str]) -> 
     assert debouncer.next_deadline_s() is None
 
 
-def test_an_editor_that_renames_away_and_writes_anew_is_due_when_it_closes(
+def test_an_editor_that_renames_and_rewrites_is_due_when_it_closes(
     debouncer: Debouncer[str],
 ) -> None:
     modify(debouncer, "MEMORY.md", 5)
@@ -65,7 +65,7 @@ def test_an_editor_that_renames_away_and_writes_anew_is_due_when_it_closes(
     assert debouncer.pop_settled(5.002) == settled("MEMORY.md")
 
 
-def test_what_follows_a_save_is_gathered_until_quiet(debouncer: Debouncer[str]) -> None:
+def test_events_after_a_save_are_gathered_until_quiet(debouncer: Debouncer[str]) -> None:
     save(debouncer, "a", 0)
     debouncer.pop_settled(0)
     save(debouncer, "b", 0.05)
@@ -97,7 +97,9 @@ def test_a_file_appended_without_end_is_due_at_the_cap(debouncer: Debouncer[str]
     assert debouncer.pop_settled(1.0) == settled("a")
 
 
-def test_an_unfinished_file_keeps_waiting_beside_a_finished_one(debouncer: Debouncer[str]) -> None:
+def test_an_unfinished_file_keeps_waiting_while_another_is_finished(
+    debouncer: Debouncer[str],
+) -> None:
     modify(debouncer, "a", 0)
     save(debouncer, "b", 0.01)
     assert debouncer.pop_settled(0.01) == settled("b")

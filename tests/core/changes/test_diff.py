@@ -48,7 +48,7 @@ def test_a_missing_root_tells_nothing_about_any_path() -> None:
     assert not Snapshot(root_state="missing", files={}).is_observed("MEMORY.md")
 
 
-def test_a_scan_cannot_tell_of_what_lies_beneath_a_failed_folder() -> None:
+def test_a_scan_does_not_observe_paths_beneath_a_failed_folder() -> None:
     snapshot = Snapshot(
         root_state="present",
         files={},
@@ -60,7 +60,7 @@ def test_a_scan_cannot_tell_of_what_lies_beneath_a_failed_folder() -> None:
     assert snapshot.is_observed(".memories/b.md")
 
 
-def test_a_restricted_scan_tells_only_of_what_it_was_asked() -> None:
+def test_a_restricted_scan_observes_only_its_scope() -> None:
     snapshot = Snapshot(root_state="present", files={}, only=frozenset({".memories/a"}))
     assert snapshot.is_observed(".memories/a/b.md")
     assert not snapshot.is_observed(".memories/b.md")
@@ -166,7 +166,7 @@ def test_an_evicted_note_does_not_vanish() -> None:
     )
 
 
-def test_a_restricted_scan_lets_only_what_it_was_asked_about_vanish() -> None:
+def test_a_restricted_scan_lets_only_notes_in_its_scope_vanish() -> None:
     recorded = {
         ".memories/a/x.md": record_of(),
         ".memories/a.md": record_of(),
@@ -253,7 +253,7 @@ def test_the_time_of_first_missing_is_kept_from_scan_to_scan() -> None:
     assert again == Missing(since_s={"a.md": 1.0}, sure=frozenset({"a.md"}))
 
 
-def test_what_a_scan_was_not_asked_about_stays_missing_but_does_not_go() -> None:
+def test_notes_out_of_scope_stay_missing_and_are_not_deleted() -> None:
     recorded = {"a.md": record_of(), "b.md": record_of()}
     first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
     other = track_missing(first, recorded, seen({}, only=frozenset({"b.md"})), (), now_s=9.0)
@@ -263,7 +263,7 @@ def test_what_a_scan_was_not_asked_about_stays_missing_but_does_not_go() -> None
     )
 
 
-def test_the_grace_begins_anew_when_looking_has_failed_in_between() -> None:
+def test_the_grace_period_restarts_after_a_failed_scan() -> None:
     recorded = {"a.md": record_of()}
     first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
     for failed in (
@@ -351,7 +351,7 @@ def test_syncing_twice_changes_nothing_the_second_time(
 
 
 @given(recorded=FILES, disk=FILES, failed=FOLDERS)
-def test_what_could_not_be_looked_at_is_never_deleted(
+def test_unobserved_notes_are_never_deleted(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], failed: frozenset[str]
 ) -> None:
     snapshot = look(disk, failed=failed)
@@ -362,7 +362,7 @@ def test_what_could_not_be_looked_at_is_never_deleted(
 
 
 @given(recorded=FILES, disk=FILES, only=FOLDERS)
-def test_a_restricted_round_brings_what_it_was_asked_about_up_to_date_and_leaves_the_rest(
+def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
 ) -> None:
     snapshot = look(disk, only=only)
@@ -373,7 +373,7 @@ def test_a_restricted_round_brings_what_it_was_asked_about_up_to_date_and_leaves
 
 
 @given(recorded=FILES, disk=FILES)
-def test_each_path_stands_in_one_field_and_each_field_is_in_order(
+def test_each_path_is_in_one_field_and_each_field_is_in_order(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
     _, changes = run_round(recorded, disk, look(disk))
@@ -413,14 +413,14 @@ def stand(*rows: tuple[str, int]) -> list[ExistingRow]:
     ]
 
 
-def test_nothing_is_written_if_all_stands_as_wanted() -> None:
+def test_nothing_is_written_if_no_row_changes() -> None:
     rows = [("a", 1), ("b", 2)]
     assert plan_row_changes(stand(*rows), rows) == RowChanges(
         kept=((0, 100), (1, 101)), shifted=(), inserted=(), deleted=()
     )
 
 
-def test_content_that_stands_elsewhere_keeps_its_id() -> None:
+def test_content_at_another_place_keeps_its_id() -> None:
     plan = plan_row_changes(stand(("a", 1), ("b", 2)), [("x", 1), ("a", 2), ("b", 3)])
     assert plan == RowChanges(kept=(), shifted=((1, 100), (2, 101)), inserted=(0,), deleted=())
 
@@ -457,7 +457,7 @@ def test_every_row_and_every_wish_is_named_exactly_once(
 
 
 @given(wishes, wishes)
-def test_carrying_the_plan_out_gives_what_is_wanted(
+def test_carrying_out_the_plan_gives_the_new_rows(
     standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
 ) -> None:
     plan = plan_row_changes(stand(*standing), wanted)

@@ -50,7 +50,7 @@ def test_missing_memories_are_awaited_by_the_root() -> None:
     assert plan() == {("", "flat")}
 
 
-def test_a_missing_root_is_awaited_by_the_nearest_folder_above() -> None:
+def test_for_a_missing_root_the_nearest_folder_above_is_watched() -> None:
     assert plan_watches(ROOT, INCLUDES, is_folder={"/", "/home"}.__contains__) == {
         Watch("/home", is_recursive=False)
     }
@@ -78,16 +78,16 @@ def test_each_folder_on_the_way_to_an_include_is_watched_for_its_renaming() -> N
     }
 
 
-def test_an_include_that_is_not_there_yet_is_awaited_by_what_is() -> None:
+def test_for_a_missing_include_the_nearest_folder_is_watched() -> None:
     assert plan("a", includes=Includes.parse(["a/b/c/*.md"])) == {("", "flat"), ("/a", "flat")}
 
 
-def test_what_a_deep_watch_hears_is_not_watched_twice() -> None:
+def test_a_folder_below_a_recursive_watch_is_not_watched_again() -> None:
     includes = Includes.parse(["docs/*.md", "docs/**", "docs/api/*.md"])
     assert plan("docs", "docs/api", includes=includes) == {("", "flat"), ("/docs", "deep")}
 
 
-def test_a_link_targets_folder_that_is_gone_is_awaited_by_what_is_there() -> None:
+def test_for_a_missing_folder_of_a_link_target_the_nearest_is_watched() -> None:
     includes = Includes.parse(["docs/*.md"])
     existing = {ROOT, f"{ROOT}/docs"}
     watches = plan_watches(
@@ -163,7 +163,7 @@ def test_an_include_that_cannot_be_watched_cheaply_is_refused_with_its_reason(
         ("notes/plans/x.md", False),
     ],
 )
-def test_what_could_touch_memory_is_relevant(path: str, is_folder: bool) -> None:
+def test_events_that_could_concern_memory_are_relevant(path: str, is_folder: bool) -> None:
     assert is_relevant(path, is_folder=is_folder, includes=INCLUDES)
 
 
@@ -191,11 +191,11 @@ def test_what_could_touch_memory_is_relevant(path: str, is_folder: bool) -> None
         ("notes/plans/deeper/x.md", False),
     ],
 )
-def test_what_cannot_touch_memory_is_not_relevant(path: str, is_folder: bool) -> None:
+def test_events_that_cannot_concern_memory_are_not_relevant(path: str, is_folder: bool) -> None:
     assert not is_relevant(path, is_folder=is_folder, includes=INCLUDES)
 
 
-def test_what_is_excluded_is_not_relevant() -> None:
+def test_excluded_paths_are_not_relevant() -> None:
     excludes = Globs.parse_excludes(["drafts/", "*.tmp.md"])
     for path, is_folder in (
         (".memories/drafts", True),

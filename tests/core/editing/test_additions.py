@@ -72,7 +72,7 @@ FULL = Addition(
         {"content": "\n\n    code\n"},
     ],
 )
-def test_what_can_be_remembered_passes(changes: dict[str, Any]) -> None:
+def test_valid_additions_pass(changes: dict[str, Any]) -> None:
     check_addition(replace(FULL, **changes))
 
 
@@ -116,14 +116,14 @@ def test_what_can_be_remembered_passes(changes: dict[str, Any]) -> None:
         ("tags", ("x" * 201,)),
     ],
 )
-def test_what_cannot_be_is_named(field: str, value: object) -> None:
+def test_an_invalid_field_is_named(field: str, value: object) -> None:
     with pytest.raises(BadRequest) as refused:
         check_addition(replace(FULL, **{field: value}))  # type: ignore[arg-type]
     assert refused.value.message.startswith(f"{field}")
     assert refused.value.hint
 
 
-def test_what_is_too_long_is_too_large() -> None:
+def test_too_long_fields_are_too_large() -> None:
     with pytest.raises(TooLarge):
         check_addition(replace(FULL, content="x" * (CONTENT_LIMIT_CHARS + 1)))
 
@@ -151,7 +151,7 @@ def test_what_is_too_long_is_too_large() -> None:
         ("x" * 200, "x" * MADE_HEADING_CHARS + "…"),
     ],
 )
-def test_a_heading_is_made_from_what_the_content_begins_with(content: str, heading: str) -> None:
+def test_a_heading_is_made_from_the_beginning_of_the_content(content: str, heading: str) -> None:
     assert make_heading(Addition(content=content)) == heading
 
 
@@ -290,7 +290,7 @@ def test_only_markdown_takes_sections(path: str) -> None:
         append_section(path, None, [DATABASE], at=AT)
 
 
-def test_what_cannot_be_is_not_appended() -> None:
+def test_an_invalid_addition_is_not_appended() -> None:
     with pytest.raises(BadRequest, match="importance"):
         append_section(PATH, None, [replace(DATABASE, importance=2)], at=AT)
 
@@ -309,7 +309,7 @@ def test_utf16_is_not_appended_to() -> None:
 @example(b"a\r", [Addition(content="x")])
 @example(b"# Database\n", [DATABASE, DATABASE])
 @example(b"---\nk: v", [Addition(content="a\n---\nb")])
-def test_what_is_remembered_is_read_back_and_what_stood_stays(
+def test_an_added_memory_is_read_back_and_the_rest_of_the_note_stays(
     standing: bytes | None, added: list[Addition]
 ) -> None:
     for addition in added:
@@ -440,12 +440,12 @@ def read(addition: Addition) -> Meta:
         ),
     ],
 )
-def test_what_is_known_is_one_comment(addition: Addition, comment: str) -> None:
+def test_metadata_is_one_comment(addition: Addition, comment: str) -> None:
     assert render_comment(addition, WRITTEN_AT) == f"<!-- memory: {comment} -->"
 
 
 @given(words, words, words, st.lists(words, max_size=4), st.floats(0, 1))
-def test_what_is_written_is_read_back(
+def test_a_written_comment_is_read_back(
     task: str, session: str, source: str, tags: list[str], importance: float
 ) -> None:
     words = {"task": task, "session": session, "source": source}
@@ -472,7 +472,7 @@ def test_characters_that_yaml_does_not_take_are_written_by_their_numbers(char: s
     assert read(Addition(content="x", source=f"a{char}b")).source == f"a{char}b"
 
 
-def test_the_longest_that_can_be_said_is_read_back() -> None:
+def test_the_longest_values_are_read_back() -> None:
     tags = tuple(f"{number:02}{'x, ' * 66}" for number in range(32))
     addition = Addition(
         content="x", task="x: " * 66, session="y" * 200, source="é" * 200, tags=tags

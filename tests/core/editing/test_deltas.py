@@ -21,7 +21,7 @@ def test_a_delta_leads_from_any_text_to_any_other(base: bytes, target: bytes) ->
 
 
 @given(before=texts, after=texts, was=texts, now=texts)
-def test_an_edit_takes_no_more_than_what_is_new(
+def test_a_delta_of_an_edit_is_no_larger_than_the_new_text(
     before: bytes, after: bytes, was: bytes, now: bytes
 ) -> None:
     delta = make_delta(before + was + after, before + now + after)
@@ -78,12 +78,12 @@ def test_a_delta_that_was_cut_short_is_refused(cut: int) -> None:
         apply_delta(b"", delta[:cut])
 
 
-def test_what_follows_a_packed_text_is_refused() -> None:
+def test_bytes_after_a_packed_text_are_refused() -> None:
     with pytest.raises(DeltaBroken):
         apply_delta(b"", make_delta(b"", b"words and words and words and words") + b"x")
 
 
-def test_a_delta_cannot_grow_beyond_what_it_says() -> None:
+def test_a_delta_cannot_grow_beyond_its_stated_length() -> None:
     packer = zlib.compressobj(wbits=-15)
     bomb = packer.compress(bytes(10_000_000)) + packer.flush()
     with pytest.raises(DeltaBroken, match="length"):

@@ -24,7 +24,7 @@ def diff(old: str | None, new: str | None) -> str:
     )
 
 
-def test_a_changed_line_is_shown_with_what_is_around_it() -> None:
+def test_a_changed_line_is_shown_with_its_surroundings() -> None:
     assert diff("one\ntwo\nthree\n", "one\n2\nthree\n") == (
         "--- note.md\n+++ note.md\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n"
     )
@@ -66,7 +66,7 @@ def test_patch_makes_the_new_text_of_the_old(
 
 
 @given(TEXTS, TEXTS)
-def test_what_is_taken_and_added_leads_from_one_text_to_the_other(old: str, new: str) -> None:
+def test_applying_the_diff_gives_the_other_text(old: str, new: str) -> None:
     lines = diff(old, new).split("\n")[2:-1]
     n_taken = sum(line.startswith("-") for line in lines)
     n_added = sum(line.startswith("+") for line in lines)

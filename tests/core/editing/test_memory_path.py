@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.editing.memory_path import (
     MEMORIES,
-    SHOWN_CHARS,
+    SHOWN_PATH_CHARS,
     parse_memory_path,
     show_memory_path,
 )
@@ -149,7 +149,7 @@ def test_any_text_names_something_beneath_memories_or_is_refused(text: str) -> N
 def test_a_refusal_can_be_sent_whatever_was_refused(text: str) -> None:
     with pytest.raises(PathRefused) as refused:
         parse_memory_path(text)
-    assert len(refused.value.message.encode("utf-8")) < 4 * SHOWN_CHARS + 100
+    assert len(refused.value.message.encode("utf-8")) < 4 * SHOWN_PATH_CHARS + 100
 
 
 @given(paths)

@@ -69,14 +69,14 @@ def test_a_new_note_has_the_very_text(dialect: Dialect) -> None:
 
 
 @pytest.mark.parametrize(("dialect", "prefix"), [("docs", "Error: "), ("sdk", "")])
-def test_a_note_that_stands_is_not_created_anew(dialect: Dialect, prefix: str) -> None:
+def test_an_existing_note_is_not_created_again(dialect: Dialect, prefix: str) -> None:
     with pytest.raises(AlreadyExists) as refused:
         create_text(PATH, b"other", "text", dialect)
     assert refused.value.message == f"{prefix}File {PATH} already exists"
 
 
 @either
-def test_creating_what_stands_already_succeeds(dialect: Dialect) -> None:
+def test_creating_an_identical_note_succeeds(dialect: Dialect) -> None:
     assert create_text(PATH, b"text", "text", dialect) == create_text(PATH, None, "text", dialect)
 
 
@@ -107,7 +107,7 @@ def test_a_note_that_is_empty_then_has_no_snippet() -> None:
     assert replace_text(PATH, b"a", "a", "", "sdk").text == f"{SDK_EDITED}\n     1\t"
 
 
-def test_a_long_snippet_is_cut_and_says_so() -> None:
+def test_a_long_snippet_is_cut_and_marked() -> None:
     snippet = replace_text(PATH, b"a\nb\n", "a", "x\n" * 100, "docs").text.split("\n")
     assert (snippet[1], snippet[40], snippet[-1], len(snippet)) == (
         "     1\tx",
@@ -523,7 +523,7 @@ MISSING = "The path /memories/x does not exist"
         ("rename", f"Error: {MISSING}", MISSING),
     ],
 )
-def test_a_path_at_which_nothing_stands_is_named_as_the_command_does(
+def test_a_missing_path_is_refused_in_the_words_of_the_command(
     command: Command, docs: str, sdk: str
 ) -> None:
     for dialect, message in find_dialects(docs, sdk):
@@ -532,7 +532,7 @@ def test_a_path_at_which_nothing_stands_is_named_as_the_command_does(
         assert error.hint
 
 
-def test_a_path_at_which_something_stands_is_named_as_the_command_does() -> None:
+def test_an_existing_path_is_refused_in_the_words_of_the_command() -> None:
     said = "File /memories/x already exists"
     for dialect, message in find_dialects(f"Error: {said}", said):
         error = refuse_existing("create", "/memories/x", dialect)
@@ -579,7 +579,7 @@ def test_a_folder_is_no_file(
         assert (type(error), error.message) == (kind, message)
 
 
-def test_what_was_deleted_or_renamed_is_said_alike_in_both_dialects() -> None:
+def test_deleting_and_renaming_answer_alike_in_both_dialects() -> None:
     for dialect, _ in find_dialects("", ""):
         assert describe_deleted("/memories/{x}", dialect) == "Successfully deleted /memories/{x}"
         assert (

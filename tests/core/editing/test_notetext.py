@@ -34,7 +34,7 @@ def test_bytes_become_text_and_the_same_bytes(data: bytes) -> None:
         assert note.to_bytes(note.text) == given_data
 
 
-def test_a_byte_order_mark_stands_aside() -> None:
+def test_a_byte_order_mark_is_kept_apart() -> None:
     assert open_text("n.md", codecs.BOM_UTF8 + b"a").text == "a"
 
 
@@ -72,7 +72,7 @@ def test_places_in_unified_text_are_places_in_the_text_as_it_is(texts: list[str]
 
 
 @given(pieces)
-def test_pieces_put_together_keep_their_line_ends_apart(texts: list[str]) -> None:
+def test_joined_texts_keep_their_line_ends_apart(texts: list[str]) -> None:
     assert unify_line_ends(join_texts(*texts)) == "".join(unify_line_ends(text) for text in texts)
 
 

@@ -289,7 +289,7 @@ def test_a_text_that_cannot_be_kept_otherwise_goes_into_a_fence(last: str, fence
 @given(wild)
 @example(["<!--", "--", "```"])
 @example(["[a]:", "===", "# x"])
-def test_a_heading_before_and_one_after_enclose_whatever_stands_between(lines: list[str]) -> None:
+def test_a_heading_before_and_one_after_enclose_any_text_between(lines: list[str]) -> None:
     kept = contain(lines)
     whole = ["## before", "<!-- memory: {kind: x} -->", *kept, "", "## after"]
     heads = [block for block in split_blocks(whole) if block.kind == HEADING]
@@ -336,5 +336,5 @@ def test_a_heading_line_is_one_heading(text: str) -> None:
         ("<![CDATA[", ["]]>"]),
     ],
 )
-def test_what_a_note_left_open_is_closed(text: str, closing: list[str]) -> None:
+def test_an_open_fence_or_comment_of_a_note_is_closed(text: str, closing: list[str]) -> None:
     assert find_closing_lines(text.split("\n")) == closing

@@ -14,7 +14,7 @@ def mask(text: str) -> str:
     return redact_secrets(text, find_secrets(text))
 
 
-def test_secrets_of_notes_are_masked_whole_and_alone() -> None:
+def test_secrets_of_notes_are_redacted_whole_and_alone() -> None:
     wrong = [
         (line, mask(put_in(line, value)))
         for line, value in SECRETS
@@ -46,11 +46,11 @@ def test_lines_without_a_secret_are_shown_as_they_are() -> None:
     assert not [line for line in NO_SECRETS if find_secrets(f"# Notes\n\n{line}\n")]
 
 
-def test_lines_that_are_let_be_alone_are_let_be_together() -> None:
+def test_lines_that_are_harmless_alone_are_harmless_together() -> None:
     assert mask("\n".join(NO_SECRETS)) == "\n".join(NO_SECRETS)
 
 
-def test_what_is_known_to_be_missed_is_listed_until_it_is_found() -> None:
+def test_known_misses_are_listed_until_they_are_found() -> None:
     assert [mask(line.format(value)) for line, value in MISSED] == [
         line.format(value) for line, value in MISSED
     ]
@@ -60,7 +60,7 @@ def test_orders_to_the_reader_are_named() -> None:
     assert not [line for line in ORDERS if not find_injections(f"# Notes\n\n{line}\n")]
 
 
-def test_what_developers_tell_each_other_is_let_be() -> None:
+def test_instructions_between_developers_are_not_reported() -> None:
     assert not [
         line
         for line in NO_ORDERS

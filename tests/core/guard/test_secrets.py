@@ -169,7 +169,7 @@ node_modules/.pnpm/some-package-with-a-long-name@4.5.6
         "| {} |",
     ],
 )
-def test_a_token_of_known_form_is_found_whole_wherever_it_stands(around: str) -> None:
+def test_a_token_of_known_form_is_found_whole_at_any_place(around: str) -> None:
     found, masked = [], []
     for _, token in KNOWN:
         text = f"# Notes\n\n{around.format(token)}\nmore"
@@ -180,14 +180,14 @@ def test_a_token_of_known_form_is_found_whole_wherever_it_stands(around: str) ->
 
 
 @pytest.mark.parametrize(("what", "token"), LOOKED_BACK)
-def test_a_token_may_be_known_by_what_stands_before_it(what: str, token: str) -> None:
+def test_a_token_may_be_known_by_the_text_before_it(what: str, token: str) -> None:
     masked = redact_secrets(f"use {token}!", find_secrets(f"use {token}!"))
     assert masked.endswith(f"[masked: {what}]!")
     assert token[-20:] not in masked
 
 
 @pytest.mark.parametrize(("what", "name", "value"), ASSIGNED)
-def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(
+def test_a_value_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(
     what: str, name: str, value: str
 ) -> None:
     text = f"{name}{value}{'db.acme.dev/shop' if value.endswith('@') else ''}"
@@ -195,7 +195,7 @@ def test_what_is_assigned_to_the_name_of_a_secret_is_one_if_it_looks_like_it(
 
 
 @pytest.mark.parametrize("line", INNOCENT.strip().split("\n"))
-def test_what_only_looks_like_a_secret_is_let_be(line: str) -> None:
+def test_text_that_only_looks_like_a_secret_stays(line: str) -> None:
     assert find_secrets(line) == []
 
 
@@ -211,13 +211,13 @@ def test_lines_that_are_innocent_alone_are_so_together() -> None:
         "https://deploy:kX9mQ2vL@git.example.com/x",
     ],
 )
-def test_an_example_is_named_as_one_and_not_masked(text: str) -> None:
+def test_an_example_is_reported_as_one_and_not_redacted(text: str) -> None:
     assert [secret.is_example for secret in find_secrets(text)] == [True]
     assert redact_secrets(text, find_secrets(text)) == text
 
 
 @pytest.mark.parametrize("indent", ["", "    ", "> ", "\t"])
-def test_a_private_key_is_masked_from_its_first_line_to_its_last(indent: str) -> None:
+def test_a_private_key_is_redacted_from_its_first_line_to_its_last(indent: str) -> None:
     lines = [indent + line for line in KEY.split("\n")]
     text = "\n".join(["before", *lines, "after"])
     assert [secret.what for secret in find_secrets(text)] == [PRIVATE_KEY]
@@ -231,7 +231,7 @@ def test_a_private_key_is_masked_from_its_first_line_to_its_last(indent: str) ->
 
 
 @pytest.mark.parametrize("frame", ["+{}", "| {} |", "{}\n", '"{}\\n" +', "- {}"])
-def test_a_private_key_is_masked_whatever_stands_around_its_lines(frame: str) -> None:
+def test_a_private_key_is_redacted_with_any_text_around_its_lines(frame: str) -> None:
     text = "\n".join(["before", *map(frame.format, KEY.split("\n")), "after"])
     masked = redact_secrets(text, find_secrets(text))
     assert not any(line in masked for line in KEY_LINES)
@@ -239,7 +239,7 @@ def test_a_private_key_is_masked_whatever_stands_around_its_lines(frame: str) ->
     assert masked.endswith("\nafter")
 
 
-def test_what_stands_between_two_keys_is_shown() -> None:
+def test_text_between_two_keys_is_shown() -> None:
     text = f"{KEY.rpartition(chr(10))[0]}\n\nThe one above is cut off.\n\n{KEY}\nend"
     masked = redact_secrets(text, find_secrets(text))
     assert "The one above is cut off." in masked
@@ -262,7 +262,7 @@ def test_a_token_is_found_as_markdown_shows_it(token: str, frame: str) -> None:
 
 
 @given(st.text())
-def test_what_is_not_looked_at_for_being_a_name_holds_no_secret(text: str) -> None:
+def test_texts_that_the_first_check_skips_hold_no_secret(text: str) -> None:
     assert redact(text) == redact_secrets(text, find_secrets(text))
 
 
@@ -274,7 +274,7 @@ def test_what_is_not_looked_at_for_being_a_name_holds_no_secret(text: str) -> No
         max_size=5,
     ).map("".join)
 )
-def test_nor_does_one_of_pieces_of_secrets(text: str) -> None:
+def test_nor_does_a_text_of_parts_of_secrets(text: str) -> None:
     assert redact(text) == redact_secrets(text, find_secrets(text))
 
 
@@ -342,7 +342,9 @@ def test_the_fast_look_for_tokens_leaves_out_none(pieces: list[str]) -> None:
     st.lists(st.sampled_from(["a \\_b_ line", "plain", "", "\\", "ends in \\"]), max_size=4),
     st.sampled_from(["", "\n"]),
 )
-def test_what_escapes_break_is_found_where_it_is_written(lines: list[str], end: str) -> None:
+def test_a_secret_with_escapes_is_found_at_its_place_in_the_source(
+    lines: list[str], end: str
+) -> None:
     token = "ghp\\_" + make(36)
     text = "\n".join([*lines, f"use {token} here \\_", *lines]) + end
     assert [text[secret.start : secret.end] for secret in find_secrets(text)] == [token]
@@ -385,7 +387,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(st.one_of(PIECES, st.text(max_size=20))).map(" ".join))
-def test_secrets_are_in_order_apart_and_gone_once_masked(text: str) -> None:
+def test_secrets_are_in_order_and_separate_and_gone_after_redaction(text: str) -> None:
     secrets = find_secrets(text)
     for one, other in itertools.pairwise(secrets):
         assert one.end <= other.start
@@ -403,7 +405,7 @@ def test_secrets_are_in_order_apart_and_gone_once_masked(text: str) -> None:
         "".join
     )
 )
-def test_any_whole_lines_give_what_the_text_gives(text: str) -> None:
+def test_any_whole_lines_give_the_same_secrets_as_the_text(text: str) -> None:
     apart = "\n".join(redact_secrets(line, find_secrets(line)) for line in text.split("\n"))
     assert redact_secrets(text, find_secrets(text)) == apart
 

@@ -40,7 +40,7 @@ def test_a_secret_is_a_problem_of_its_line_and_is_not_repeated() -> None:
     )
 
 
-def test_what_is_switched_off_is_not_looked_for() -> None:
+def test_checks_that_are_off_do_not_run() -> None:
     alone = dataclasses.replace(DEFAULT_GUARD, has_instructions=False)
     assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {SECRET}
     alone = dataclasses.replace(DEFAULT_GUARD, has_secrets=False)
@@ -61,7 +61,7 @@ def test_an_example_is_a_problem_that_says_so_and_no_secret() -> None:
     assert warned.secrets == ()
 
 
-def test_a_dump_of_secrets_is_said_shortly_and_known_whole() -> None:
+def test_a_dump_of_secrets_is_reported_briefly_and_recorded_whole() -> None:
     text = "\n".join(f"token {number} is {TOKEN}" for number in range(100))
     warned = find_warnings(PATH, text, DEFAULT_GUARD)
     assert [problem.line for problem in warned.problems] == [*range(1, REPORTED_SECRETS_LIMIT + 2)]
@@ -69,7 +69,7 @@ def test_a_dump_of_secrets_is_said_shortly_and_known_whole() -> None:
     assert [lines.span.start for lines in warned.secrets] == [*range(1, 101)]
 
 
-def test_reading_a_note_warns_of_it_wherever_it_stands() -> None:
+def test_parsing_a_note_reports_it_at_any_place() -> None:
     text = f"---\nsource: {TOKEN}\n---\n# Title\r\n\r\n```\r\n{TOKEN}\r\n```\r\n"
     note = parse_note(NotePath(PATH), text.encode())
     assert [problem.line for problem in note.problems if problem.code == SECRET] == [2, 7]

@@ -26,7 +26,7 @@ CASES = sorted(
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_note_is_read_as_its_case_says(case: Path) -> None:
+def test_a_note_is_parsed_as_its_case_expects(case: Path) -> None:
     assert render(read(case)) == expected_of(case).read_text(encoding="utf-8")
 
 

@@ -31,7 +31,7 @@ def test_lines_end_where_markdown_ends_them_and_nowhere_else(data: bytes, lines:
         (b"a\n" + b"x" * 65_537, "a\n" + "x" * 65_537, 2, "long_line"),
     ],
 )
-def test_odd_bytes_are_read_as_well_as_can_be_and_named(
+def test_invalid_bytes_are_decoded_as_well_as_possible_and_reported(
     data: bytes, text: str, line: int, code: str
 ) -> None:
     decoded = decode_note("a.md", data)
@@ -41,5 +41,5 @@ def test_odd_bytes_are_read_as_well_as_can_be_and_named(
     ]
 
 
-def test_windows_line_ends_are_nothing_odd() -> None:
+def test_windows_line_ends_are_no_problem() -> None:
     assert decode_note("a.md", b"a\r\nb\r\n").problems == ()

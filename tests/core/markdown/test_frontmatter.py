@@ -34,7 +34,7 @@ def read(text: str) -> tuple[Meta, list[tuple[int, str]]]:
         (["---", *["a: " + "b" * 1000] * (FRONT_MATTER_LIMIT_CHARS // 1000 + 1), "---"], 0),
     ],
 )
-def test_front_matter_stands_between_marks_at_the_very_top(lines: list[str], n_lines: int) -> None:
+def test_front_matter_is_between_marks_at_the_very_top(lines: list[str], n_lines: int) -> None:
     assert find_front_matter("a.md", lines).n_lines == n_lines
 
 
@@ -81,7 +81,7 @@ def test_values_are_read_as_they_were_written(text: str, meta: Meta) -> None:
         ("a: " + "[" * 60_000, (1, "yaml_refused")),
     ],
 )
-def test_what_cannot_be_is_a_problem_at_its_line(text: str, problem: tuple[int, str]) -> None:
+def test_an_impossible_value_is_a_problem_at_its_line(text: str, problem: tuple[int, str]) -> None:
     assert read(text)[1] == [problem]
 
 
@@ -115,11 +115,11 @@ def test_a_memory_comment_counts_if_it_is_the_first_thing(lines: list[str], meta
 
 
 @given(st.text(alphabet="abk:-[]{}&*!|>'\"#%@`,? \n\t0.~", max_size=80))
-def test_no_text_is_too_odd(text: str) -> None:
+def test_every_text_can_be_decoded(text: str) -> None:
     parse_meta("a.md", text, 1)
 
 
-def test_no_problem_repeats_a_secret_that_stands_where_it_does_not_belong() -> None:
+def test_no_problem_repeats_a_misplaced_secret() -> None:
     token = "github_pat_" + make(22) + "_" + make(59)
     found = find_front_matter(
         "a.md",

@@ -75,7 +75,7 @@ def test_links_are_found_in_every_form(text: str, target: str, heading: str, rel
         *("`#code`", "##", "&#39;", "```\n#no\n```"),
     ],
 )
-def test_what_only_looks_like_a_link_or_tag_is_none(text: str) -> None:
+def test_text_that_only_looks_like_a_link_or_tag_is_none(text: str) -> None:
     assert [mention for mention in find(text) if mention.tag or mention.target != "x.md"] == []
 
 

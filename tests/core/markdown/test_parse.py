@@ -115,7 +115,7 @@ def test_a_chunk_is_its_lines_and_lies_within_its_section(text: str, policy: Chu
 
 
 @given(TEXTS, POLICIES)
-def test_chunks_go_on_and_overlap_by_no_more_than_the_policy_says(
+def test_chunks_are_contiguous_and_overlap_by_no_more_than_the_policy(
     text: str, policy: ChunkPolicy
 ) -> None:
     lines = decode_note("", text.encode()).lines
@@ -175,7 +175,7 @@ def test_a_heading_goes_with_the_first_block_under_it() -> None:
     assert [(chunk.span.start, chunk.span.end) for chunk in note.chunks] == [(1, 3), (5, 5)]
 
 
-def test_a_giant_line_is_searchable_in_pieces_of_one_place() -> None:
+def test_a_giant_line_is_searchable_in_chunks_of_one_span() -> None:
     words = " ".join(f"word{number}" for number in range(30_000))
     note = parse(f"# H\n\n{words}\n")
     assert {(chunk.span.start, chunk.span.end) for chunk in note.chunks} == {(1, 3)}
@@ -206,7 +206,7 @@ def test_front_matter_is_a_chunk_of_its_own_so_that_its_words_are_found() -> Non
         ("# a\n\n<!-- memory: {kind: b}\n", 3, "broken_yaml"),
     ],
 )
-def test_what_is_odd_is_said_with_its_line(text: str, line: int, code: str) -> None:
+def test_a_defect_is_reported_with_its_line(text: str, line: int, code: str) -> None:
     assert (line, code) in {(problem.line, problem.code) for problem in parse(text).problems}
 
 
@@ -214,7 +214,7 @@ def test_what_is_odd_is_said_with_its_line(text: str, line: int, code: str) -> N
     "text",
     ["```\na\n```\n", "~~~~\n~~~\n~~~~~  ", "<!-- a\n-->\n", "a\n=======\n>>>>>>> b\n", "<b>\n"],
 )
-def test_what_is_closed_or_ordinary_is_no_problem(text: str) -> None:
+def test_closed_fences_and_comments_are_no_problem(text: str) -> None:
     assert parse(text).problems == ()
 
 

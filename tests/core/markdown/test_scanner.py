@@ -190,7 +190,7 @@ def test_plain_text_has_paragraphs_only() -> None:
     ]
 
 
-def test_what_lies_beyond_a_parsers_depth_swallows_nothing() -> None:
+def test_lines_beyond_the_parsers_depth_take_in_no_others() -> None:
     lines = ["> " * 200 + "x", "lazy", "", "# after"]
     assert split_blocks(lines) == [Block(0, 2, "quote"), Block(3, 4, "heading", 1)]
 

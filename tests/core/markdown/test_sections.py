@@ -67,7 +67,7 @@ def test_anchors_name_the_way_to_a_section_and_are_unique(text: str, expected: l
     assert anchors(text) == expected
 
 
-def test_what_precedes_the_first_heading_is_a_section_if_there_is_anything() -> None:
+def test_lines_before_the_first_heading_are_a_section_if_there_are_any() -> None:
     assert anchors("# a", has_top=True) == ["n#", "n#a"]
 
 
@@ -75,7 +75,7 @@ def test_many_twins_are_named_in_no_time() -> None:
     assert anchors("# a\n" * 20_000)[-1] == "n#a-20000"
 
 
-def test_an_anchor_says_of_a_secret_only_what_it_is() -> None:
+def test_a_secret_in_an_anchor_is_redacted() -> None:
     token = "sk-" + make(32, HEX)
     lines = [f"# Key {token}", "", "## Below", ""]
     anchors = [

@@ -50,7 +50,7 @@ AUTH = make_chunk(
 CACHE = make_chunk("cache.md", 10, "- redis is hot\n- so is the cache", heading=("Cache",))
 
 
-def test_sections_stand_under_a_label_with_their_place_in_order_of_note_and_line() -> None:
+def test_sections_have_a_label_with_their_place_in_order_of_note_and_line() -> None:
     block = build_context_block([CACHE, AUTH], PLENTY)
     assert block.text == (
         "## Prior Knowledge\n\n"
@@ -60,7 +60,7 @@ def test_sections_stand_under_a_label_with_their_place_in_order_of_note_and_line
     assert block.n_tokens == count_tokens(block.text)
 
 
-def test_what_is_included_is_named_best_first_with_its_reason() -> None:
+def test_included_lines_are_listed_best_first_with_their_reason() -> None:
     block = build_context_block([CACHE, AUTH], PLENTY)
     assert places(block.included) == ["cache.md:10-11", "auth.md:3-5"]
     assert {part.reason for part in block.included} == {"matches"}
@@ -127,7 +127,7 @@ def test_a_heading_alone_has_no_lines() -> None:
     )
 
 
-def test_what_the_label_says_is_not_said_twice() -> None:
+def test_lines_do_not_repeat_the_label() -> None:
     text = "Title\n=====\n<!-- memory: {kind: error} -->\n\nThe words."
     block = build_context_block(
         [make_chunk("a.md", 1, text, heading=("Title",), kind="error")], PLENTY, heading=""
@@ -296,7 +296,7 @@ def test_with_room_for_everything_nothing_is_left_out(chunks: list[ContextChunk]
 
 
 @given(offers(), BUDGETS)
-def test_labels_never_stand_in_a_fence(chunks: list[ContextChunk], budget: Budget) -> None:
+def test_labels_are_never_in_a_fence(chunks: list[ContextChunk], budget: Budget) -> None:
     is_open = ""
     for line in build_context_block(chunks, budget).text.split("\n"):
         if line.startswith(("```", "~~~")):

@@ -48,7 +48,7 @@ def test_a_day_fits_a_named_date_so_well(question: str, day: str | None, fit: fl
     assert fit_dates(find_named_dates(question), day) == fit
 
 
-def test_a_notes_day_is_what_it_says_or_what_its_name_says() -> None:
+def test_a_notes_day_is_the_stated_one_or_that_of_its_name() -> None:
     assert find_note_date("log/2023-05-07-session.md", EMPTY_META) == "2023-05-07"
     assert find_note_date("log/2023-05-07.md", Meta(created="2024-01-02T10:00:00Z")) == "2024-01-02"
     assert find_note_date("log/a.md", Meta(extra=(("Date", "2024/1/2"),))) == "2024-01-02"

@@ -65,7 +65,7 @@ def test_a_term_is_met_here(text: str, wanted: tuple[str, bool], found: list[str
     assert find(text, wanted).get(0) == found
 
 
-def test_each_term_is_told_by_its_own_index() -> None:
+def test_each_term_is_identified_by_its_own_index() -> None:
     assert find("red blue", ("green", False), ("blue", False), ("re", True)) == {
         1: ["blue"],
         2: ["red"],
@@ -76,9 +76,7 @@ def test_each_term_is_told_by_its_own_index() -> None:
     st.lists(st.sampled_from(["a", "ab", "b", "é"]), max_size=12),
     st.lists(st.sampled_from("ab"), min_size=1, max_size=3),
 )
-def test_a_row_of_words_is_found_exactly_where_it_stands(
-    words: list[str], wanted: list[str]
-) -> None:
+def test_a_row_of_words_is_found_exactly_at_its_place(words: list[str], wanted: list[str]) -> None:
     n_places = sum(words[at : at + len(wanted)] == wanted for at in range(len(words)))
     assert len(find(" ".join(words), (" ".join(wanted), False)).get(0, [])) == n_places
 
@@ -141,7 +139,7 @@ def test_the_stars_of_the_text_are_never_taken_for_marks(
     assert render_snippet(text, [match]) == snippet
 
 
-def test_a_long_text_is_cut_at_words_around_the_match_and_says_so() -> None:
+def test_a_long_text_is_cut_at_words_around_the_match_and_marked() -> None:
     words = [f"word{number}" for number in range(300)]
     text = " ".join(words)
     at = text.index("word150")
@@ -181,7 +179,7 @@ def test_a_text_without_spaces_is_cut_all_the_same() -> None:
 
 
 @given(texts_with_matches())
-def test_every_second_piece_between_marks_is_a_match_and_nothing_else_is(
+def test_every_second_part_between_marks_is_a_match_and_nothing_else_is(
     given_text: tuple[str, list[tuple[int, int]]],
 ) -> None:
     text, matches = given_text
@@ -229,7 +227,7 @@ def test_a_text_that_fits_loses_no_word(given_text: tuple[str, list[tuple[int, i
         ("before any heading", "", "before any heading"),
     ],
 )
-def test_what_an_answer_shows_beside_the_snippet_is_left_out_of_it(
+def test_a_snippet_does_not_repeat_the_title_of_its_section(
     text: str, heading: str, body: str
 ) -> None:
     assert strip_title(text, heading) == body

@@ -72,14 +72,14 @@ def test_chunks_that_overlap_are_cut_where_one_begins_or_ends() -> None:
     assert spans(chunks) == [(2, 4), (5, 5), (6, 7), (1, 1), (8, 8)]
 
 
-def test_blank_lines_go_with_what_is_before_them() -> None:
+def test_blank_lines_go_with_the_lines_before_them() -> None:
     assert spans(select_passages([make_passage(1, 3), make_passage(1, 8)], nothing)) == [
         (1, 4),
         (5, 8),
     ]
 
 
-def test_a_cut_at_the_beginning_of_a_chunk_keeps_the_blank_lines_that_stand_before_it() -> None:
+def test_a_passage_at_the_beginning_of_a_chunk_keeps_the_blank_lines_before_it() -> None:
     [first, second] = select_passages(
         [make_passage(11, 13, n_blanks_before=2), make_passage(13, 14)], nothing
     )[:2]
@@ -146,7 +146,7 @@ def find_lines(chunks: list[ContextChunk]) -> set[tuple[str, int]]:
 # --- order ----------------------------------------------------------------------------------------
 
 
-def test_what_holds_the_words_comes_before_what_stands_beside_it() -> None:
+def test_passages_with_the_words_come_before_their_neighbours() -> None:
     def weigh(text: str) -> float:
         return 0.3 if "7" in text else 0.0
 
@@ -157,7 +157,7 @@ def test_what_holds_the_words_comes_before_what_stands_beside_it() -> None:
     ]
 
 
-def test_what_is_less_than_half_as_strong_comes_last_whatever_it_holds() -> None:
+def test_weak_chunks_come_last_whatever_they_hold() -> None:
     def weigh(text: str) -> float:
         return 0.45 if "7" in text else 0.0
 
@@ -176,7 +176,7 @@ def test_equals_come_in_order_of_note_and_line() -> None:
     assert spans(select_passages(passages, nothing)) == [(1, 2), (7, 8), (5, 6)]
 
 
-def test_where_strengths_tell_nothing_chunks_stay_as_they_are() -> None:
+def test_chunks_without_raw_scores_keep_their_order() -> None:
     passages = [make_passage(5, 8, 0.0), make_passage(1, 7, 0.0)]
     assert select_passages(passages, lambda text: 1.0) == [one.chunk for one in passages]
     assert select_passages([], nothing) == []
@@ -252,7 +252,7 @@ def order(*chunks: StartChunk, max_tokens: int = 2000) -> list[int]:
     return [chunk.chunk for chunk in order_start_chunks(chunks, max_tokens=max_tokens)]
 
 
-def test_what_is_pinned_comes_first_then_memory_then_the_project_then_what_was_saved_last() -> None:
+def test_pinned_chunks_come_first_then_memory_then_the_project_then_recent_ones() -> None:
     chunks = [make(i, reason) for i, reason in enumerate(reversed(START_REASONS))]
     assert order(*chunks) == [3, 2, 1, 0]
 
@@ -266,7 +266,7 @@ def test_of_notes_the_newest_comes_first_and_its_lines_in_order() -> None:
     assert order(*chunks) == [3, 2, 1]
 
 
-def test_of_what_is_pinned_the_most_important_comes_first() -> None:
+def test_of_pinned_chunks_the_most_important_comes_first() -> None:
     assert order(make(1, "pinned", weight=0.9, modified_ns=9), make(2, "pinned", weight=1.0)) == [
         2,
         1,

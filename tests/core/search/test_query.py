@@ -113,7 +113,7 @@ typed_filters = st.lists(
         ('5" disk kind:x "and" tag:y', {"tags": ("y",)}, '5" disk kind:x "and"'),
     ],
 )
-def test_filters_are_taken_out_of_what_was_typed(
+def test_filters_are_extracted_from_the_typed_text(
     text: str, filters: dict[str, Any], rest: str
 ) -> None:
     taken, left = extract_filters(text)
@@ -288,7 +288,7 @@ def test_a_query_compiles_to_this_expression(text: str, expression: str) -> None
     assert compile_query(parse_query(text)) == expression
 
 
-def test_what_is_strict_and_what_is_not_are_told_apart() -> None:
+def test_strict_terms_and_others_are_distinguished() -> None:
     query = parse_query('cache redis* "time out" -slow -"very slow"')
     assert show(query.should) == ["word:cache", "prefix:redis"]
     assert show(query.must) == ["phrase:time out"]
@@ -321,13 +321,13 @@ def test_stopwords_take_no_room_from_the_words_that_count() -> None:
     assert query.n_dropped == 0
 
 
-def test_what_is_too_much_is_dropped_and_counted() -> None:
+def test_terms_beyond_the_limit_are_dropped_and_counted() -> None:
     query = parse_query(" ".join(f"w{number}" for number in range(TERM_LIMIT + 5)))
     assert [term.text for term in query.should] == [f"w{number}" for number in range(TERM_LIMIT)]
     assert query.n_dropped == 5
 
 
-def test_what_must_not_stand_there_is_heeded_after_any_number_of_words() -> None:
+def test_must_not_terms_count_after_any_number_of_words() -> None:
     words = " ".join(f"w{number}" for number in range(TERM_LIMIT + 5))
     query = parse_query(f'{words} -secret "a phrase"')
     assert show(query.must_not) == ["word:secret"]
@@ -380,7 +380,7 @@ words = st.text(
 @example("DEC-0054")
 @example("a/b.py")
 @example("user@host")
-def test_what_stands_in_a_note_is_found_by_typing_it(word: str) -> None:
+def test_typing_the_words_of_a_note_finds_it(word: str) -> None:
     connection = make_table(f"before {word} after", "another note")
     tokens = connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])(
         word.encode(),
@@ -404,7 +404,7 @@ def test_words_find_notes_with_any_of_them_and_phrases_only_those_with_them_in_a
     assert find(connection, '"redis timeout" hot') == [3]
 
 
-def test_what_is_not_wanted_is_left_out() -> None:
+def test_must_not_terms_exclude_notes() -> None:
     connection = make_table("redis cache", "redis disk", "cold redis cache")
     assert find(connection, "redis -cache") == [2]
     assert find(connection, 'redis -"cold redis"') == [1, 2]
@@ -438,7 +438,7 @@ def test_a_prefix_has_no_fewer_characters_than_keep_it_cheap() -> None:
     assert parse_query("ab*").should[0].form is Form.PREFIX
 
 
-def test_common_words_are_left_out_while_others_are_wanted() -> None:
+def test_common_words_are_dropped_while_others_remain() -> None:
     query = parse_query("redis file cache")
     redis, file, cache = query.should
     assert drop_terms(query, [file]).should == (redis, cache)

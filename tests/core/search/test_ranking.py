@@ -122,7 +122,7 @@ def test_scores_never_grow_on_the_way_down(candidates: list[Candidate]) -> None:
     assert raw_scores == sorted(raw_scores, reverse=True)
 
 
-def test_words_as_written_count_half_beside_their_stems() -> None:
+def test_exact_words_count_half_relative_to_their_stems() -> None:
     first, second = rank_candidates(
         [make(1, 1, 2, stemmed=4.0), make(2, 5, 6, stemmed=3.0, exact=4.0)], (), ALONE
     )
@@ -158,7 +158,7 @@ def test_a_chunk_gains_by_the_best_that_touches_it(start: int, gain: float) -> N
     assert parts == pytest.approx({1: max(gain, 0.6), 2: max(gain, 0.2), 3: 0.6 if gain else 0.0})
 
 
-def test_a_chunk_gains_nothing_by_another_note_or_by_what_says_nothing() -> None:
+def test_a_chunk_gains_nothing_by_another_note_or_by_chunks_without_the_words() -> None:
     chunks = [make(1, 1, 4), make(2, 2, 5, file=2), make(3, 3, 6, file=2, stemmed=-0.1)]
     parts = {
         one.candidate.chunk: one.parts["beside"]
@@ -188,7 +188,7 @@ def test_a_score_is_the_share_of_the_first_times_the_share_of_words_held() -> No
 
 
 @pytest.mark.parametrize("raw_scores", [[0.0], [0.000001, 0.0], [5.0, 0.0, -0.000001], [-0.5]])
-def test_a_word_that_stands_nearly_everywhere_is_a_hit_all_the_same(
+def test_a_word_in_nearly_all_chunks_is_still_a_hit(
     raw_scores: list[float],
 ) -> None:
     assert all(score > 0 for score in normalize_scores(raw_scores, coverage=0.01))
@@ -264,7 +264,7 @@ def test_there_are_no_more_passages_than_asked_for() -> None:
     assert [passage.best.candidate.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
 
 
-def test_pieces_of_one_giant_line_are_one_passage_though_each_alone_is_too_large() -> None:
+def test_chunks_of_one_giant_line_are_one_passage_though_each_alone_is_too_large() -> None:
     (passage,) = rank(
         *(make(number, 3, 3, stemmed=number, n_tokens=16_384) for number in range(1, 20))
     )
@@ -313,7 +313,7 @@ def test_importance_moves_both_ways_from_the_middle(
 @pytest.mark.parametrize(
     ("age_days", "factor"), [(0, 1.1), (30, 1.0488), (60, 1.0241), (10_000, 1.0), (-5, 1.1)]
 )
-def test_recency_lifts_what_was_just_saved(age_days: int, factor: float) -> None:
+def test_recency_raises_new_notes(age_days: int, factor: float) -> None:
     assert factors(Boosts(recency=0.1), age_days=age_days, day="1990-01-01") == {"recency": factor}
 
 
@@ -327,17 +327,15 @@ def test_recency_lifts_what_was_just_saved(age_days: int, factor: float) -> None
         (None, 0.9535),
     ],
 )
-def test_decay_lowers_what_is_of_an_old_day_or_was_saved_on_one(
-    day: str | None, factor: float
-) -> None:
+def test_decay_lowers_notes_of_an_old_day_or_saved_on_one(day: str | None, factor: float) -> None:
     assert factors(Boosts(decay=0.1), age_days=30, day=day) == {"decay": factor}
 
 
-def test_a_half_life_is_what_somebody_says_it_is() -> None:
+def test_a_half_life_is_the_configured_one() -> None:
     assert factors(Boosts(recency=0.1, half_life_days=7), age_days=7) == {"recency": 1.0488}
 
 
-def test_half_a_weight_goes_half_as_far_and_what_is_off_has_no_part() -> None:
+def test_half_a_weight_goes_half_as_far_and_boosts_that_are_off_are_no_part() -> None:
     assert factors(Boosts(importance=0.05), importance=1.0) == {"importance": 1.0488}
     assert factors(Boosts()) == {}
     assert Boosts().is_off
@@ -363,7 +361,7 @@ def test_together_they_never_go_beyond_their_bounds(
     assert 1 / MAX_BOOST - 1e-9 <= product <= MAX_BOOST + 1e-9
 
 
-def test_what_they_move_is_ordered_anew_and_says_what_moved_it() -> None:
+def test_boosted_candidates_are_sorted_again_and_name_their_boosts() -> None:
     candidates = [
         Candidate(
             chunk=chunk,
@@ -391,7 +389,7 @@ def test_what_they_move_is_ordered_anew_and_says_what_moved_it() -> None:
     )
 
 
-def test_what_does_not_say_is_as_important_as_its_kind() -> None:
+def test_a_section_without_importance_has_that_of_its_kind() -> None:
     boosts = Boosts(importance=0.1, kinds={"decision": 1.0})
     said, by_kind, nothing = (
         RankingFeatures(importance=importance, kind=kind, day=None, saved_s=0.0)

@@ -29,7 +29,7 @@ def near(word: str, *known: str) -> tuple[str, ...]:
         ("zürich", "zurch"),
     ],
 )
-def test_a_word_is_near_to_what_was_meant(typed: str, meant: str) -> None:
+def test_the_intended_word_is_suggested(typed: str, meant: str) -> None:
     meant = fold_word(meant)
     found = near(typed, "unlike", "another", "thing", meant)
     assert found == ((meant,) if meant != fold_word(typed) else ())
@@ -48,11 +48,13 @@ def test_a_word_is_near_to_what_was_meant(typed: str, meant: str) -> None:
         ("同期", "同時"),
     ],
 )
-def test_what_is_no_slip_of_the_hand_is_not_near(typed: str, other: str) -> None:
+def test_words_without_a_typing_error_between_them_are_not_suggested(
+    typed: str, other: str
+) -> None:
     assert near(typed, other) == ()
 
 
-def test_a_word_is_not_near_to_itself() -> None:
+def test_a_word_is_not_suggested_for_itself() -> None:
     assert near("redis", "redis") == ()
 
 
@@ -97,7 +99,7 @@ def test_a_slip_is_one_edit(word: str, at: int, slip: str) -> None:
 
 
 @given(st.text(), st.lists(st.tuples(st.text(min_size=1), st.integers(0, 5))))
-def test_any_text_has_near_words_or_none_and_they_are_known_ones(
+def test_any_text_gets_known_words_as_suggestions_or_none(
     word: str, known: list[tuple[str, int]]
 ) -> None:
     found = suggest_words(word, known)

@@ -26,7 +26,7 @@ from memsyncd.core.search.words import (
         ("aB" * NAME_LIMIT_CHARACTERS, ""),
     ],
 )
-def test_these_words_are_indexed_beside_a_text(text: str, parts: str) -> None:
+def test_these_subwords_are_indexed_with_a_text(text: str, parts: str) -> None:
     assert find_subwords(text) == parts
 
 
@@ -43,7 +43,9 @@ def test_these_words_are_indexed_beside_a_text(text: str, parts: str) -> None:
         ("!?", []),
     ],
 )
-def test_what_is_typed_is_cut_into_these_rows(typed: str, rows: list[tuple[str, ...]]) -> None:
+def test_a_typed_word_is_split_into_these_sequences(
+    typed: str, rows: list[tuple[str, ...]]
+) -> None:
     assert [row.words for row in split_words(typed)] == rows
 
 
@@ -71,7 +73,7 @@ def test_any_text_can_be_cut(text: str) -> None:
 
 
 @given(st.text(max_size=100))
-def test_a_part_stands_where_its_place_says(text: str) -> None:
+def test_a_subword_is_at_its_range(text: str) -> None:
     for start, end, word in find_subword_ranges(text):
         assert word[0] == text[start]
         assert start < end <= len(text)
