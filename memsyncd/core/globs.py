@@ -1,5 +1,6 @@
-"""Match paths against glob patterns. Patterns cover whole paths below a root and compile to one
-expression.
+"""Match paths against glob patterns.
+
+Patterns cover whole paths below a root and compile to one expression.
 
 `*`, `?` and `[a-z]` match within one name. `**` as a whole part matches any number of folders, and
 a `/` at the end matches everything beneath. Upper and lower case differ; composed and decomposed

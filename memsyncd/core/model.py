@@ -61,12 +61,12 @@ EMPTY_META = Meta()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """The lines under one heading. `heading` is the breadcrumb from the outermost heading to this
-    one, as plain text.
+    """The lines under one heading.
 
-    `anchor` is unique in a workspace; the section before the first heading has level 0, no heading
-    and the anchor `path#`. `meta` is the section's own metadata over that of its note. Its `tags`
-    include the `#tags` of the section's own prose.
+    `heading` is the breadcrumb from the outermost heading to this one, as plain text. `anchor` is
+    unique in a workspace; the section before the first heading has level 0, no heading and the
+    anchor `path#`. `meta` is the section's own metadata over that of its note. Its `tags` include
+    the `#tags` of the section's own prose.
     """
 
     anchor: str

@@ -1,5 +1,6 @@
-"""Debounce file events: decide when the events of a workspace are worth a scan. Times come in as
-arguments.
+"""Debounce file events: decide when the events of a workspace are worth a scan.
+
+Times come in as arguments.
 
 A finished save (closed after writing, or moved into place) in a quiet workspace is due at once.
 Later events are gathered until `quiet_s` passes without another, at the latest `max_wait_s` after

@@ -206,7 +206,6 @@ def _refuse(name: str, problem: str, hint: str) -> NoReturn:
 
 # --- Appending ------------------------------------------------------------------------------------
 
-
 _BLANK_END = re.compile(r"(?:\A|\n)[ \t]*\n\Z")
 
 

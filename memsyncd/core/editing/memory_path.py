@@ -35,10 +35,9 @@ _HINT = "name a note by its path beneath /memories, such as /memories/decisions.
 
 @dataclass(frozen=True, slots=True)
 class MemoryPath:
-    """A path of the memory tool in its one spelling, without a slash at the end. `note` is None for
-    `/memories` itself.
+    """A path of the memory tool in its one spelling, without a slash at the end.
 
-    Made by `parse_memory_path` only.
+    `note` is None for `/memories` itself. Made by `parse_memory_path` only.
     """
 
     text: str
@@ -61,10 +60,10 @@ def parse_memory_path(text: str) -> MemoryPath:
 
 
 def show_memory_path(path: NotePath) -> str:
-    """The path by which the memory tool names a note or folder. Raises PathRefused for a path that
-    is not beneath `/memories`.
+    """The path by which the memory tool names a note or folder.
 
-    `.memories/MEMORY.md` gets the same name as the workspace's MEMORY.md, since it has no other.
+    Raises PathRefused for a path that is not beneath `/memories`. `.memories/MEMORY.md` gets the
+    same name as the workspace's MEMORY.md, since it has no other.
     """
     first, *rest = path.parts
     if path.text != MEMORY_FILE and (first != MEMORY_FOLDER or not rest):

@@ -31,8 +31,10 @@ from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.notepath import show_path
 from memsyncd.errors import AlreadyExists, EditRefused, MemsyncdError, NoteNotFound, PathRefused
 
-# --- Edits ----------------------------------------------------------------------------------------
+Dialect = Literal["docs", "sdk"]
+Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
 
+# --- Edits ----------------------------------------------------------------------------------------
 
 SNIPPET_CONTEXT_LINES = 2
 SNIPPET_LIMIT_LINES = 40
@@ -207,11 +209,11 @@ class FolderEntry:
 
 
 def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialect: Dialect) -> str:
-    """A note's lines with their numbers. `view_range` is first and last line, 1-based; a last one
-    of -1 means the end.
+    """A note's lines with their numbers.
 
-    Raises EditRefused for a note of too many lines, and in the dialect `docs` for a range that
-    holds none of its lines.
+    `view_range` is first and last line, 1-based; a last one of -1 means the end. Raises EditRefused
+    for a note of too many lines, and in the dialect `docs` for a range that holds none of its
+    lines.
     """
     lines = split_lines(path, data, dialect)
     if len(lines) > LINES_LIMIT:
@@ -306,9 +308,6 @@ def _show_size_as_sdk(size_bytes: int) -> str:
 
 
 # --- Phrases --------------------------------------------------------------------------------------
-
-Dialect = Literal["docs", "sdk"]
-Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
 
 _MISSING: Final = "The path {path} does not exist"
 _MISSING_ASKING: Final = "The path {path} does not exist. Please provide a valid path."

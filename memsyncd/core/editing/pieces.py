@@ -11,10 +11,10 @@ _LONGEST_CHARACTER = 4
 
 
 def cut_pieces(data: bytes, limit_bytes: int = PIECE_BYTES) -> Iterator[tuple[int, bytes]]:
-    """Each piece with its offset in bytes; joined they are the text. An empty text is one empty
-    piece.
+    """Each piece with its offset in bytes; joined they are the text.
 
-    `limit_bytes` is 4 or more. Of valid UTF-8 every piece is valid UTF-8.
+    An empty text is one empty piece. `limit_bytes` is 4 or more. Of valid UTF-8 every piece is
+    valid UTF-8.
     """
     start = 0
     while True:

@@ -49,12 +49,11 @@ def find_section_bytes(path: str, data: bytes, anchor: str) -> tuple[int, int] |
 
 
 def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
-    """The note with these bytes for the section's own. Raises NoteNotFound if there is no such
-    section.
+    """The note with these bytes for the section's own.
 
-    Empty bytes remove the section with the blank lines after it, the last section of a note with
-    those above it. If the section ended a note without a newline and another follows now, a newline
-    is added.
+    Raises NoteNotFound if there is no such section. Empty bytes remove the section with the blank
+    lines after it, the last section of a note with those above it. If the section ended a note
+    without a newline and another follows now, a newline is added.
     """
     place = _find_place(path, data, anchor)
     if place is None:

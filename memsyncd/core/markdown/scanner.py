@@ -41,10 +41,9 @@ REFERENCE: Final = "reference"
 
 
 class Block(NamedTuple):
-    """Lines `start` to `end` as markdown-it maps them: 0-based, end exclusive. Neither the first
-    nor the last line is blank.
+    """Lines `start` to `end` as markdown-it maps them: 0-based, end exclusive.
 
-    `level` is 1-6 for a heading and 0 for the rest.
+    Neither the first nor the last line is blank. `level` is 1-6 for a heading and 0 for the rest.
     """
 
     start: int

@@ -38,10 +38,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextChunk:
-    """A chunk that may go into a context; `reason` tells why. `heading` is the breadcrumb of its
-    section, `anchor` unique among sections.
+    """A chunk that may go into a context; `reason` tells why.
 
-    `n_blanks_before` is the number of blank lines right before it that belong to no chunk.
+    `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
+    the number of blank lines right before it that belong to no chunk.
     """
 
     path: str
@@ -65,10 +65,10 @@ class ContextLines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextBlock:
-    """A text for a prompt, empty if it includes nothing. `included` and `omitted` are best first,
-    as the chunks were.
+    """A text for a prompt, empty if it includes nothing.
 
-    Every line of every chunk is in one of the two.
+    `included` and `omitted` are best first, as the chunks were. Every line of every chunk is in one
+    of the two.
     """
 
     text: str

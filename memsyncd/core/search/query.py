@@ -212,10 +212,10 @@ class Form(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
-    """One term to look for. `words` are the words that the tokenizer sees; several words must
-    follow each other.
+    """One term to look for.
 
-    They keep their case, because the tokenizer folds case in its own way.
+    `words` are the words that the tokenizer sees; several words must follow each other. They keep
+    their case, because the tokenizer folds case in its own way.
     """
 
     text: str

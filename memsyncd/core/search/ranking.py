@@ -32,12 +32,12 @@ MIN_SCORE = 0.0001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingPolicy:
-    """The weights in a candidate's raw score. The defaults were measured on chats and on
-    developers' documents.
+    """The weights in a candidate's raw score.
 
-    `exact` is the weight of exact words relative to their stems; `note` is the share of the note's
-    best chunk that each of its chunks gets; `neighbour_bonus` is the share of the best chunk that
-    touches it; `day` is the gain of a note whose day the question names.
+    The defaults were measured on chats and on developers' documents. `exact` is the weight of exact
+    words relative to their stems; `note` is the share of the note's best chunk that each of its
+    chunks gets; `neighbour_bonus` is the share of the best chunk that touches it; `day` is the gain
+    of a note whose day the question names.
     """
 
     exact: float = 0.5
