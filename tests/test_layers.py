@@ -18,7 +18,7 @@ PACKAGE = ROOT / "memsyncd"
 
 DOORS = {
     "apsw": "memsyncd/store/",
-    "markdown_it": "memsyncd/core/markdown/outline.py",
+    "markdown_it": "memsyncd/core/markdown/scanner.py",
     "sqlite3": "no file: the system's SQLite may lack what the index needs",
     "structlog": "memsyncd/logs.py",
     "watchdog": "memsyncd/watch/",
@@ -128,6 +128,28 @@ def test_names_come_from_the_field() -> None:
     names = [(name, part) for name in parse_all() for part in Path(name).with_suffix("").parts]
     names += [(f"{name}:{line}", named) for name, tree in parse_all().items() for named, line in find_named(tree)]
     assert not [(place, name) for place, name in names if FORBIDDEN_NAME_PARTS & split_name(name)]
+
+
+def test_a_public_name_of_core_has_one_meaning() -> None:
+    places: dict[str, list[str]] = {}
+    for name, tree in parse_all().items():
+        if name.startswith("memsyncd/core/"):
+            for defined in find_defined(tree):
+                places.setdefault(defined, []).append(name)
+    assert not {defined: found for defined, found in places.items() if len(found) > 1}
+
+
+def find_defined(tree: ast.Module) -> Iterator[str]:
+    """The public names that a module defines at its top level, without those that it imports."""
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names = [node.name]
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+        else:
+            names = []
+        yield from (name for name in names if not name.startswith("_"))
 
 
 def split_name(name: str) -> set[str]:

@@ -16,8 +16,8 @@ from msgspec import Struct
 
 from memsyncd.config.keys import ARRAYS, ENV_PREFIX, SECTIONS, Config, KindConfig, WorkspaceConfig, env_twin, find_keys
 from memsyncd.config.text import read_config_text
-from memsyncd.core.changes.globs import find_glob_refusal
 from memsyncd.core.changes.watchplan import find_include_refusal
+from memsyncd.core.globs import find_glob_refusal
 from memsyncd.core.notepath import find_refusal as find_path_refusal
 from memsyncd.core.notepath import is_markdown
 from memsyncd.dirs import CONFIG_VARIABLE, SOCKET_VARIABLES, expand_home

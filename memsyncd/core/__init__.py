@@ -1,1 +1,1 @@
-"""The thinking of memsyncd: values in, values out. No clock, disk, socket, database, log or random number."""
+"""Decide what to do, as pure code: no clock, disk, socket, database, log or random number."""

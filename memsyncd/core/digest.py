@@ -1,4 +1,7 @@
-"""Are these bytes those bytes? xxh3-128 in hexadecimal: quick, and not for anything that must resist an author of files."""
+"""Compute digests of bytes and texts: xxh3-128 in hexadecimal.
+
+The digest is fast. It does not resist somebody who writes files in order to make two digests equal.
+"""
 
 from __future__ import annotations
 
@@ -11,5 +14,5 @@ def digest_bytes(data: bytes) -> str:
 
 
 def digest_text(text: str) -> str:
-    """The digest of the text's UTF-8 bytes; lone surrogates count as themselves."""
+    """The digest of the text's UTF-8 bytes; lone surrogates are encoded as themselves."""
     return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))

@@ -79,7 +79,14 @@ class FairQueue(Generic[Job]):
     one if there is but one.
     """
 
-    __slots__ = ("_flows", "_n_passed_over", "_n_slots", "_n_slow_running", "_n_slow_slots", "n_running")
+    __slots__ = (
+        "_flows",
+        "_n_passed_over",
+        "_n_slots",
+        "_n_slow_running",
+        "_n_slow_slots",
+        "n_running",
+    )
 
     def __init__(self, n_slots: int, *, n_slow_slots: int | None = None) -> None:
         self._n_slots = n_slots

@@ -1,4 +1,7 @@
-"""Is this text the name of a note or folder in a workspace? The one door through which a path's text must pass."""
+"""Check that a text names a note or folder in a workspace.
+
+Every path that comes in as text passes through here.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ MEMORY_FILE = "MEMORY.md"
 MEMORY_FOLDER = ".memories"
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 PLAIN_SUFFIX = ".txt"
+# In lower case; names may have any case.
 NOTE_SUFFIXES = (*MARKDOWN_SUFFIXES, PLAIN_SUFFIX)
-"""In lower case; names may have them in any."""
 NAME_LIMIT_BYTES = 255
 PATH_LIMIT_BYTES = 4096
 
@@ -21,9 +24,11 @@ _BREAKING = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class NotePath:
-    """A path beneath a workspace's root: `/` between parts, no `.` or `..`, nothing hidden but `.memories` itself.
+    """A path beneath a workspace's root: `/` between parts, no `.` or `..`, nothing hidden but
+    `.memories` itself.
 
-    Made by `parse_note_path` only; what is one names something inside the workspace as far as text can tell.
+    Only `parse_note_path` makes one, so a NotePath names something inside the workspace as far as
+    its text can tell.
     """
 
     text: str
@@ -43,23 +48,29 @@ class NotePath:
 
 
 def parse_note_path(text: str) -> NotePath:
-    """Turn text into a NotePath, or raise PathRefused saying which rule it breaks. `./` in front is forgiven."""
+    """Convert text to a NotePath, or raise PathRefused naming the rule that it breaks.
+
+    A leading `./` is accepted.
+    """
     text = text.removeprefix("./")
     reason = find_refusal(text)
     if reason:
         raise PathRefused(
-            f"path refused: {reason}", hint="name a note by its path below the workspace's root, such as .memories/context.md"
+            f"path refused: {reason}",
+            hint="name a note by its path below the workspace's root, such as .memories/context.md",
         )
     return NotePath(text)
 
 
 def show_path(text: str) -> str:
-    """The path as part of a text of many lines, of which it must not make one: control characters are shown as U+FFFD."""
+    """The path for display within a text of several lines: control characters become U+FFFD, so
+    that the path cannot add a line.
+    """
     return text if text.isprintable() else _BREAKING.sub("\ufffd", text)
 
 
 def find_refusal(text: str) -> str:
-    """Why this text is not a path beneath a root, or an empty string."""
+    """The reason why this text is not a path beneath a root, or an empty string."""
     if not text:
         return "it is empty"
     if "\0" in text:
@@ -90,7 +101,9 @@ def _find_part_refusal(part: str, depth: int) -> str:
 
 
 def is_note_name(name: str) -> bool:
-    """True if a file of this base name could be a note: a note's suffix, not hidden, no editor's backup."""
+    """True if a file of this base name could be a note: a note's suffix, not hidden, not an
+    editor's backup.
+    """
     return name.lower().endswith(NOTE_SUFFIXES) and not name.startswith((".", "#"))
 
 

@@ -40,19 +40,34 @@ def choose_key(waiting: Iterable[tuple[str, bool]], running: Collection[str]) ->
 
 def find_overdue(running: Mapping[str, Step], now_s: float, policy: StallPolicy) -> list[str]:
     """The keys whose steps should give up their places now."""
-    return [key for key, step in running.items() if not step.is_detached and now_s - step.since_s >= policy.takeover_s]
+    return [
+        key
+        for key, step in running.items()
+        if not step.is_detached and now_s - step.since_s >= policy.takeover_s
+    ]
 
 
-def find_stalled(running: Mapping[str, Step], now_s: float, policy: StallPolicy) -> dict[str, float]:
+def find_stalled(
+    running: Mapping[str, Step], now_s: float, policy: StallPolicy
+) -> dict[str, float]:
     """The keys that count as stalled, with the time since which."""
-    return {key: step.since_s for key, step in running.items() if now_s - step.since_s >= policy.stalled_s}
+    return {
+        key: step.since_s
+        for key, step in running.items()
+        if now_s - step.since_s >= policy.stalled_s
+    }
 
 
 def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy) -> float:
     """After how many seconds steps should be looked at again: when the first may pass a limit, those yet to begin, too."""
     ages_s = [now_s - step.since_s for step in running]
     limits_s = (policy.takeover_s, policy.stalled_s)
-    return min([policy.takeover_s, *(limit_s - age_s for age_s in ages_s for limit_s in limits_s if limit_s > age_s)])
+    return min(
+        [
+            policy.takeover_s,
+            *(limit_s - age_s for age_s in ages_s for limit_s in limits_s if limit_s > age_s),
+        ]
+    )
 
 
 def describe_stall(root: str, seconds: float) -> str:

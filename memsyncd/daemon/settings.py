@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from memsyncd.config import Config
+from memsyncd.core.editing.additions import DEFAULT_KINDS, KindDefaults
 from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.recall.leanings import Leanings
-from memsyncd.core.writing.kinds import DEFAULT_KINDS, KindDefaults
+from memsyncd.core.search.ranking import Boosts
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SearchPolicy, SyncPolicy
 from memsyncd.engine.queries import call_within
@@ -65,7 +65,7 @@ def to_search_policy(config: Config) -> SearchPolicy:
         min_score=search.min_score,
         timeout_s=search.timeout_ms / 1000,
         is_masking=config.guard.secrets == "mask",
-        leanings=Leanings(
+        leanings=Boosts(
             importance=search.importance,
             recency=search.recency,
             decay=search.decay,

@@ -9,10 +9,9 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from memsyncd.core.markdown.lines import decode_note
-from memsyncd.core.note import Problem
+from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.model import Problem, Span
 from memsyncd.core.notepath import NotePath, parse_note_path
-from memsyncd.core.span import Span
 from memsyncd.engine.findings import NOTICE_REMEDIES
 from memsyncd.engine.masking import mask_notes
 from memsyncd.engine.policies import SearchPolicy

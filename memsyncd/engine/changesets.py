@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, find_to_change
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, find_to_change
 from memsyncd.errors import Conflict, MemsyncdError, PathRefused, TooLarge, Unwritable
 from memsyncd.store.history import Change, Intended
 from memsyncd.workspace.failures import say_changed

@@ -10,15 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.recall.context import HEADING, Block, Budget, Piece, build_block
-from memsyncd.core.recall.extract import count_title_lines
-from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
-from memsyncd.core.recall.match import Matcher
-from memsyncd.core.recall.narrow import Offer, find_rarity, narrow_pieces, weigh_lines
-from memsyncd.core.recall.query import Query, compile_query, compile_term, parse_query
-from memsyncd.core.recall.ranking import N_CANDIDATES, Candidate
-from memsyncd.core.recall.standing import Standing, order_standing
-from memsyncd.core.recall.words import find_parts
+from memsyncd.core.search.context import (
+    CONTEXT_HEADING,
+    Budget,
+    ContextBlock,
+    ContextChunk,
+    build_context_block,
+    count_title_lines,
+)
+from memsyncd.core.search.highlight import Matcher
+from memsyncd.core.search.passages import (
+    ScoredPassage,
+    StartChunk,
+    compute_rarity,
+    order_start_chunks,
+    score_lines,
+    select_passages,
+)
+from memsyncd.core.search.query import NO_FILTERS, Filters, Query, compile_query, compile_term, extract_filters, parse_query
+from memsyncd.core.search.ranking import N_CANDIDATES, Candidate
+from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
@@ -46,7 +57,7 @@ class AskedContext:
     query: str = ""
     filters: Filters = NO_FILTERS
     budget: Budget
-    heading: str = HEADING
+    heading: str = CONTEXT_HEADING
     timeout_s: float = 1.0
     hidden: frozenset[tuple[str, str]] = frozenset()
     now_s: float = 0.0
@@ -56,7 +67,7 @@ class AskedContext:
 class Built:
     """A block, and if it is empty why. `n_unranked` chunks match besides, and less well than all that it has or leaves out."""
 
-    block: Block
+    block: ContextBlock
     why_empty: str | None
     n_unranked: int = 0
 
@@ -66,14 +77,14 @@ def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolic
     query = parse_query(asked.query)
     filters = asked.filters.join(query.filters)
     question = Question(text=asked.query, query=query, filters=filters, hidden=asked.hidden)
-    has_words = bool(take_filters(asked.query)[1].strip())
+    has_words = bool(extract_filters(asked.query)[1].strip())
     n_unranked = 0
     with workspace.lend(asked.timeout_s) as reader:
         if has_words:
             pieces, n_unranked = _find_matching(reader, workspace, question, asked, policy)
         else:
             pieces = _find_unasked(reader, workspace, question, asked.budget, policy)
-    block = build_block(pieces, asked.budget, heading=asked.heading)
+    block = build_context_block(pieces, asked.budget, heading=asked.heading)
     if block.text:
         return Built(block=block, why_empty=None, n_unranked=n_unranked)
     if pieces:
@@ -87,7 +98,7 @@ def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolic
 
 def _find_matching(
     reader: Reader, workspace: Workspace, question: Question, asked: AskedContext, policy: SearchPolicy
-) -> tuple[list[Piece], int]:
+) -> tuple[list[ContextChunk], int]:
     """The best of what matches, and how many chunks match besides."""
     if not question.query.positive and question.filters.is_empty:
         return [], 0
@@ -98,26 +109,28 @@ def _find_matching(
     match = compile_query(question.query)
     n_matching = count_matches(reader, match, question.filters, most=workspace.condition.counts.chunks) if match else 0
     pieces = _read_pieces(reader, [(one.candidate, MATCH) for one in ranked], policy)
-    offers = [Offer(piece=piece, strength=one.strength) for piece, one in zip(pieces, ranked, strict=True)]
+    offers = [ScoredPassage(chunk=piece, raw_score=one.raw_score) for piece, one in zip(pieces, ranked, strict=True)]
     weigh = _find_scale(reader, question.query, workspace.condition.counts.chunks)
-    return narrow_pieces(offers, weigh), max(0, n_matching - len(ranked))
+    return select_passages(offers, weigh), max(0, n_matching - len(ranked))
 
 
 def _find_scale(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
     """What says how much lines gain by the words of a query that stand in them."""
     counts = [count_matches(reader, compile_term(term), most=n_chunks) for term in query.positive]
-    rarities = [find_rarity(n_chunks, min(count, n_chunks)) for count in counts]
+    rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
     matcher = Matcher([find_wanted(reader, term) for term in query.positive])
 
     def weigh(text: str) -> float:
         found = matcher.find(reader.tokenize(text))
-        beside = matcher.find(reader.tokenize(parts)) if (parts := find_parts(text)) else {}
-        return weigh_lines(text, {**dict.fromkeys(beside, ()), **found}, rarities)
+        beside = matcher.find(reader.tokenize(parts)) if (parts := find_subwords(text)) else {}
+        return score_lines(text, {**dict.fromkeys(beside, ()), **found}, rarities)
 
     return weigh
 
 
-def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy) -> list[Piece]:
+def _find_unasked(
+    reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy
+) -> list[ContextChunk]:
     found = find_standing(reader, question.filters)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.hidden]
     read = _read_pieces(reader, [(chunk, chunk.reason) for chunk in visible], policy)
@@ -125,10 +138,10 @@ def _find_unasked(reader: Reader, workspace: Workspace, question: Question, budg
     above = {(piece.path, piece.heading[:depth]) for piece in read for depth in range(len(piece.heading))}
     # What tells nothing must not take its share of the room from what does.
     telling = [chunk for chunk in visible if _is_telling(pieces[chunk.chunk], above)]
-    return [pieces[chunk.chunk] for chunk in order_standing(telling, max_tokens=budget.max_tokens)]
+    return [pieces[chunk.chunk] for chunk in order_start_chunks(telling, max_tokens=budget.max_tokens)]
 
 
-def _is_telling(piece: Piece, above: Collection[tuple[str, tuple[str, ...]]]) -> bool:
+def _is_telling(piece: ContextChunk, above: Collection[tuple[str, tuple[str, ...]]]) -> bool:
     """False for what nobody needs who has not asked for it: what a note says of itself, and a heading that the labels of sections
     below it say, too (`above`, by path).
     """
@@ -147,12 +160,14 @@ def _explain_unasked(workspace: Workspace, filters: Filters) -> str:
     return "all that is indexed is archived or was deleted just now: ask with is:archived for the archive"
 
 
-def _read_pieces(reader: Reader, chosen: Sequence[tuple[Candidate | Standing, str]], policy: SearchPolicy) -> list[Piece]:
+def _read_pieces(
+    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], policy: SearchPolicy
+) -> list[ContextChunk]:
     sections = mask_sections(reader, read_sections(reader, {chunk.section for chunk, _ in chosen}), policy)
     texts = mask_texts(reader, read_texts(reader, [chunk.chunk for chunk, _ in chosen]), policy)
     blanks = count_blanks_before(reader, sections)
     return [
-        Piece(
+        ContextChunk(
             path=chunk.path,
             anchor=sections[chunk.section].anchor,
             heading=sections[chunk.section].heading,

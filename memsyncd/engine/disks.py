@@ -8,8 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 
-from memsyncd.core.changes.diff import Recorded, is_disk_away
-from memsyncd.core.changes.snapshot import Snapshot
+from memsyncd.core.changes.diff import Recorded, Snapshot, is_disk_away
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreFailed
 from memsyncd.workspace.roots import find_identity, has_memory

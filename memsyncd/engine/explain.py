@@ -10,10 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.guard.secrets import hide_secrets
-from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.near import find_most_edits, find_near, fold
-from memsyncd.core.recall.query import Form, Query, Term, compile_query, parse_query
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.search.query import Filters, Form, Query, Term, compile_query, parse_query
+from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_words
 from memsyncd.engine.masking import is_secret_word
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import NotFresh
@@ -99,7 +98,7 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> No
 
 
 def _explain_empty_question(query: Query) -> str:
-    return f"the query holds no word to look for{', only words to leave out' if query.unwanted else ''}"
+    return f"the query holds no word to look for{', only words to leave out' if query.must_not else ''}"
 
 
 def explain_empty_index(workspace: Workspace) -> str:
@@ -149,8 +148,8 @@ def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
     """Each filter alone, with how it is typed."""
     for one in filters.chain():
         yield from _split_one(one, "")
-        if one.unlike is not None:
-            yield from ((word, Filters(unlike=each)) for word, each in _split_one(one.unlike, "-"))
+        if one.exclude is not None:
+            yield from ((word, Filters(exclude=each)) for word, each in _split_one(one.exclude, "-"))
     if any(one.is_archived for one in filters.chain()):
         yield "is:archived", Filters(is_archived=True)
 
@@ -183,17 +182,17 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
         return "; a section has a date if it says when it was created, or its note's name does"
     else:
         return ""
-    found, near = [*map(hide_secrets, found)], [*map(hide_secrets, near)]
+    found, near = [*map(redact, found)], [*map(redact, near)]
     theirs = f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
     return f"; what matches has {theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
 
 
 def _find_near_values(asked: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:
     """Kinds or tags that there are, near to those of `asked` that there are not."""
-    by_folded = {fold(value): value for value, _ in known}
-    counted = [(fold(value), n) for value, n in known]
-    strange = [value.lstrip("#") for value in asked if fold(value.lstrip("#")) not in by_folded]
-    return [by_folded[near] for value in strange[:N_WORDS_LOOKED_UP] for near in find_near(value, counted)]
+    by_folded = {fold_word(value): value for value, _ in known}
+    counted = [(fold_word(value), n) for value, n in known]
+    strange = [value.lstrip("#") for value in asked if fold_word(value.lstrip("#")) not in by_folded]
+    return [by_folded[near] for value in strange[:N_WORDS_LOOKED_UP] for near in suggest_words(value, counted)]
 
 
 # --- nothing matches --------------------------------------------------------------------------------------------------
@@ -201,15 +200,15 @@ def _find_near_values(asked: Sequence[str], known: Sequence[tuple[str, int]]) ->
 
 def _explain_words(reader: Reader, question: Question) -> Nothing:
     query = question.query
-    if query.unwanted:
-        left_out = count_matches(reader, compile_query(replace(query, unwanted=())))
+    if query.must_not:
+        left_out = count_matches(reader, compile_query(replace(query, must_not=())))
         if left_out:
-            words = _list((f"-{_show(term)}" for term in query.unwanted), " ")
+            words = _list((f"-{_show(term)}" for term in query.must_not), " ")
             return Nothing(why=f"{_count(left_out, 'passage matches', 'passages match')}, and {words} leaves none")
     # Where phrases are asked for, one that is nowhere is reason enough; plain words are all absent.
-    absent = [term for term in query.needed or query.wanted if not _is_there(reader, term)]
+    absent = [term for term in query.must or query.should if not _is_there(reader, term)]
     if not absent:
-        return Nothing(why=f"no passage holds all of {_list(map(_show, query.needed))}, though each stands somewhere")
+        return Nothing(why=f"no passage holds all of {_list(map(_show, query.must))}, though each stands somewhere")
     near = _find_near_words(reader, absent)
     why = _say_absent(absent)
     if near:
@@ -227,14 +226,14 @@ def _say_absent(absent: Sequence[Term]) -> str:
 
 
 def _is_there(reader: Reader, term: Term) -> bool:
-    return is_matching(reader, compile_query(Query(wanted=(term,))))
+    return is_matching(reader, compile_query(Query(should=(term,))))
 
 
 def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[str, ...]]:
     """By each word that stands nowhere the words near it, if there are any."""
     words = dict.fromkeys(word for term in absent for word in term.words)
     gone = [word for word in words if not _is_there(reader, Term(text=word, words=(word,), form=Form.WORD))]
-    near = {word: _find_near(reader, fold(word)) for word in gone[:N_WORDS_LOOKED_UP]}
+    near = {word: _find_near(reader, fold_word(word)) for word in gone[:N_WORDS_LOOKED_UP]}
     # Who guesses at a password must not be told that he is near.
     told = {word: tuple(one for one in found if not is_secret_word(reader, one)) for word, found in near.items()}
     return {word: found for word, found in told.items() if found}
@@ -242,9 +241,9 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
 
 def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
     # Names of versions, tickets and hashes have no near ones, and whoever waits for a word to appear asks for it again and again.
-    if not find_most_edits(word) or not word.isalpha():
+    if not max_edit_distance(word) or not word.isalpha():
         return ()
-    return find_near(word, find_words_alike(reader, word)) or find_near(word, find_words_of_letter(reader, word))
+    return suggest_words(word, find_words_alike(reader, word)) or suggest_words(word, find_words_of_letter(reader, word))
 
 
 def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.engine.opening import FOREIGN_FAULT, INDEX_LOG, MOVED, RECORDS_GONE, RECORDS_LOG, SET_ASIDE, TEXTS_LOST
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
+from memsyncd.core.editing.sections import find_section_bytes
 from memsyncd.core.notepath import NotePath, parse_note_path
-from memsyncd.core.writing.memorypath import MEMORIES, parse_memory_path
-from memsyncd.core.writing.sections import find_section_bytes
 from memsyncd.engine.edit import find_history
 from memsyncd.engine.indexing import check_wanted
 from memsyncd.engine.lane import Steps

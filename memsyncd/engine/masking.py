@@ -11,10 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from memsyncd.core.guard.secrets import MASKED_LINE, hide_secrets, mask, mask_lines
-from memsyncd.core.note import SecretLines
-from memsyncd.core.recall.filters import NO_FILTERS
-from memsyncd.core.span import Span
+from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
+from memsyncd.core.model import SecretLines, Span
+from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.store.browse import StoredNote, StoredSection
 from memsyncd.store.readers import Reader
@@ -32,7 +31,7 @@ def mask_texts(reader: Reader, texts: Mapping[int, ShownText], policy: SearchPol
         return texts
     held = find_secrets_held(reader, texts)
     return {
-        chunk: replace(text, text=_mask(text.text, held[chunk]) if chunk in held else hide_secrets(text.text))
+        chunk: replace(text, text=_mask(text.text, held[chunk]) if chunk in held else redact(text.text))
         for chunk, text in texts.items()
     }
 
@@ -52,7 +51,7 @@ def mask_notes(reader: Reader, notes: Sequence[StoredNote], policy: SearchPolicy
         _mask_names(
             replace(
                 note,
-                title=hide_secrets(note.title),
+                title=redact(note.title),
                 sections=tuple(_mask_names(replace(section, heading=_hide_all(section.heading))) for section in note.sections),
             )
         )
@@ -72,11 +71,11 @@ def is_secret_word(reader: Reader, word: str) -> bool:
 
 
 def _mask_names(named: _Named) -> _Named:
-    return replace(named, kind=named.kind and hide_secrets(named.kind), tags=_hide_all(named.tags))
+    return replace(named, kind=named.kind and redact(named.kind), tags=_hide_all(named.tags))
 
 
 def _hide_all(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(hide_secrets, names))
+    return tuple(map(redact, names))
 
 
 def _mask(text: str, held: SecretsHeld) -> str:
@@ -84,17 +83,17 @@ def _mask(text: str, held: SecretsHeld) -> str:
     lines = text.split("\n")
     if held.is_piece:
         # Of a giant line, which may be cut within a secret or between its name and itself.
-        return mask_lines(lines, held.secrets[0].what)
+        return redact_lines(lines, held.secrets[0].what)
     for secret in held.secrets:
         if secret.span.n_lines > 1:
             lines = [*_mask_spanned(lines, held.span, secret)]
-    return hide_secrets("\n".join(lines))
+    return redact("\n".join(lines))
 
 
 def _mask_spanned(lines: Sequence[str], span: Span, secret: SecretLines) -> Iterator[str]:
     """A line reads the same in whichever chunk it is shown."""
     for number, line in enumerate(lines, span.start):
         if number == secret.span.start:
-            yield mask(secret.what)
+            yield redaction_label(secret.what)
         else:
-            yield MASKED_LINE if number in range(secret.span.start, secret.span.end + 1) and line.strip() else line
+            yield REDACTED_LINE if number in range(secret.span.start, secret.span.end + 1) and line.strip() else line

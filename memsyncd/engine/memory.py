@@ -13,10 +13,10 @@ from functools import partial
 from typing import Literal
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing import memory_tool
+from memsyncd.core.editing.memory_path import MEMORIES, MemoryPath, parse_memory_path, show_memory_path
+from memsyncd.core.editing.memory_tool import Dialect, EditResult, FolderEntry
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath
-from memsyncd.core.writing import commands
-from memsyncd.core.writing.commands import Dialect, Edited, FolderEntry
-from memsyncd.core.writing.memorypath import MEMORIES, MemoryPath, parse_memory_path, show_memory_path
 from memsyncd.engine.edit import Act, Decide, Delete, Operation, Put, Rename, find_history
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace
@@ -63,11 +63,11 @@ def view(workspace: Workspace, asked: Asked) -> Answer:
     path = parse_memory_path(asked.path or "")
     _check_place(workspace.scope, path)
     if path.note is None or is_folder(workspace.scope, path.note):
-        return Answer(text=commands.view_folder(path.text, _list(workspace.scope, path), asked.dialect))
+        return Answer(text=memory_tool.view_folder(path.text, _list(workspace.scope, path), asked.dialect))
     file = read_text_file(workspace.scope, path.note)
     if file is None:
-        raise commands.refuse_missing("view", path.text, asked.dialect)
-    return Answer(text=commands.view_text(path.text, file.data, asked.view_range, asked.dialect), digest=file.digest)
+        raise memory_tool.refuse_missing("view", path.text, asked.dialect)
+    return Answer(text=memory_tool.view_text(path.text, file.data, asked.view_range, asked.dialect), digest=file.digest)
 
 
 def find_decision(workspace: Workspace, policy: SyncPolicy, asked: Asked) -> Decide[Answer]:
@@ -122,8 +122,8 @@ def _change(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: Memory
     _check_place(scope, path)
     if path.note is None or is_folder(scope, path.note):
         if asked.command == "create":
-            raise commands.refuse_existing("create", path.text, asked.dialect)
-        raise commands.refuse_folder(asked.command, path.text, asked.dialect)
+            raise memory_tool.refuse_existing("create", path.text, asked.dialect)
+        raise memory_tool.refuse_folder(asked.command, path.text, asked.dialect)
     was = read_text_file(scope, path.note)
     edited = _edit_as_seen(workspace, policy, asked, path, was)
     answer = Answer(text=edited.text, digest=digest_bytes(edited.data))
@@ -133,7 +133,7 @@ def _change(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: Memory
     return _act(asked, path, Put(path=was.path if was else path.note, data=edited.data, was=was)), answer
 
 
-def _edit_as_seen(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath, was: TextFile | None) -> Edited:
+def _edit_as_seen(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath, was: TextFile | None) -> EditResult:
     """The edit of what stands there. Raises Conflict if the writer had read something else and what it wants does not stand."""
     edit = _find_edit(asked, path.text)
     digest, data = (was.digest, was.data) if was else (NO_FILE, None)
@@ -148,47 +148,47 @@ def _edit_as_seen(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: 
     raise _conflict(path.text, asked.if_digest, digest)
 
 
-def _find_edit(asked: Asked, path: str) -> Callable[[bytes | None], Edited]:
-    def edit(data: bytes | None) -> Edited:
+def _find_edit(asked: Asked, path: str) -> Callable[[bytes | None], EditResult]:
+    def edit(data: bytes | None) -> EditResult:
         match asked.command:
             case "create":
-                return commands.create_text(path, data, asked.file_text or "", asked.dialect)
+                return memory_tool.create_text(path, data, asked.file_text or "", asked.dialect)
             case "str_replace":
-                return commands.replace_text(path, data, asked.old_str or "", asked.new_str or "", asked.dialect)
+                return memory_tool.replace_text(path, data, asked.old_str or "", asked.new_str or "", asked.dialect)
             case _:
-                return commands.insert_text(path, data, asked.insert_line or 0, asked.insert_text or "", asked.dialect)
+                return memory_tool.insert_text(path, data, asked.insert_line or 0, asked.insert_text or "", asked.dialect)
 
     return edit
 
 
 def _delete(scope: Scope, asked: Asked, path: MemoryPath) -> tuple[Act, Answer]:
     if path.note is None:
-        raise commands.refuse_root("delete", asked.dialect)
+        raise memory_tool.refuse_root("delete", asked.dialect)
     _check_place(scope, path)
-    answer = Answer(text=commands.say_deleted(path.text, asked.dialect))
+    answer = Answer(text=memory_tool.describe_deleted(path.text, asked.dialect))
     was = read_all(scope, path.note)
     if was is None:
         if asked.if_digest:
             return _act(asked, path), answer
-        raise commands.refuse_missing("delete", path.text, asked.dialect)
+        raise memory_tool.refuse_missing("delete", path.text, asked.dialect)
     _check_seen(asked, path.text, was.get(path.note))
     return _act(asked, path, Delete(path=path.note, was=was)), answer
 
 
 def _rename(scope: Scope, asked: Asked, old: MemoryPath, new: MemoryPath) -> tuple[Act, Answer]:
     if old.note is None or new.note is None:
-        raise commands.refuse_root("rename", asked.dialect)
+        raise memory_tool.refuse_root("rename", asked.dialect)
     _check_place(scope, old, new)
     was = read_all(scope, old.note)
     stands = read_all(scope, new.note)
     there = stands.get(new.note) if stands else None
-    answer = Answer(text=commands.say_renamed(old.text, new.text, asked.dialect))
+    answer = Answer(text=memory_tool.describe_renamed(old.text, new.text, asked.dialect))
     if was is None:
         if there is not None and there.digest == asked.if_digest:
             return _act(asked, old, new_path=new.note), Answer(text=answer.text, digest=there.digest)
-        raise commands.refuse_missing("rename", old.text, asked.dialect)
+        raise memory_tool.refuse_missing("rename", old.text, asked.dialect)
     if stands is not None:
-        raise commands.refuse_existing("rename", new.text, asked.dialect)
+        raise memory_tool.refuse_existing("rename", new.text, asked.dialect)
     if new.text.startswith(f"{old.text}/"):
         raise PathRefused(f"path refused: {new.text} lies in {old.text} itself", hint="choose a place outside of it")
     moved = was.get(old.note)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.recall.leanings import OFF, Leanings
-from memsyncd.core.recall.ranking import RankingPolicy
-from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
+from memsyncd.core.search.ranking import NO_BOOSTS, Boosts, RankingPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +72,6 @@ class SearchPolicy:
     min_score: float = 0.0
     timeout_s: float = 1.0
     ranking: RankingPolicy = field(default_factory=RankingPolicy)
-    leanings: Leanings = OFF
+    leanings: Boosts = NO_BOOSTS
     is_masking: bool = True
     """Are secrets masked in what is shown?"""

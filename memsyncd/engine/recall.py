@@ -9,14 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from memsyncd.core.recall.filters import NO_FILTERS, Filters
-from memsyncd.core.recall.leanings import lean
-from memsyncd.core.recall.match import Matcher, Place, Wanted, sort_places, to_characters
-from memsyncd.core.recall.query import Form, Query, Term, compile_positive, compile_term, compile_unwanted, leave_out, parse_query
-from memsyncd.core.recall.ranking import N_CANDIDATES, Passage, Ranked, join_passages, rank_candidates, score_strengths
-from memsyncd.core.recall.snippet import find_body, render_snippet
-from memsyncd.core.recall.words import find_part_places
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.highlight import (
+    Matcher,
+    TermPattern,
+    TextRange,
+    render_snippet,
+    sort_ranges,
+    strip_title,
+    to_character_ranges,
+)
+from memsyncd.core.search.query import (
+    NO_FILTERS,
+    Filters,
+    Form,
+    Query,
+    Term,
+    compile_must_not,
+    compile_positive,
+    compile_term,
+    drop_terms,
+    parse_query,
+)
+from memsyncd.core.search.ranking import (
+    N_CANDIDATES,
+    Passage,
+    Ranked,
+    apply_boosts,
+    join_passages,
+    normalize_scores,
+    rank_candidates,
+)
+from memsyncd.core.search.words import find_subword_ranges
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
@@ -114,7 +138,7 @@ def search(workspaces: Sequence[Workspace], asked: Asked, policy: SearchPolicy) 
 def _score(hits: Sequence[Hit], n_terms: int) -> list[Hit]:
     if n_terms:
         coverage = max(len(hit.matched) for hit in hits) / n_terms
-        scores = score_strengths([hit.strength for hit in hits], coverage=coverage)
+        scores = normalize_scores([hit.strength for hit in hits], coverage=coverage)
     else:  # filters alone say nothing of better and worse
         scores = (1.0,) * len(hits)
     return [replace(hit, score=score) for hit, score in zip(hits, scores, strict=True)]
@@ -122,7 +146,7 @@ def _score(hits: Sequence[Hit], n_terms: int) -> list[Hit]:
 
 def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy, *, limit: int) -> list[Ranked]:
     """What a query finds in one workspace, unjoined, the strongest first: `limit` of each leg. `asked` has all filters."""
-    match, unwanted = compile_positive(query), compile_unwanted(query)
+    match, unwanted = compile_positive(query), compile_must_not(query)
     if match:
         rare = _compile_rare(reader, query, workspace.condition.counts.chunks)
         candidates = find_candidates(reader, rare, asked.filters, limit=limit, unwanted=unwanted) if rare else []
@@ -135,7 +159,7 @@ def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, polic
     ranked = rank_candidates(visible, query.days, policy.ranking)
     if policy.leanings.is_off:
         return ranked
-    return lean(ranked, read_traits(reader, [one.chunk for one in visible]), policy.leanings, asked.now_s)
+    return apply_boosts(ranked, read_traits(reader, [one.chunk for one in visible]), policy.leanings, asked.now_s)
 
 
 def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy) -> list[Hit]:
@@ -149,11 +173,11 @@ def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: Search
 
 def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
     """On a large index the query without words that stand in more than a tenth of it; empty on others."""
-    if n_chunks < LARGE_INDEX_CHUNKS or len(query.wanted) < 2:
+    if n_chunks < LARGE_INDEX_CHUNKS or len(query.should) < 2:
         return ""
     most = n_chunks // 10
     return compile_positive(
-        leave_out(query, [term for term in query.wanted if is_frequent(reader, compile_term(term), most=most)])
+        drop_terms(query, [term for term in query.should if is_frequent(reader, compile_term(term), most=most)])
     )
 
 
@@ -175,7 +199,7 @@ def _read_hits(
             path=passage.best.candidate.path,
             span=passage.span,
             snippet=_render_snippet(reader, matcher, section, texts[passage.best.candidate.chunk].text),
-            strength=passage.best.strength,
+            strength=passage.best.raw_score,
             score=1.0,
             matched=tuple(word for word, held_by in holders if any(c.chunk in held_by for c in passage.chunks)),
             parts={**{name: round(part, 4) for name, part in passage.best.parts.items()}, "chunks": float(len(passage.chunks))},
@@ -185,15 +209,15 @@ def _read_hits(
 
 
 def _render_snippet(reader: Reader, matcher: Matcher, section: ShownSection, text: str) -> str:
-    body = find_body(text, section.heading[-1] if section.heading else "")
-    return render_snippet(body, sort_places(_find_places(reader, matcher, body)))
+    body = strip_title(text, section.heading[-1] if section.heading else "")
+    return render_snippet(body, sort_ranges(_find_places(reader, matcher, body)))
 
 
-def _find_places(reader: Reader, matcher: Matcher, text: str) -> Iterator[Place]:
+def _find_places(reader: Reader, matcher: Matcher, text: str) -> Iterator[TextRange]:
     """Where terms stand, in characters: among the tokenizer's words, and among those that are indexed beside them."""
     for places in matcher.find(reader.tokenize(text)).values():
-        yield from to_characters(text, places)
-    parts = find_part_places(text)
+        yield from to_character_ranges(text, places)
+    parts = find_subword_ranges(text)
     if parts:
         stems = reader.tokenize(" ".join(part[2] for part in parts))
         if len(stems) == len(parts):
@@ -202,7 +226,7 @@ def _find_places(reader: Reader, matcher: Matcher, text: str) -> Iterator[Place]
                 yield from places
 
 
-def find_wanted(reader: Reader, term: Term) -> Wanted:
+def find_wanted(reader: Reader, term: Term) -> TermPattern:
     """A term as the index's tokenizer sees it."""
     words = tuple(word for _, _, word in reader.tokenize(" ".join(term.words)))
-    return Wanted(words, term.form is Form.PREFIX)
+    return TermPattern(words, term.form is Form.PREFIX)

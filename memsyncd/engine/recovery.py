@@ -14,8 +14,8 @@ import contextlib
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from memsyncd.core.editing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, can_roll_back, plan_recovery
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, can_roll_back, plan_recovery
 from memsyncd.engine.changesets import ChangeSet, StateReader, find_state, finish
 from memsyncd.engine.disks import is_root_away
 from memsyncd.engine.policies import Clock

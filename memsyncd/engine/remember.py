@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.additions import Addition, append_section, check_addition
+from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
 from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.model import Span
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, is_markdown, parse_note_path
-from memsyncd.core.span import Span
-from memsyncd.core.writing.additions import Addition, append_section, check_addition
-from memsyncd.core.writing.memorypath import MEMORIES, parse_memory_path
 from memsyncd.engine.edit import Act, Decide, Put
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace

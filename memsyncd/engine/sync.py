@@ -11,10 +11,9 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, find_suspects, plan_changes, track_missing
-from memsyncd.core.changes.snapshot import Snapshot
+from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, Snapshot, find_suspects, plan_changes, track_missing
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.disks import is_away, remember_disk
 from memsyncd.engine.lane import Steps
@@ -170,8 +169,8 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
         pending -= len(batch)
     end = plan_changes(recorded, {}, missing, now_s=clock.now_s(), grace_s=request.grace_s)
     updates += [DropNote(path) for path in end.gone]
-    done.removed, done.waiting = list(end.gone), end.waiting
-    first_s = min((missing.since_s[path] for path in end.waiting), default=clock.now_s())
+    done.removed, done.waiting = list(end.gone), end.pending_deletes
+    first_s = min((missing.since_s[path] for path in end.pending_deletes), default=clock.now_s())
     done.waiting_s = max(0.0, first_s + policy.delete_grace_s - clock.now_s())
     _write(workspace, index, updates, done)
     workspace.missing = _without(missing, set(end.gone))
@@ -269,7 +268,7 @@ def _without(missing: Missing, paths: set[str]) -> Missing:
 def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     """Make the condition say what this sync saw; a scan of some paths speaks of these only."""
     problems = (*snapshot.problems, *done.failed)
-    kept = [problem for problem in workspace.condition.scan_problems if not snapshot.is_asked(problem.path)]
+    kept = [problem for problem in workspace.condition.scan_problems if not snapshot.is_in_scope(problem.path)]
     # A scan names what it can see of a file, a read what it met: the same oddity is said once.
     fresh = {(problem.path, problem.code): problem for problem in problems}
     workspace.set_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, ""))
@@ -283,7 +282,9 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         root_state=snapshot.root_state,
         scan_problems=tuple(sorted((*kept, *fresh.values()), key=lambda problem: (problem.path, problem.code))),
     )
-    done.failed += [problem for problem in snapshot.problems if problem.path in snapshot.failed_folders | snapshot.held_files]
+    done.failed += [
+        problem for problem in snapshot.problems if problem.path in snapshot.failed_folders | snapshot.unreadable_files
+    ]
     if snapshot.root_state != "present":
         trouble = ROOT_FAULTS[snapshot.root_state]
         done.failed.append(Problem(path=".", line=0, code=ROOT_FAULT, problem=trouble, hint="see: memsyncd status"))

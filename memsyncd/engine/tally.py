@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memsyncd.core.latencies import Latencies
+from memsyncd.core.histogram import DurationHistogram
 from memsyncd.engine.sync import SyncDone
 
 
@@ -12,7 +12,7 @@ from memsyncd.engine.sync import SyncDone
 class Tally:
     """Counts of what was done; what failed or was missed stands in the workspace's `Condition`."""
 
-    syncs: Latencies = field(default_factory=Latencies)
+    syncs: DurationHistogram = field(default_factory=DurationHistogram)
     """All of them, also those that found nothing new."""
     n_changing_syncs: int = 0
     n_added: int = 0
@@ -25,7 +25,7 @@ class Tally:
     """Changes that somebody asked for and that were carried out, of one note or many."""
 
     def count_sync(self, done: SyncDone) -> None:
-        self.syncs.note(done.duration_ms / 1000)
+        self.syncs.add(done.duration_ms / 1000)
         self.n_changing_syncs += bool(done.paths)
         if not done.is_rebuild:
             self.n_added += len(done.added)

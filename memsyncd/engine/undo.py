@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.sections import find_section_bytes, replace_section, split_note_sections
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.sections import find_note_parts, find_section_bytes, replace_section
 from memsyncd.engine.edit import Act, Decide, Delete, Edited, Operation, Put, Rename, edit_workspace
 from memsyncd.engine.history import Subject, choose_revision, explain_not_found, find_section, open_history, read_texts
 from memsyncd.engine.lane import Steps
@@ -169,7 +169,7 @@ def _undo_section(scope: Scope, revision: Revision, old: bytes | None, new: byte
 def _is_all(path: str, anchor: str, old: bytes, new: bytes, before: bytes | None) -> bool:
     """True if a revision changed this section alone, so that giving it back gives back the whole note."""
     if before is None:
-        added = [part.anchor for part in find_note_parts(path, new)][len(find_note_parts(path, old)) :]
+        added = [part.anchor for part in split_note_sections(path, new)][len(split_note_sections(path, old)) :]
         return new.startswith(old) and all(f"{one}/".startswith(f"{anchor}/") or anchor.startswith(f"{one}/") for one in added)
     if find_section_bytes(path, new, anchor) is not None:
         return replace_section(path, new, anchor, before) == old

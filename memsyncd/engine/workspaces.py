@@ -15,11 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from memsyncd.core.changes.diff import NOTHING_MISSING, Missing
+from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
 from memsyncd.core.changes.freshness import UnscannedPaths
-from memsyncd.core.changes.snapshot import RootState
 from memsyncd.core.changes.watchplan import Includes
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.errors import Busy, StoreFailed
 from memsyncd.store.index import Index

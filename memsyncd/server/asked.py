@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.core.recall.filters import Filters, parse_day
+from memsyncd.core.search.query import Filters, parse_day
 from memsyncd.errors import BadRequest
 from memsyncd.wire import params
 

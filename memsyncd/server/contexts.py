@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from memsyncd.core.recall.context import Budget, Part
+from memsyncd.core.search.context import Budget, ContextLines
 from memsyncd.engine.context import AskedContext, Built, build_context
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
@@ -87,7 +87,7 @@ def _to_result(workspace: Workspace, built: Built, freshness: results.Freshness,
         text=built.block.text,
         tokens=built.block.n_tokens,
         included=_to_parts(built.block.included),
-        left_out=_to_parts(built.block.left_out),
+        left_out=_to_parts(built.block.omitted),
         unranked=built.n_unranked,
         why_empty=built.why_empty,
         freshness=freshness,
@@ -95,15 +95,15 @@ def _to_result(workspace: Workspace, built: Built, freshness: results.Freshness,
     )
 
 
-def _to_parts(parts: Sequence[Part]) -> list[results.ContextPart]:
+def _to_parts(parts: Sequence[ContextLines]) -> list[results.ContextPart]:
     return [
         results.ContextPart(
-            anchor=part.piece.anchor,
-            path=part.piece.path,
+            anchor=part.chunk.anchor,
+            path=part.chunk.path,
             start_line=part.span.start,
             end_line=part.span.end,
-            heading=list(part.piece.heading),
-            kind=part.piece.kind,
+            heading=list(part.chunk.heading),
+            kind=part.chunk.kind,
             reason=part.reason,
         )
         for part in parts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.engine import recall
 from memsyncd.engine.browse import PlaceRead
 from memsyncd.engine.findings import describe_recording

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from memsyncd.core.latencies import Latencies
+from memsyncd.core.histogram import DurationHistogram
 from memsyncd.server.session import Session
 
 NO_METHOD = "invalid"
@@ -29,7 +29,7 @@ class Answered(NamedTuple):
 class MethodCount:
     """Requests of one method."""
 
-    answered: Latencies = field(default_factory=Latencies)
+    answered: DurationHistogram = field(default_factory=DurationHistogram)
     """Of all that had an answer, from its request's arrival until it was ready."""
     failed: dict[str, int] = field(default_factory=dict)
     """By the error's code."""
@@ -56,7 +56,7 @@ class Counts:
         if answered.code == ABANDONED:
             method.n_abandoned += 1
             return
-        method.answered.note(answered.took_s)
+        method.answered.add(answered.took_s)
         if answered.code:
             self.failed_requests += 1
             method.failed[answered.code] = method.failed.get(answered.code, 0) + 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 
 from memsyncd import __version__
-from memsyncd.core.latencies import BOUNDS_S, Latencies
+from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.findings import UNFOUND, UNREADABLE
 from memsyncd.engine.freshness import read_freshness
 from memsyncd.engine.house import House
@@ -130,8 +130,8 @@ def _to_requests(method: str, count: MethodCount) -> wire.RequestMetrics:
     )
 
 
-def _to_durations(latencies: Latencies) -> wire.Durations:
-    p50_ms, p95_ms, p99_ms = (_to_ms(latencies.find_quantile(share)) for share in (0.50, 0.95, 0.99))
+def _to_durations(latencies: DurationHistogram) -> wire.Durations:
+    p50_ms, p95_ms, p99_ms = (_to_ms(latencies.quantile(share)) for share in (0.50, 0.95, 0.99))
     return wire.Durations(
         total=latencies.n,
         sum_s=round(latencies.sum_s, 6),
@@ -139,7 +139,7 @@ def _to_durations(latencies: Latencies) -> wire.Durations:
         p95_ms=p95_ms,
         p99_ms=p99_ms,
         longest_ms=round(latencies.longest_s * 1000, 3),
-        buckets=list(zip(BOUNDS_S, latencies.accumulate(), strict=True)),
+        buckets=list(zip(BUCKET_BOUNDS_S, latencies.cumulative_counts(), strict=True)),
     )
 
 

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memsyncd.core.changes.globs import Globs
+from memsyncd.core.globs import Globs
 from memsyncd.engine.house import House
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspace

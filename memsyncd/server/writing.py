@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-from memsyncd.core.writing.additions import Addition
-from memsyncd.core.writing.diffs import render_diff
+from memsyncd.core.editing.additions import Addition
+from memsyncd.core.editing.diff import render_diff
 from memsyncd.engine import history, memory, remember, undo
 from memsyncd.engine.edit import Act, Decide, Edited, edit_workspace
 from memsyncd.engine.house import House

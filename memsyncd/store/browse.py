@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from memsyncd.core.note import Problem
-from memsyncd.core.span import Span
+from memsyncd.core.model import Problem, Span
 from memsyncd.store.filters import find_files
 from memsyncd.store.readers import Reader
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memsyncd.core.changes.diff import Recorded
-from memsyncd.core.note import Note
+from memsyncd.core.model import Note
 from memsyncd.store.notes import Ids, Row, Rows, add_note, read_stat_row
 from memsyncd.store.readers import Reader
 

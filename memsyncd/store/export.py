@@ -12,7 +12,7 @@ from typing import Any
 
 import apsw
 
-from memsyncd.core.writing.pieces import cut_pieces
+from memsyncd.core.editing.pieces import cut_pieces
 from memsyncd.store.connections import naming_failures
 from memsyncd.store.entries import Entry, Move, PastChange, TextPiece, Tip
 from memsyncd.store.texts import Texts

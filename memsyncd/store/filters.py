@@ -7,10 +7,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from memsyncd.core.changes.globs import Globs, has_wildcard
-from memsyncd.core.markdown.sections import find_slug
+from memsyncd.core.globs import Globs, has_wildcard
+from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.notepath import MEMORY_FOLDER
-from memsyncd.core.recall.filters import Filters
+from memsyncd.core.search.query import Filters
 from memsyncd.store.readers import Reader
 
 Bindings = dict[str, str]
@@ -47,8 +47,8 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     bindings: Bindings = {}
     for one in filters.chain():
         conditions += _compile(reader, one, bindings)
-        if one.unlike is not None:
-            conditions += [f"NOT coalesce({condition}, 0)" for condition in _compile(reader, one.unlike, bindings)]
+        if one.exclude is not None:
+            conditions += [f"NOT coalesce({condition}, 0)" for condition in _compile(reader, one.exclude, bindings)]
     if any(one.is_archived for one in filters.chain()):
         conditions.append("s.status = 'archived'")
     elif conditions:
@@ -121,8 +121,8 @@ def _find_section_values(asked: str) -> set[str]:
     if "#" in words:
         return _find_forms(asked)
     forms = _find_forms(words)
-    nested = ("-/-".join(map(find_slug, form.split("/"))) for form in forms)
-    return {f"-{slug}-" for slug in (*map(find_slug, forms), *nested)}
+    nested = ("-/-".join(map(make_slug, form.split("/"))) for form in forms)
+    return {f"-{slug}-" for slug in (*map(make_slug, forms), *nested)}
 
 
 def _find_files(reader: Reader, path: str) -> list[int]:

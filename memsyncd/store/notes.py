@@ -14,14 +14,11 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from memsyncd.core.changes.rewrite import Rewrite, Standing, plan_rewrite
-from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_text
-from memsyncd.core.note import Chunk, Note, Section
-from memsyncd.core.recall.dates import find_note_date, find_said_date
-from memsyncd.core.recall.words import find_parts
-from memsyncd.core.titles import path_words, title_words
-from memsyncd.core.tokens import count_tokens
+from memsyncd.core.model import Chunk, Note, Section, count_tokens, path_words, title_words
+from memsyncd.core.search.dates import find_note_date, find_stated_date
+from memsyncd.core.search.words import find_subwords
 
 Row = tuple[Any, ...]
 
@@ -115,7 +112,7 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     return len(note.chunks)
 
 
-def change_note(connection: apsw.Connection, ids: Ids, file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Rewrite:
+def change_note(connection: apsw.Connection, ids: Ids, file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> RowChanges:
     """Make the rows of file `file_id` say what `note` says, writing only what differs; returns what became of the chunks."""
     rows = Rows()
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
@@ -123,7 +120,7 @@ def change_note(connection: apsw.Connection, ids: Ids, file_id: int, note: Note,
     section_ids, gone = _change_sections(connection, ids, file_id, note.sections)
     indexed = find_indexed(note)
     standing = [
-        Standing(id=row[0], content=(row[1], row[2]), place=(row[3], row[4]))
+        ExistingRow(id=row[0], content=(row[1], row[2]), place=(row[3], row[4]))
         for row in connection.execute(
             "SELECT id, section, digest, start_line, end_line FROM chunks WHERE file = ? ORDER BY start_line, id", (file_id,)
         )
@@ -132,7 +129,7 @@ def change_note(connection: apsw.Connection, ids: Ids, file_id: int, note: Note,
         ((section_ids[chunk.anchor], piece.digest), (chunk.span.start, chunk.span.end))
         for chunk, piece in zip(note.chunks, indexed, strict=True)
     ]
-    plan = plan_rewrite(standing, wanted)
+    plan = plan_row_changes(standing, wanted)
     delete_chunks(connection, plan.deleted)
     places = [(*wanted[index][1], chunk_id) for index, chunk_id in plan.shifted]
     if places:
@@ -228,7 +225,7 @@ def _collect_chunk(rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: C
     chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
     n_tokens = count_tokens(chunk.text)
     rows.chunks.append((chunk_id, file_id, section_id, chunk.span.start, chunk.span.end, n_tokens, indexed.digest))
-    parts = find_parts(f"{indexed.heading}\n{indexed.text}")
+    parts = find_subwords(f"{indexed.heading}\n{indexed.text}")
     rows.fts.append((chunk_id, indexed.heading, indexed.text, indexed.tags, parts))
 
 
@@ -245,7 +242,7 @@ def _section_row(file_id: int, section: Section) -> Row:
     return (
         file_id, section.anchor, list_words(section.heading), section.level, section.span.start,
         section.span.end, meta.kind, meta.importance, meta.priority, meta.lifecycle, meta.status, meta.task, meta.session,
-        meta.source, meta.created, meta.expires, find_said_date(meta), _to_json(meta.extra) if meta.extra else "",
+        meta.source, meta.created, meta.expires, find_stated_date(meta), _to_json(meta.extra) if meta.extra else "",
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsyncd.core.recall.filters import Filters
+from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.readers import Reader
 

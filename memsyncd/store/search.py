@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.leanings import Traits
-from memsyncd.core.recall.ranking import Candidate
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.query import Filters
+from memsyncd.core.search.ranking import Candidate, RankingFeatures
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.readers import Reader
 
@@ -146,9 +145,9 @@ def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, ShownSection]
     }
 
 
-def read_traits(reader: Reader, chunks: Iterable[int]) -> dict[int, Traits]:
+def read_traits(reader: Reader, chunks: Iterable[int]) -> dict[int, RankingFeatures]:
     rows = reader.rows(_TRAITS, (json.dumps(list(chunks)),))
-    return {row[0]: Traits(importance=row[1], kind=row[2], day=row[3], saved_s=row[4] / 1e9) for row in rows}
+    return {row[0]: RankingFeatures(importance=row[1], kind=row[2], day=row[3], saved_s=row[4] / 1e9) for row in rows}
 
 
 def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, ShownText]:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memsyncd.core.note import SecretLines
-from memsyncd.core.span import Span
+from memsyncd.core.model import SecretLines, Span
 from memsyncd.store.readers import Reader
 
 _ANY = "SELECT EXISTS(SELECT 1 FROM secrets)"

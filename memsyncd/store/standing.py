@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import cast
 
+from memsyncd.core.model import Span
 from memsyncd.core.notepath import MEMORY_FILE
-from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.standing import Reason, Standing
-from memsyncd.core.span import Span
+from memsyncd.core.search.passages import StartChunk, StartReason
+from memsyncd.core.search.query import Filters
 from memsyncd.store.filters import compile_filters
 from memsyncd.store.readers import Reader
 
@@ -45,7 +45,7 @@ SELECT id, section, path, start_line, end_line, tokens, reason, weight, mtime_ns
 """
 
 
-def find_standing(reader: Reader, filters: Filters) -> list[Standing]:
+def find_standing(reader: Reader, filters: Filters) -> list[StartChunk]:
     """Chunks that `filters` let through and that have a reason to be shown unasked, in no order that matters."""
     allowed, bindings = compile_filters(reader, filters)
     named = {
@@ -56,13 +56,13 @@ def find_standing(reader: Reader, filters: Filters) -> list[Standing]:
         "memory_file": MEMORY_FILE,
     }
     return [
-        Standing(
+        StartChunk(
             chunk=row[0],
             section=row[1],
             path=row[2],
             span=Span(row[3], row[4]),
             n_tokens=row[5],
-            reason=cast("Reason", row[6]),
+            reason=cast("StartReason", row[6]),
             weight=row[7],
             modified_ns=row[8],
         )

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 import apsw
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.writing.deltas import DeltaBroken, apply_delta, make_delta
+from memsyncd.core.editing.deltas import DeltaBroken, apply_delta, make_delta
 from memsyncd.errors import StoreFailed
 
 HEIGHT_LIMIT = 64

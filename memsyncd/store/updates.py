@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memsyncd.core.changes.snapshot import FileStat
-from memsyncd.core.note import Note
+from memsyncd.core.changes.diff import FileStat
+from memsyncd.core.model import Note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

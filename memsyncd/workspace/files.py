@@ -14,7 +14,7 @@ from typing import Literal
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath, is_note_name
 from memsyncd.workspace.confine import NotRegularError, find_target, open_beneath
 from memsyncd.workspace.oddities import odd

@@ -5,7 +5,7 @@ No text here names a path outside the workspace.
 
 from __future__ import annotations
 
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.workspace.names import show_name
 
 ODDITIES: dict[str, tuple[str, str]] = {

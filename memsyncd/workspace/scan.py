@@ -12,7 +12,7 @@ import os
 import stat as modes
 from collections.abc import Collection
 
-from memsyncd.core.changes.snapshot import RootState, Snapshot
+from memsyncd.core.changes.diff import RootState, Snapshot
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal
 from memsyncd.workspace.oddities import odd
 from memsyncd.workspace.scope import Scope
@@ -69,7 +69,7 @@ def _scan_once(scope: Scope, identity: tuple[int, int] | None, only: frozenset[s
         root_identity=identity,
         files=walk.files,
         failed_folders=frozenset(walk.failed),
-        held_files=frozenset(walk.held),
+        unreadable_files=frozenset(walk.held),
         problems=tuple(sorted(set(walk.problems), key=lambda problem: (problem.path, problem.code))),
         link_folders=frozenset(walk.link_folders),
         only=only,

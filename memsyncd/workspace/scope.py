@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from memsyncd.core.changes.globs import NO_GLOBS, Globs, has_wildcard
+from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
 
 MAX_FILE_BYTES = 2 * 1024 * 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.core.changes.diff import FileStat
 
 SF_DATALESS = 0x40000000
 """macOS: the file was evicted to a cloud. Opening is harmless, the first read blocks or fails with EDEADLK."""

@@ -12,7 +12,7 @@ import os
 import stat as modes
 from dataclasses import dataclass
 
-from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath, find_refusal
 from memsyncd.errors import PathRefused, TooLarge, Unwritable

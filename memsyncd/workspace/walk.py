@@ -13,8 +13,8 @@ import stat as modes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from memsyncd.core.changes.snapshot import FileStat
-from memsyncd.core.note import Problem
+from memsyncd.core.changes.diff import FileStat
+from memsyncd.core.model import Problem
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
 from memsyncd.workspace.confine import LIST_FLAGS, Target, find_awaited, find_target
 from memsyncd.workspace.names import has_control, has_twin, is_conflict_copy, is_leftover, is_utf8

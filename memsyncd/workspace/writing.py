@@ -16,7 +16,7 @@ import stat as modes
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath
 from memsyncd.errors import AlreadyExists, Conflict, Unwritable
 from memsyncd.workspace.confine import Target, open_file_in, open_folder_in

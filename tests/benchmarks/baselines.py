@@ -16,7 +16,7 @@ from pathlib import Path
 
 import apsw
 
-from memsyncd.core.recall.stopwords import STOPWORDS
+from memsyncd.core.search.query import STOPWORDS
 from tests.benchmarks.questions import Lines, QuestionSet
 
 CHUNK_CHARACTERS, OVERLAP_CHARACTERS = 1600, 320

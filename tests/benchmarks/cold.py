@@ -18,7 +18,7 @@ from pathlib import Path
 import apsw
 
 from memsyncd.core.guard.warnings import DEFAULT_GUARD, find_warnings
-from memsyncd.core.markdown.lines import decode_note
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.indexing import fingerprint_of

@@ -10,8 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from memsyncd.core.recall.filters import NO_FILTERS
-from memsyncd.core.recall.query import compile_query
+from memsyncd.core.search.query import NO_FILTERS, compile_query
 from memsyncd.engine import recall
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Entry, Workspace

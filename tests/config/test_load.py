@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.config import Config, KindConfig, SyncConfig, WorkspaceConfig, env_twin, find_changed_keys, find_keys, load_config
-from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS
+from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS
 from memsyncd.errors import BadConfig
 
 EXAMPLE = Path(__file__).parents[2] / "config.example.toml"

@@ -13,7 +13,9 @@ from memsyncd.core.fairqueue import MAX_PASSED_OVER, QUICK_S, FairQueue, Flow, S
 Numbered = tuple[int, int]
 ACTS = st.lists(
     st.tuples(
-        st.sampled_from(["push", "push", "finish", "remove", "clear"]), st.integers(0, 4), st.sampled_from([None, 0.001, 1.0])
+        st.sampled_from(["push", "push", "finish", "remove", "clear"]),
+        st.integers(0, 4),
+        st.sampled_from([None, 0.001, 1.0]),
     ),
     max_size=80,
 )
@@ -52,7 +54,9 @@ def test_every_job_starts_once_in_its_clients_order_or_is_taken_out_and_no_slot_
         started += [one.job for one in more]
         assert queue.n_running == len(running) <= n_slots
         assert sum(one.was_slow for one in running) <= most_slow
-        assert [flow.n_running for flow in flows] == [sum(one.flow is flow for one in running) for flow in flows]
+        assert [flow.n_running for flow in flows] == [
+            sum(one.flow is flow for one in running) for flow in flows
+        ]
         if queue.n_waiting and len(running) < n_slots:
             assert all(flow.is_slow for flow in flows if flow.waiting)
             assert sum(one.was_slow for one in running) == most_slow
@@ -66,8 +70,13 @@ def test_every_job_starts_once_in_its_clients_order_or_is_taken_out_and_no_slot_
     assert all(numbers == sorted(numbers) for numbers in by_owner.values())
 
 
-@given(st.lists(st.sampled_from([0.001, QUICK_S, 0.05, 2.0]), min_size=1, max_size=12), st.integers(1, 3))
-def test_whoever_has_jobs_waiting_gets_a_start_within_a_bounded_number_of_starts(costs_s: list[float], n_slots: int) -> None:
+@given(
+    st.lists(st.sampled_from([0.001, QUICK_S, 0.05, 2.0]), min_size=1, max_size=12),
+    st.integers(1, 3),
+)
+def test_whoever_has_jobs_waiting_gets_a_start_within_a_bounded_number_of_starts(
+    costs_s: list[float], n_slots: int
+) -> None:
     queue: FairQueue[Numbered] = FairQueue(n_slots)
     flows: list[Flow[Numbered]] = [Flow(expected_s=cost_s) for cost_s in costs_s]
     running: list[Started[Numbered]] = []
@@ -133,7 +142,9 @@ def test_slow_clients_take_turns() -> None:
     assert len(seen) == 46
 
 
-def test_a_client_whose_jobs_are_somewhat_long_does_not_wait_for_a_round_of_those_with_many() -> None:
+def test_a_client_whose_jobs_are_somewhat_long_does_not_wait_for_a_round_of_those_with_many() -> (
+    None
+):
     queue: FairQueue[str] = FairQueue(1)
     for name in "abc":
         # Of the last one nothing is known yet: it has sent many all the same.

@@ -30,7 +30,9 @@ def test_a_key_that_runs_is_never_chosen_and_one_that_waits_always(
 
 
 @given(WAITING, st.frozensets(KEYS))
-def test_the_first_urgent_key_goes_first_else_the_first(waiting: list[tuple[str, bool]], running: frozenset[str]) -> None:
+def test_the_first_urgent_key_goes_first_else_the_first(
+    waiting: list[tuple[str, bool]], running: frozenset[str]
+) -> None:
     free = [(key, is_urgent) for key, is_urgent in waiting if key not in running]
     urgent = [key for key, is_urgent in free if is_urgent]
     wanted = urgent[0] if urgent else next((key for key, _ in free), None)
@@ -38,21 +40,29 @@ def test_the_first_urgent_key_goes_first_else_the_first(waiting: list[tuple[str,
 
 
 @given(RUNNING, TIMES)
-def test_a_step_gives_up_its_place_once_and_only_after_its_time(running: dict[str, Step], now_s: float) -> None:
+def test_a_step_gives_up_its_place_once_and_only_after_its_time(
+    running: dict[str, Step], now_s: float
+) -> None:
     overdue = find_overdue(running, now_s, POLICY)
     for key, step in running.items():
-        assert (key in overdue) == (not step.is_detached and now_s - step.since_s >= POLICY.takeover_s)
+        assert (key in overdue) == (
+            not step.is_detached and now_s - step.since_s >= POLICY.takeover_s
+        )
 
 
 @given(RUNNING, TIMES)
-def test_what_is_stalled_would_have_given_up_its_place_before(running: dict[str, Step], now_s: float) -> None:
+def test_what_is_stalled_would_have_given_up_its_place_before(
+    running: dict[str, Step], now_s: float
+) -> None:
     for key, since_s in find_stalled(running, now_s, POLICY).items():
         assert running[key].since_s == since_s
         assert running[key].is_detached or key in find_overdue(running, now_s, POLICY)
 
 
 @given(RUNNING, TIMES)
-def test_the_next_check_comes_in_time_for_every_limit_and_never_at_once_again(running: dict[str, Step], now_s: float) -> None:
+def test_the_next_check_comes_in_time_for_every_limit_and_never_at_once_again(
+    running: dict[str, Step], now_s: float
+) -> None:
     steps = {key: step for key, step in running.items() if step.since_s <= now_s}
     delay_s = find_next_check_s(steps.values(), now_s, POLICY)
     assert 0 < delay_s <= POLICY.takeover_s

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memsyncd.core.tokens import count_tokens
+from memsyncd.core.model import count_tokens
 from memsyncd.errors import BadRequest, NotFresh, WorkspaceNotFound
 from tests.daemon.conftest import Place, write_first_notes
 

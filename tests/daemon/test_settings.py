@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig
+from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.core.guard.warnings import GuardPolicy
-from memsyncd.core.writing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.daemon.settings import to_search_policy, to_sync_policy
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SyncPolicy
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
 from memsyncd.engine.browse import Place, PlaceRead, find_problems, list_notes, read_place
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.recall.context import Budget
-from memsyncd.core.recall.filters import Filters
+from memsyncd.core.search.context import Budget
+from memsyncd.core.search.query import Filters
 from memsyncd.engine.context import AskedContext, Built, build_context
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.errors import Busy
@@ -20,7 +20,7 @@ def ask(bench: Any, query: str = "", *, max_tokens: int = 2000, max_bytes: int |
 
 
 def places(built: Built) -> list[tuple[str, str]]:
-    return [(f"{part.piece.path}:{part.span.start}-{part.span.end}", part.reason) for part in built.block.included]
+    return [(f"{part.chunk.path}:{part.span.start}-{part.span.end}", part.reason) for part in built.block.included]
 
 
 def save(bench: Any, path: str, text: str, *, age_s: int = 0) -> None:
@@ -59,7 +59,7 @@ def test_filters_narrow_a_block_given_or_typed(filled: Any) -> None:
     given = ask(filled, "postgres", filters=Filters(kinds=("decision",)))
     typed = ask(filled, "postgres kind:decision")
     assert "row locks" in given.block.text
-    assert {part.piece.kind for part in given.block.included} == {"decision"}
+    assert {part.chunk.kind for part in given.block.included} == {"decision"}
     assert typed.block == given.block
 
 
@@ -88,7 +88,7 @@ def test_a_block_says_how_much_matches_beyond_what_was_ranked(bench: Any) -> Non
         bench.write(f".memories/{note}.md", lines)
     bench.sync()
     built = ask(bench, "redis")
-    parts = (*built.block.included, *built.block.left_out)
+    parts = (*built.block.included, *built.block.omitted)
     n_chunks = bench.workspace.condition.counts.chunks
     assert n_chunks > 400
     assert sum((part.span.n_lines + 1) // 2 for part in parts) == n_chunks - built.n_unranked
@@ -110,7 +110,7 @@ def test_a_session_begins_with_what_lasts_and_then_the_most_recent(filled: Any) 
         (".memories/today.md", "recent"),
         (".memories/decisions.md", "recent"),
     ]
-    assert built.block.left_out == ()
+    assert built.block.omitted == ()
 
 
 def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: Any) -> None:
@@ -121,7 +121,7 @@ def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: An
     shown = {place.partition(":")[0] for place, _ in places(built)}
     assert ".memories/day-00.md" in shown
     assert ".memories/day-11.md" not in shown
-    assert shown | {part.piece.path for part in built.block.left_out} == {f".memories/day-{i:02}.md" for i in range(12)}
+    assert shown | {part.chunk.path for part in built.block.omitted} == {f".memories/day-{i:02}.md" for i in range(12)}
 
 
 def test_a_session_does_not_begin_with_front_matter(filled: Any) -> None:
@@ -157,7 +157,7 @@ def test_importance_pins(bench: Any) -> None:
 def test_filters_without_words_choose_what_a_session_begins_with(filled: Any) -> None:
     built = ask(filled, "kind:decision")
     assert "row locks" in built.block.text
-    assert {part.piece.kind for part in built.block.included} == {"decision"}
+    assert {part.chunk.kind for part in built.block.included} == {"decision"}
     assert "kind" in str(ask(filled, "kind:error").why_empty)
 
 
@@ -192,7 +192,7 @@ def test_a_heading_that_takes_all_the_room_leaves_an_empty_block_that_says_so(fi
     built = ask(filled, "postgres", max_tokens=100, heading="# " + "字" * 120)
     assert built.block.text == ""
     assert "budget" in str(built.why_empty)
-    assert built.block.left_out
+    assert built.block.omitted
 
 
 def test_a_block_is_busy_business_before_there_is_an_index(make_bench: Any) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.filters import Filters
+from memsyncd.core.search.query import Filters
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, Found, search
 
@@ -146,7 +146,7 @@ FILTERED_OUT = [
         {"tags": ("nope",), "paths": ("MEMORY.md",)},
         "2 passages match: tag:nope leaves none, path:MEMORY.md leaves 1; what matches has the tag ops",
     ),
-    ("timeout", {"unlike": Filters(tags=("ops",))}, "1 passage matches, and -tag:ops leaves none"),
+    ("timeout", {"exclude": Filters(tags=("ops",))}, "1 passage matches, and -tag:ops leaves none"),
     ("kraken", {}, "1 passage matches, in archived sections only: ask with is:archived to see them"),
     ("redis", {"is_archived": True}, "2 passages match, and is:archived leaves none"),
 ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.note import Problem
+from memsyncd.core.model import Problem
 from memsyncd.engine.findings import Finding, judge_clock, judge_condition, judge_problems, name_places
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Condition

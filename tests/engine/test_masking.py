@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.guard.warnings import GuardPolicy
-from memsyncd.core.markdown.chunks import PIECE_CHARS
-from memsyncd.core.recall.context import Budget
+from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
+from memsyncd.core.search.context import Budget
 from memsyncd.engine.browse import Place, find_problems, list_notes, read_place
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.indexing import fingerprint_of
@@ -224,7 +224,7 @@ def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: A
 @pytest.mark.parametrize("between", [" ", "x,"])
 def test_a_secret_at_the_border_of_two_pieces_of_a_giant_line_is_shown_in_neither(bench: Any, between: str) -> None:
     for cut in (*range(0, 44, 5), *range(-20, 0, 3)):
-        before = (between * PIECE_CHARS)[: PIECE_CHARS - cut]
+        before = (between * CHUNK_LIMIT_CHARS)[: CHUNK_LIMIT_CHARS - cut]
         bench.write("MEMORY.md", f"larch {before} password: {PASSWORD} token={TOKEN},{between * 5000} maple\n")
         bench.sync()
         for query in ("larch", "maple", "larch maple password token"):

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.context import Budget
-from memsyncd.core.recall.filters import Filters
-from memsyncd.core.recall.leanings import Leanings
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.context import Budget
+from memsyncd.core.search.query import Filters
+from memsyncd.core.search.ranking import Boosts
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, Found, search
@@ -324,13 +324,13 @@ def alike(bench: Any) -> Any:
 @pytest.mark.parametrize(
     ("leanings", "order"),
     [
-        (Leanings(), "abc"),
-        (Leanings(importance=0.1), "acb"),
-        (Leanings(recency=0.1), "cba"),
-        (Leanings(decay=0.1), "acb"),
+        (Boosts(), "abc"),
+        (Boosts(importance=0.1), "acb"),
+        (Boosts(recency=0.1), "cba"),
+        (Boosts(decay=0.1), "acb"),
     ],
 )
-def test_importance_and_age_move_hits_where_they_are_switched_on(alike: Any, leanings: Leanings, order: str) -> None:
+def test_importance_and_age_move_hits_where_they_are_switched_on(alike: Any, leanings: Boosts, order: str) -> None:
     asked = Asked(query="cache redis", now_s=SAVED_S)
     hits = search([alike.workspace], asked, SearchPolicy(leanings=leanings)).hits
     assert "".join(hit.path[len(".memories/")] for hit in hits) == order
@@ -338,5 +338,5 @@ def test_importance_and_age_move_hits_where_they_are_switched_on(alike: Any, lea
     assert all(names == set(hit.parts) & {"importance", "recency", "decay"} for hit in hits)
     context = AskedContext(query="cache redis", budget=Budget(max_tokens=500), now_s=SAVED_S)
     included = build_context(alike.workspace, context, SearchPolicy(leanings=leanings)).block.included
-    shown = dict.fromkeys(part.piece.path[len(".memories/")] for part in included)
+    shown = dict.fromkeys(part.chunk.path[len(".memories/")] for part in included)
     assert "".join(shown) == order

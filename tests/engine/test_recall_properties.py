@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.recall.context import Budget, Part
-from memsyncd.core.recall.query import compile_query, parse_query
+from memsyncd.core.search.context import Budget, ContextLines
+from memsyncd.core.search.query import compile_query, parse_query
 from memsyncd.engine.context import AskedContext, Built, build_context
 from memsyncd.engine.policies import SearchPolicy, SyncPolicy
 from memsyncd.engine.recall import Asked, Found, search
@@ -71,8 +71,8 @@ def places(found: Found) -> set[tuple[str, int, int]]:
     return {(hit.path, hit.span.start, hit.span.end) for hit in found.hits}
 
 
-def find_lines(parts: Sequence[Part]) -> set[tuple[str, int]]:
-    return {(part.piece.path, line) for part in parts for line in range(part.span.start, part.span.end + 1)}
+def find_lines(parts: Sequence[ContextLines]) -> set[tuple[str, int]]:
+    return {(part.chunk.path, line) for part in parts for line in range(part.span.start, part.span.end + 1)}
 
 
 # --- the same answer --------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
     built = ask_context(bench, query, max_tokens)
     block = built.block
     assert block.n_tokens <= max_tokens
-    assert not find_lines(block.included) & find_lines(block.left_out)
+    assert not find_lines(block.included) & find_lines(block.omitted)
     match = compile_query(parse_query(query))
     if match and "path:" not in query and "section:" not in query:
         rows = bench.ask(
@@ -169,7 +169,7 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
             match,
         )
         matching = {(path, line) for path, start, end in rows for line in range(start, end + 1)}
-        assert find_lines(block.included) | find_lines(block.left_out) == matching
+        assert find_lines(block.included) | find_lines(block.omitted) == matching
     assert built.n_unranked == 0
 
 

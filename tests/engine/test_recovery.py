@@ -31,7 +31,7 @@ STRIDE = 3
 CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
-from memsyncd.core.writing.additions import Addition
+from memsyncd.core.editing.additions import Addition
 from memsyncd.engine import edit, memory, remember, undo
 from memsyncd.engine.history import parse_subject
 from memsyncd.engine.indexing import open_workspace

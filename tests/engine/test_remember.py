@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from memsyncd.core.editing.additions import Addition
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.writing.additions import Addition
 from memsyncd.engine.remember import AddedSection, Item, find_decision
 from memsyncd.errors import BadRequest, Conflict, PathRefused, TooLarge
 

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.writing.additions import Addition
+from memsyncd.core.editing.additions import Addition
 from memsyncd.engine.remember import Item, find_decision
 from memsyncd.engine.undo import clear
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound

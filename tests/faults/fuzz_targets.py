@@ -79,7 +79,7 @@ def make_messages() -> Callable[[bytes], None]:
 def make_query() -> Callable[[bytes], None]:
     import apsw
 
-    from memsyncd.core.recall.query import TERM_LIMIT, compile_query, parse_query
+    from memsyncd.core.search.query import TERM_LIMIT, compile_query, parse_query
     from memsyncd.errors import TooLarge
     from memsyncd.store.schema import TOKENIZER
 
@@ -90,7 +90,7 @@ def make_query() -> Callable[[bytes], None]:
     def feed(data: bytes) -> None:
         with contextlib.suppress(TooLarge):
             query = parse_query(data.decode("utf-8", "surrogateescape"))
-            assert len(query.positive) + len(query.unwanted) <= TERM_LIMIT
+            assert len(query.positive) + len(query.must_not) <= TERM_LIMIT
             if query.positive:
                 expression = compile_query(query)
                 connection.execute("SELECT rowid FROM notes WHERE notes MATCH ?", (expression,)).fetchall()
@@ -99,17 +99,17 @@ def make_query() -> Callable[[bytes], None]:
 
 
 def make_outline() -> Callable[[bytes], None]:
-    from memsyncd.core.markdown.linerules import is_deep
-    from memsyncd.core.markdown.outline import find_blocks, find_blocks_slowly
+    from memsyncd.core.markdown.blockrules import is_deep
+    from memsyncd.core.markdown.scanner import split_blocks, split_blocks_slowly
 
     def feed(data: bytes) -> None:
         # The lines of a decoded note: NUL and what ends lines are gone from them, and blank ones from the end.
         lines = data.decode("utf-8", "replace").replace("\0", "\ufffd").replace("\r", "\n").split("\n")
         while lines and not lines[-1].strip(" \t"):
             lines.pop()
-        blocks = find_blocks(lines)
+        blocks = split_blocks(lines)
         # In quotes deeper than anybody's the scanner does not ask its oracle, which would take long.
-        assert blocks == find_blocks_slowly(lines) or any(is_deep(line) for line in lines)
+        assert blocks == split_blocks_slowly(lines) or any(is_deep(line) for line in lines)
 
     return feed
 
@@ -128,8 +128,8 @@ def make_note() -> Callable[[bytes], None]:
 
 
 def make_memory_path() -> Callable[[bytes], None]:
+    from memsyncd.core.editing.memory_path import parse_memory_path
     from memsyncd.core.notepath import find_refusal
-    from memsyncd.core.writing.memorypath import parse_memory_path
     from memsyncd.errors import PathRefused
 
     def feed(data: bytes) -> None:
@@ -141,24 +141,24 @@ def make_memory_path() -> Callable[[bytes], None]:
 
 
 def make_secrets() -> Callable[[bytes], None]:
-    from memsyncd.core.guard.instructions import find_instructions
-    from memsyncd.core.guard.secrets import find_secrets, hide_secrets, mask_secrets
+    from memsyncd.core.guard.injection import find_injections
+    from memsyncd.core.guard.secrets import find_secrets, redact, redact_secrets
 
     def feed(data: bytes) -> None:
         text = data.decode("utf-8", "replace")
         secrets = find_secrets(text)
         ends = [0, *(place for secret in secrets for place in (secret.start, secret.end)), len(text)]
         assert ends == sorted(ends)
-        masked = mask_secrets(text, secrets)
-        assert hide_secrets(text) == masked
+        masked = redact_secrets(text, secrets)
+        assert redact(text) == masked
         assert masked.count("\n") == text.count("\n")
-        assert all(0 <= instruction.start < len(text) for instruction in find_instructions(text))
+        assert all(0 <= instruction.start < len(text) for instruction in find_injections(text))
 
     return feed
 
 
 def make_globs() -> Callable[[bytes], None]:
-    from memsyncd.core.changes.globs import Globs
+    from memsyncd.core.globs import Globs
     from memsyncd.errors import BadRequest
 
     def feed(data: bytes) -> None:

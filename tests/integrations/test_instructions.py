@@ -9,8 +9,8 @@ import textwrap
 
 from memsyncd.cli.table import ENTRIES
 from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.model import count_tokens
 from memsyncd.core.notepath import parse_note_path
-from memsyncd.core.tokens import count_tokens
 from memsyncd.integrations.instructions import INSTRUCTIONS
 
 MOST_TOKENS = 1000

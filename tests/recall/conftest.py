@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.recall.context import Budget
+from memsyncd.core.search.context import Budget
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.indexing import close_workspace, open_workspace
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
@@ -45,7 +45,7 @@ def ask_all(tmp_path_factory: pytest.TempPathFactory) -> Callable[[QuestionSet],
 def find_shown(workspace: Workspace, question: Question) -> list[Lines]:
     asked = AskedContext(query=question.text, budget=BLOCK, timeout_s=30.0)
     parts = build_context(workspace, asked, SearchPolicy()).block.included
-    return [Lines(path=find_scope_path(part.piece.path), start=part.span.start, end=part.span.end) for part in parts]
+    return [Lines(path=find_scope_path(part.chunk.path), start=part.span.start, end=part.span.end) for part in parts]
 
 
 def find_lines(workspace: Workspace, question: Question) -> list[Lines]:

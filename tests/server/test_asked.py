@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.recall.filters import NO_FILTERS, Filters
+from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.errors import BadRequest
 from memsyncd.server.asked import read_filters
 from memsyncd.wire import params

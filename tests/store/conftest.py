@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath

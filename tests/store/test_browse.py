@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memsyncd.core.note import Problem
-from memsyncd.core.span import Span
+from memsyncd.core.model import Problem, Span
 from memsyncd.store.browse import (
     StoredNote,
     find_near_anchors,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.recall.filters import NO_FILTERS, Filters, take_filters
+from memsyncd.core.search.query import NO_FILTERS, Filters, extract_filters
 from memsyncd.errors import BadRequest
 from memsyncd.store.filters import compile_filters, find_files
 from memsyncd.store.index import Index
@@ -106,7 +106,7 @@ LET_THROUGH = [
 
 
 def test_filters_let_these_sections_through(filled: Index) -> None:
-    assert [(text, find(filled, take_filters(text)[0])) for text, _ in LET_THROUGH] == LET_THROUGH
+    assert [(text, find(filled, extract_filters(text)[0])) for text, _ in LET_THROUGH] == LET_THROUGH
 
 
 def test_joined_filters_let_through_what_all_of_them_do(filled: Index) -> None:
@@ -142,7 +142,7 @@ def test_case_and_composed_accents_make_no_difference(index: Index, put: Put, fo
     anchors = {section.anchor for section in note.note.sections}
     for typed in ("tag:über", "task:ölung-1", 'section:"café müller"', 'path:"größe é.md"', "path:gr*.md"):
         for typed_form in ("NFC", "NFD"):
-            assert find(index, take_filters(unicodedata.normalize(typed_form, typed))[0]) == anchors, (typed, typed_form)
+            assert find(index, extract_filters(unicodedata.normalize(typed_form, typed))[0]) == anchors, (typed, typed_form)
 
 
 def test_a_glob_that_cannot_be_is_refused_with_the_reason(filled: Index) -> None:
@@ -185,7 +185,7 @@ filters_typed = st.lists(
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(typed=filters_typed, more=filters_typed)
 def test_filters_only_remove(filled: Index, typed: str, more: str) -> None:
-    one, other = take_filters(typed)[0], take_filters(more)[0]
+    one, other = extract_filters(typed)[0], extract_filters(more)[0]
     both = find(filled, one.join(other))
     assert both == find(filled, one) & find(filled, other)
     assert both == find(filled, other.join(one))
@@ -197,4 +197,4 @@ def test_any_values_are_filters(filled: Index, values: tuple[str, ...]) -> None:
     for name in ("kinds", "tags", "sections", "tasks"):
         more: dict[str, Any] = {name: values}
         assert find(filled, Filters(**more)) <= LIVE
-        assert find(filled, Filters(unlike=Filters(**more))) == LIVE - find(filled, Filters(**more)) or not values
+        assert find(filled, Filters(exclude=Filters(**more))) == LIVE - find(filled, Filters(**more)) or not values

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.snapshot import FileStat
+from memsyncd.core.changes.diff import FileStat
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store import index as index_module
 from memsyncd.store.footing import Harm

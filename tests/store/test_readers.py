@@ -8,8 +8,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from memsyncd.core.recall.filters import NO_FILTERS
-from memsyncd.core.recall.query import compile_query, parse_query
+from memsyncd.core.search.query import NO_FILTERS, compile_query, parse_query
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store import readers as readers_module
 from memsyncd.store.index import Index
@@ -145,7 +144,7 @@ def test_a_word_of_the_query_is_told_like_the_same_word_of_a_note(index: Index, 
     query = parse_query("running-LATE")
     with index.readers.lend(5) as reader:
         assert find_candidates(reader, compile_query(query), NO_FILTERS, limit=1)
-        told = [word for _, _, word in reader.tokenize(" ".join(query.wanted[0].words))]
+        told = [word for _, _, word in reader.tokenize(" ".join(query.should[0].words))]
         assert told == [word for _, _, word in reader.tokenize("Running_late")]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from memsyncd.core.recall.filters import Filters
+from memsyncd.core.search.query import Filters
 from memsyncd.store.index import Index
 from memsyncd.store.reasons import count_matches, find_kinds, find_matching_kinds, find_matching_tags, find_tags
 from memsyncd.store.updates import PutNote

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from memsyncd.core.recall.filters import NO_FILTERS, Filters
-from memsyncd.core.span import Span
+from memsyncd.core.model import Span
+from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.errors import NotFresh
 from memsyncd.store.index import Index
 from memsyncd.store.search import find_candidates, find_holders, is_frequent, is_matching, read_sections, read_texts

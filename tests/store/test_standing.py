@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.recall.filters import NO_FILTERS, Filters
+from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.store.blanks import count_blanks_before
 from memsyncd.store.index import Index
 from memsyncd.store.standing import N_CHUNKS, N_RECENT_NOTES, find_standing

@@ -8,7 +8,7 @@ import apsw
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.writing.deltas import make_delta
+from memsyncd.core.editing.deltas import make_delta
 from memsyncd.errors import StoreFailed
 from memsyncd.store import texts as texts_module
 from memsyncd.store.history import Intended

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.writing import pieces
+from memsyncd.core.editing import pieces
 from memsyncd.errors import BadRequest
 from memsyncd.store.arrivals import COMMAND, Taken
 from memsyncd.store.entries import Entry, PastChange, TextPiece, Tip

@@ -178,6 +178,6 @@ def test_a_note_that_is_deleted_and_made_again_within_the_grace_is_never_gone(ro
     note.write_bytes(b"old")
     records.sync()
     note.unlink()
-    assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(waiting=("MEMORY.md",))
+    assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(pending_deletes=("MEMORY.md",))
     note.write_bytes(b"new")
     assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(modified=("MEMORY.md",))

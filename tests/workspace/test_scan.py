@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.snapshot import Snapshot
+from memsyncd.core.changes.diff import Snapshot
 from memsyncd.workspace.scan import look_at_root, scan
 from memsyncd.workspace.scope import parse_scope
 from memsyncd.workspace.walk import Walk
@@ -225,9 +225,9 @@ def test_a_note_about_conflicts_is_no_conflict(root: Path) -> None:
 def test_the_stand_in_for_an_evicted_file_holds_what_is_recorded(root: Path) -> None:
     write(root, ".memories/a/.note.md.icloud")
     snapshot = look(root)
-    assert snapshot.held_files == {".memories/a/note.md"}
+    assert snapshot.unreadable_files == {".memories/a/note.md"}
     assert find_codes(snapshot) == [(".memories/a/note.md", "evicted")]
-    assert not snapshot.is_looked_at(".memories/a/note.md")
+    assert not snapshot.is_observed(".memories/a/note.md")
 
 
 # --- what cannot be looked at ---------------------------------------------------------------------------------------
@@ -241,15 +241,15 @@ def test_a_folder_that_cannot_be_listed_is_named_as_failed_and_the_rest_is_seen(
     assert list(snapshot.files) == [".memories/b.md"]
     assert snapshot.failed_folders == {".memories/a"}
     assert find_codes(snapshot) == [(".memories/a", "unreadable_folder")]
-    assert not look(plain_root, [".memories/a/x.md"]).is_looked_at(".memories/a/x.md")
+    assert not look(plain_root, [".memories/a/x.md"]).is_observed(".memories/a/x.md")
 
 
 def test_files_of_a_folder_that_can_be_listed_but_not_entered_are_held(plain_root: Path) -> None:
     write(plain_root, ".memories/a/x.md")
     (plain_root / ".memories/a").chmod(0o400)
     snapshot = look(plain_root)
-    assert snapshot.held_files == {".memories/a/x.md"}
-    assert not snapshot.is_looked_at(".memories/a/x.md")
+    assert snapshot.unreadable_files == {".memories/a/x.md"}
+    assert not snapshot.is_observed(".memories/a/x.md")
 
 
 def test_folders_that_are_excluded_or_too_deep_for_the_glob_are_not_entered(plain_root: Path) -> None:
@@ -416,4 +416,4 @@ def test_a_scan_sees_what_the_scope_says_and_a_restricted_one_its_part_of_it(
     whole = scan(scope)
     assert sorted(whole.files) == sorted(path for path in found if scope.is_note(path))
     part = scan(scope, asked)
-    assert dict(part.files) == {path: stat for path, stat in whole.files.items() if part.is_asked(path)}
+    assert dict(part.files) == {path: stat for path, stat in whole.files.items() if part.is_in_scope(path)}

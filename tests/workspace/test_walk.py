@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.core.changes.snapshot import Snapshot
+from memsyncd.core.changes.diff import Snapshot
 from memsyncd.core.notepath import parse_note_path
 from memsyncd.workspace.files import ReadFile, read_note_file
 from memsyncd.workspace.scan import scan

@@ -1,1 +1,1 @@
-"""What changed, and when to look: debounce, snapshot, diff."""
+"""Decide when to scan and what has changed: debounce, diff, plan of watches."""

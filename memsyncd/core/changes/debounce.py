@@ -1,9 +1,12 @@
-"""When are the events of a workspace worth a look at the disk? Told by times that come in; it never sleeps.
+"""Debounce file events: decide when the events of a workspace are worth a scan.
 
-A finished save (closed after writing, moved into place) in a quiet workspace is due at once. What follows is gathered until
-`quiet_s` without another, at the latest `max_wait_s` after its first. An unfinished one (modified and not yet closed, or
-vanished and maybe about to come back) waits for its own quiet and is not looked at with the others before. A folder's event
-asks for a full walk. What is done about it is left to those who ask: an event only says that a path is dirty.
+Times come in as arguments.
+
+A finished save (closed after writing, or moved into place) in a quiet workspace is due at once.
+Later events are gathered until `quiet_s` passes without another, at the latest `max_wait_s` after
+the first. An unfinished save (modified and not yet closed, or vanished and perhaps about to return)
+waits for its own quiet and is not scanned with the others before. An event on a folder asks for a
+full scan. An event says only that a path is dirty; the caller decides what to do.
 """
 
 from __future__ import annotations
@@ -14,13 +17,14 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
-# Beyond this many paths a walk of the whole workspace is the cheaper look, and memory stays bounded in a storm.
+# Beyond this many paths a walk of the whole workspace is cheaper, and memory stays bounded in a
+# storm of events.
 PATHS_LIMIT = 64
 
 
 @dataclass(frozen=True, slots=True)
 class DebouncePolicy:
-    """Raises ValueError if a time is negative."""
+    """How long to wait. Raises ValueError if a time is negative."""
 
     quiet_s: float = 0.1
     max_wait_s: float = 1.0
@@ -32,7 +36,7 @@ class DebouncePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled(Generic[Key]):
-    """What to look at now: these paths, or with `is_wide` everything (the paths are then among it)."""
+    """The paths to scan now; with `is_wide` the whole workspace, which includes the paths."""
 
     key: Key
     paths: frozenset[str]
@@ -40,35 +44,45 @@ class Settled(Generic[Key]):
 
 
 class Debouncer(Generic[Key]):
-    """Gathers events by key. Not for several threads at once."""
+    """Gather events by key. Not thread-safe."""
 
     def __init__(self, policy: DebouncePolicy) -> None:
         self._policy = policy
         self._pending: dict[Key, _Pending] = {}
 
-    def push(self, key: Key, path: str, now_s: float, *, is_finished: bool, is_folder: bool) -> None:
-        """Note that a path is dirty. A folder's event always waits for quiet: more follows it nearly always."""
+    def push(
+        self, key: Key, path: str, now_s: float, *, is_finished: bool, is_folder: bool
+    ) -> None:
+        """Record that a path is dirty.
+
+        A folder's event always waits for quiet, because more events nearly always follow.
+        """
         pending = self._pending.setdefault(key, _Pending())
         if is_folder:
-            pending.wide = _ring(pending.wide, now_s)
+            pending.wide = _extend(pending.wide, now_s)
             return
-        pending.note(path, now_s, is_finished=is_finished, quiet_s=self._policy.quiet_s)
+        pending.add(path, now_s, is_finished=is_finished, quiet_s=self._policy.quiet_s)
         if len(pending.unfinished) + len(pending.finished) > PATHS_LIMIT:
             pending.widen()
 
     def push_all(self, key: Key, now_s: float) -> None:
-        """Ask for a full walk at once, whatever goes on."""
+        """Ask for a full scan at once, whatever is pending."""
         pending = self._pending.setdefault(key, _Pending())
-        pending.wide = _ring(pending.wide, now_s)
+        pending.wide = _extend(pending.wide, now_s)
         pending.wide_due_s = _earlier(pending.wide_due_s, now_s)
 
     def next_deadline_s(self) -> float | None:
-        """When `pop_settled` will have something; None while nothing is pending. May lie in the past."""
+        """The time at which `pop_settled` will have a result; None while nothing is pending.
+
+        May lie in the past.
+        """
         deadlines = (pending.deadline_s(self._policy) for pending in self._pending.values())
         return min((deadline_s for deadline_s in deadlines if deadline_s is not None), default=None)
 
     def pop_settled(self, now_s: float) -> list[Settled[Key]]:
-        """Take out what is due, at most one a key, keys in the order in which they were first heard of."""
+        """Remove and return the work that is due, at most one item a key, keys in the order of
+        their first event.
+        """
         settled = []
         for key, pending in self._pending.items():
             deadline_s = pending.deadline_s(self._policy)
@@ -78,7 +92,7 @@ class Debouncer(Generic[Key]):
         return settled
 
     def drop(self, key: Key) -> None:
-        """Forget a key and all that is pending for it."""
+        """Forget a key and its pending events."""
         self._pending.pop(key, None)
 
 
@@ -93,7 +107,10 @@ class _Wait:
 
 @dataclass(slots=True)
 class _Pending:
-    """One key's events. `finished_due_s` and `wide_due_s` are set while something is due without waiting for quiet."""
+    """The events of one key.
+
+    `finished_due_s` and `wide_due_s` are set while work is due without waiting for quiet.
+    """
 
     unfinished: dict[str, _Wait] = field(default_factory=dict)
     finished: dict[str, _Wait] = field(default_factory=dict)
@@ -102,9 +119,10 @@ class _Pending:
     wide_due_s: float | None = None
     busy_until_s: float = float("-inf")
 
-    def note(self, path: str, now_s: float, *, is_finished: bool, quiet_s: float) -> None:
-        # A path keeps its first time when it changes sides, or saving again and again could outwait the cap.
-        wait = _ring(self.unfinished.pop(path, None) or self.finished.pop(path, None), now_s)
+    def add(self, path: str, now_s: float, *, is_finished: bool, quiet_s: float) -> None:
+        # A path keeps its first time when it moves between the two, or repeated saves could outwait
+        # `max_wait_s`.
+        wait = _extend(self.unfinished.pop(path, None) or self.finished.pop(path, None), now_s)
         if is_finished:
             if now_s >= self.busy_until_s:
                 self.finished_due_s = now_s
@@ -116,8 +134,14 @@ class _Pending:
                 self.finished_due_s = None
 
     def widen(self) -> None:
-        """Give up the single paths for a full walk, no later than they were due."""
-        self.wide = _join((*self.unfinished.values(), *self.finished.values(), *((self.wide,) if self.wide else ())))
+        """Replace the single paths by a full scan, due no later than they were."""
+        self.wide = _join(
+            (
+                *self.unfinished.values(),
+                *self.finished.values(),
+                *((self.wide,) if self.wide else ()),
+            )
+        )
         if self.finished_due_s is not None:
             self.wide_due_s = _earlier(self.wide_due_s, self.finished_due_s)
         self.unfinished.clear()
@@ -126,14 +150,20 @@ class _Pending:
     def deadline_s(self, policy: DebouncePolicy) -> float | None:
         deadlines = [wait.due_s(policy) for wait in self.unfinished.values()]
         if self.finished:
-            deadlines.append(_join(self.finished.values()).due_s(policy) if self.finished_due_s is None else self.finished_due_s)
+            deadlines.append(
+                _join(self.finished.values()).due_s(policy)
+                if self.finished_due_s is None
+                else self.finished_due_s
+            )
         wide_due_s = self._wide_due_s(policy)
         if wide_due_s is not None:
             deadlines.append(wide_due_s)
         return min(deadlines, default=None)
 
     def take(self, now_s: float, policy: DebouncePolicy) -> tuple[frozenset[str], bool]:
-        """All that is finished, due or not, comes along: it costs nothing to look at. What is unfinished only when due."""
+        """Take all finished paths, due or not, because scanning them costs nothing more; unfinished
+        paths only when due.
+        """
         due = [path for path, wait in self.unfinished.items() if wait.due_s(policy) <= now_s]
         paths = frozenset((*due, *self.finished))
         for path in due:
@@ -156,7 +186,7 @@ class _Pending:
         return self.wide.due_s(policy) if self.wide_due_s is None else self.wide_due_s
 
 
-def _ring(wait: _Wait | None, now_s: float) -> _Wait:
+def _extend(wait: _Wait | None, now_s: float) -> _Wait:
     return _Wait(now_s, now_s) if wait is None else _Wait(wait.first_s, now_s)
 
 

@@ -1,8 +1,11 @@
-"""Which folders must be watched to hear of every change to a workspace's memory? As few as will do, never a whole source tree.
+"""Plan which folders to watch in order to see every change to a workspace's memory: as few as
+possible, never a whole source tree.
 
-The root itself without what lies beneath it, `.memories` with all beneath, and for each include the folder at which its fixed
-part ends. What is not there yet is awaited by watching the nearest folder that is. Globs that would need the whole tree are
-refused. Also which of the events heard there can matter; matching is `globs`', what a note's name is is `notepath`'s.
+These are the root without everything beneath it, `.memories` with everything beneath, and for each
+include the folder at which its fixed part ends. For a folder that does not exist yet, the nearest
+existing folder above is watched. Globs that would need the whole tree are refused. The module also
+decides which of the events there can matter; `globs` matches patterns, `notepath` decides what a
+note's name is.
 """
 
 from __future__ import annotations
@@ -10,16 +13,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from memsyncd.core.changes.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
+from memsyncd.core.globs import NO_GLOBS, WILDCARDS, Globs, find_glob_refusal, has_wildcard
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NOTE_SUFFIXES, is_note_name
 from memsyncd.errors import BadRequest
 
-INCLUDE_HINT = "begin with a folder's name and end as notes do: README.md, docs/*.md or docs/**/*.md"
+INCLUDE_HINT = (
+    "begin with a folder's name and end as notes do: README.md, docs/*.md or docs/**/*.md"
+)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Watch:
-    """One folder to listen to, by its real absolute path. A link's target folder rings for the workspace as a whole."""
+    """One folder to watch, by its real absolute path.
+
+    An event in a link's target folder concerns the whole workspace.
+    """
 
     folder: str
     is_recursive: bool
@@ -28,7 +36,10 @@ class Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Include:
-    """One glob of more notes. All it can match lies in `folder` (empty: the root), deeper than it only if `is_deep`."""
+    """One glob of more notes.
+
+    Its matches lie in `folder` (empty: the root), deeper than that only if `is_deep`.
+    """
 
     pattern: str
     folder: str
@@ -44,7 +55,9 @@ class Includes:
 
     @classmethod
     def parse(cls, patterns: Iterable[str]) -> Includes:
-        """Raises BadRequest naming the first pattern that cannot be watched cheaply, with the reason."""
+        """Raises BadRequest naming the first pattern that cannot be watched cheaply, with the
+        reason.
+        """
         each = tuple(parse_include(pattern) for pattern in patterns)
         return cls(each, Globs.parse(include.pattern for include in each))
 
@@ -53,18 +66,21 @@ NO_INCLUDES = Includes((), NO_GLOBS)
 
 
 def parse_include(pattern: str) -> Include:
-    """Turn one glob into an Include. Raises BadRequest with the reason of `find_include_refusal`."""
+    """Convert one glob to an Include.
+
+    Raises BadRequest with the reason of `find_include_refusal`.
+    """
     reason = find_include_refusal(pattern)
     if reason:
         raise BadRequest(f"include {pattern!r} refused: {reason}", hint=INCLUDE_HINT)
     pattern = _tidy(pattern)
-    folder = find_fixed_prefix(pattern)
+    folder = fixed_prefix(pattern)
     rest = pattern[len(folder) :].lstrip("/")
     return Include(pattern=pattern, folder=folder, is_deep="/" in rest or rest == "**")
 
 
 def find_include_refusal(pattern: str) -> str:
-    """Why this glob cannot be an include, or an empty string."""
+    """The reason why this glob cannot be an include, or an empty string."""
     reason = find_glob_refusal(pattern)
     if reason:
         return reason
@@ -74,12 +90,17 @@ def find_include_refusal(pattern: str) -> str:
     if parts == ["**"] or (len(parts) > 1 and has_wildcard(parts[0])):
         return "it would mean to watch the whole workspace"
     if not _can_be_note(parts[-1]):
-        return "it can match no note: their names end in .md, .markdown or .txt; for a folder write folder/**"
+        return (
+            "it can match no note: their names end in .md, .markdown or .txt; for a folder "
+            "write folder/**"
+        )
     return ""
 
 
-def find_fixed_prefix(pattern: str) -> str:
-    """The folder at which the pattern's fixed part ends: `docs` for `docs/**/*.md`, empty for `README.md`."""
+def fixed_prefix(pattern: str) -> str:
+    """The folder at which the pattern's fixed part ends: `docs` for `docs/**/*.md`, empty for
+    `README.md`.
+    """
     fixed = []
     for part in pattern.split("/")[:-1]:
         if has_wildcard(part):
@@ -89,38 +110,60 @@ def find_fixed_prefix(pattern: str) -> str:
 
 
 def plan_watches(
-    root: str, includes: Includes, *, is_folder: Callable[[str], bool], link_folders: Iterable[str] = ()
+    root: str,
+    includes: Includes,
+    *,
+    is_folder: Callable[[str], bool],
+    link_folders: Iterable[str] = (),
 ) -> frozenset[Watch]:
     """The folders to watch now. `root` is a real absolute path.
 
-    `is_folder` says whether a real folder, not a link, stands at an absolute path at this moment; plan again when that changes.
-    `link_folders` are the absolute folders in which the targets of links lie or are awaited; one that is missing is awaited too.
+    `is_folder` tells whether a real folder, not a link, is at an absolute path now; plan again when
+    that changes. `link_folders` are the absolute folders of the targets of links; for a missing one
+    the nearest existing folder above is watched.
     """
     if not is_folder(root):
-        return frozenset({Watch(_find_ancestor(root, is_folder), is_recursive=False)})
-    wanted = {root: False}
+        return frozenset({Watch(_nearest_folder(root, is_folder), is_recursive=False)})
+    planned = {root: False}
     memory_folder = _join(root, MEMORY_FOLDER)
     if is_folder(memory_folder):
-        wanted[memory_folder] = True
+        planned[memory_folder] = True
     for include in includes.each:
         for folder, is_recursive in _plan_include(root, include):
             if not is_folder(folder):
                 break
-            wanted[folder] = wanted.get(folder, False) or is_recursive
-    own = {Watch(folder, is_recursive) for folder, is_recursive in wanted.items() if not _is_covered(folder, wanted)}
-    standing = {_find_ancestor(folder, is_folder) for folder in link_folders}
-    return frozenset(own | {Watch(folder, is_recursive=False, is_link_target=True) for folder in standing})
+            planned[folder] = planned.get(folder, False) or is_recursive
+    own = {
+        Watch(folder, is_recursive)
+        for folder, is_recursive in planned.items()
+        if not _is_covered(folder, planned)
+    }
+    ancestors = {_nearest_folder(folder, is_folder) for folder in link_folders}
+    return frozenset(
+        own | {Watch(folder, is_recursive=False, is_link_target=True) for folder in ancestors}
+    )
 
 
-def is_relevant(path: str, *, is_folder: bool, includes: Includes = NO_INCLUDES, excludes: Globs = NO_GLOBS) -> bool:
-    """True if an event on this path, written from the root (empty: the root itself), could matter to the workspace's memory."""
+def is_relevant(
+    path: str, *, is_folder: bool, includes: Includes = NO_INCLUDES, excludes: Globs = NO_GLOBS
+) -> bool:
+    """True if an event on this path, written from the root (empty: the root itself), could matter
+    to the workspace's memory.
+    """
     if path in ("", MEMORY_FILE, MEMORY_FOLDER):
         return True
     if excludes.matches(path):
         return False
     if path.startswith(MEMORY_FOLDER + "/"):
-        return _is_plain(path[len(MEMORY_FOLDER) + 1 :]) and (is_folder or is_note_name(_name(path)))
-    if not is_folder and _is_plain(path) and is_note_name(_name(path)) and includes.globs.matches(path):
+        return _is_plain(path[len(MEMORY_FOLDER) + 1 :]) and (
+            is_folder or is_note_name(_name(path))
+        )
+    if (
+        not is_folder
+        and _is_plain(path)
+        and is_note_name(_name(path))
+        and includes.globs.matches(path)
+    ):
         return True
     return any(_is_on_the_way(path, include, is_folder=is_folder) for include in includes.each)
 
@@ -131,7 +174,7 @@ def _tidy(pattern: str) -> str:
 
 
 def _can_be_note(part: str) -> bool:
-    """True if what stands behind the last wildcard of a name could end a note's name."""
+    """True if the text after the last wildcard of a name could end a note's name."""
     tail = WILDCARDS.split(part)[-1].rpartition("]")[2].lower()
     if not has_wildcard(part):
         return is_note_name(part)
@@ -139,21 +182,25 @@ def _can_be_note(part: str) -> bool:
 
 
 def _plan_include(root: str, include: Include) -> Iterable[tuple[str, bool]]:
-    """Each folder on the way: one that is renamed is heard of only by the folder above it."""
+    """Each folder on the way: only the folder above a folder receives the event of its renaming."""
     parts = include.folder.split("/") if include.folder else []
     for depth in range(1, len(parts) + 1):
         yield _join(root, "/".join(parts[:depth])), include.is_deep and depth == len(parts)
 
 
-def _find_ancestor(folder: str, is_folder: Callable[[str], bool]) -> str:
+def _nearest_folder(folder: str, is_folder: Callable[[str], bool]) -> str:
     while folder not in ("", "/") and not is_folder(folder):
         folder = folder.rpartition("/")[0]
     return folder or "/"
 
 
-def _is_covered(folder: str, wanted: dict[str, bool]) -> bool:
-    """True if a recursive watch above already hears it: two watches on one folder share one descriptor and ring twice."""
-    return any(is_recursive and folder.startswith(f"{above}/") for above, is_recursive in wanted.items())
+def _is_covered(folder: str, planned: dict[str, bool]) -> bool:
+    """True if a recursive watch above already covers the folder: two watches on one folder share
+    one descriptor, and each event arrives twice.
+    """
+    return any(
+        is_recursive and folder.startswith(f"{above}/") for above, is_recursive in planned.items()
+    )
 
 
 def _is_on_the_way(path: str, include: Include, *, is_folder: bool) -> bool:

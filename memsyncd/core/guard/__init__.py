@@ -1,1 +1,1 @@
-"""What in a note should not be passed on as it is: secrets, and text that instructs its reader."""
+"""Find secrets and prompt injections in notes, and redact secrets."""

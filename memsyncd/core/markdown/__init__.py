@@ -1,1 +1,1 @@
-"""From the bytes of a note to its sections, chunks, tags, links and problems."""
+"""Read the bytes of a note: sections, chunks, tags, links and problems."""

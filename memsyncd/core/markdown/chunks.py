@@ -1,8 +1,9 @@
-"""Into which pieces is a section cut for the index? Whole blocks are packed until a chunk is full; the next repeats its end.
+"""Split a section into chunks for the index: whole blocks until a chunk is full; the next chunk
+repeats its end.
 
-A block is cut, at line ends, only if it alone is more than twice too long. Lines are never cut: one that is longer than
-`PIECE_CHARS` makes several chunks of one and the same span, so that a search sees all of it. Where a section begins and ends is
-left to `sections`.
+A block is split, at line ends, only if it alone is more than twice too long. Lines are never split:
+a line longer than `CHUNK_LIMIT_CHARS` makes several chunks of the same span, so that a search sees
+all of it. `sections` decides where a section begins and ends.
 """
 
 from __future__ import annotations
@@ -13,22 +14,21 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from memsyncd.core.digest import digest_text
-from memsyncd.core.markdown.blocks import BLANKS, Block
-from memsyncd.core.note import Chunk
-from memsyncd.core.span import Span
-from memsyncd.core.tokens import QUARTERS_PER_TOKEN, count_quarters
+from memsyncd.core.markdown.blockrules import BLANKS
+from memsyncd.core.markdown.scanner import Block
+from memsyncd.core.model import QUARTERS_PER_TOKEN, Chunk, Span, count_quarters
 
-PIECE_CHARS = 65_536
+CHUNK_LIMIT_CHARS = 65_536
 
 _CUT_BACK_CHARS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkPolicy:
-    """Chunks take at most `max_tokens` and repeat at most `overlap_tokens` of the one before.
+    """Chunks take at most `max_tokens` and repeat at most `overlap_tokens` of the chunk before.
 
-    The numbers were measured on questions about chats and about developer documents: small chunks with a generous overlap find
-    most for a given budget.
+    The numbers were measured on questions about chats and about developer documents: small chunks
+    with a generous overlap find most for a given budget.
     """
 
     max_tokens: int = 120
@@ -36,18 +36,25 @@ class ChunkPolicy:
 
     def __post_init__(self) -> None:
         if not 0 <= self.overlap_tokens < self.max_tokens:
-            raise ValueError(f"not a chunk policy: {self.overlap_tokens} of {self.max_tokens} tokens")
+            raise ValueError(
+                f"not a chunk policy: {self.overlap_tokens} of {self.max_tokens} tokens"
+            )
 
 
 class Unit(NamedTuple):
-    """Lines that are packed as one: a block, or a line of a block that is too long. 0-based, end exclusive."""
+    """Lines that are packed as one: a block, or a line of a block that is too long. 0-based, end
+    exclusive.
+    """
 
     start: int
     end: int
 
 
 class Packer:
-    """Packs the blocks of one note. Holds what a line costs, summed once, so that any run of lines costs one subtraction."""
+    """Pack the blocks of one note.
+
+    The costs of the lines are summed once, so any run of lines costs one subtraction.
+    """
 
     __slots__ = ("_cost_before", "_lines", "_max", "_overlap")
 
@@ -59,60 +66,74 @@ class Packer:
         self._overlap = policy.overlap_tokens * QUARTERS_PER_TOKEN
 
     def pack(self, anchor: str, start: int, blocks: Sequence[Block]) -> list[Chunk]:
-        """Chunks of the blocks in order. The first begins at line `start`, at or before its first block: the heading's line."""
+        """Chunks of the blocks in order.
+
+        The first begins at line `start`, the heading's line, at or before its first block.
+        """
         end = blocks[-1].end
         if self._cost(start, end) <= self._max:
-            # Most sections are short: nothing to cut, nothing to group.
+            # Most sections are short: there is nothing to split and nothing to group.
             return self._make_chunks(anchor, start, end)
-        units = self._cut(blocks)
+        units = self._split_units(blocks)
         chunks: list[Chunk] = []
         for first, last in self._group(start, units):
-            chunks += self._make_chunks(anchor, units[first].start if first else start, units[last].end)
+            chunks += self._make_chunks(
+                anchor, units[first].start if first else start, units[last].end
+            )
         return chunks
 
     def _cost(self, start: int, end: int) -> int:
         """Quarters of a token that the lines take, joined by newlines."""
         return self._cost_before[end] - self._cost_before[start] - 1
 
-    def _cut(self, blocks: Sequence[Block]) -> list[Unit]:
+    def _split_units(self, blocks: Sequence[Block]) -> list[Unit]:
         units: list[Unit] = []
         for start, end, _, _ in blocks:
             if self._cost(start, end) <= 2 * self._max:
                 units.append(Unit(start, end))
             else:
-                units.extend(Unit(at, at + 1) for at in range(start, end) if self._lines[at].strip(BLANKS))
+                units.extend(
+                    Unit(at, at + 1) for at in range(start, end) if self._lines[at].strip(BLANKS)
+                )
         return units
 
     def _group(self, start: int, units: Sequence[Unit]) -> Iterator[tuple[int, int]]:
-        """First and last unit of each chunk."""
+        """The first and last unit of each chunk."""
         if not units:
             return
         first = 0
         for at in range(1, len(units)):
             if self._cost(units[first].start if first else start, units[at].end) > self._max:
                 yield first, at - 1
-                first = self._find_overlap(units, first, at)
+                first = self._next_first_unit(units, first, at)
         yield first, len(units) - 1
 
-    def _find_overlap(self, units: Sequence[Unit], first: int, at: int) -> int:
-        """Where the chunk that must hold unit `at` begins, after one that began at `first`."""
+    def _next_first_unit(self, units: Sequence[Unit], first: int, at: int) -> int:
+        """The first unit of the chunk that must hold unit `at`, after a chunk that began at
+        `first`.
+        """
         for earlier in range(at - 1, first - 1, -1):
             begin = units[earlier].start
-            if self._cost(begin, units[at - 1].end) > self._overlap or self._cost(begin, units[at].end) > self._max:
+            if (
+                self._cost(begin, units[at - 1].end) > self._overlap
+                or self._cost(begin, units[at].end) > self._max
+            ):
                 return earlier + 1
         return max(first, 1)
 
     def _make_chunks(self, anchor: str, start: int, end: int) -> list[Chunk]:
         text = "\n".join(self._lines[start:end])
         span = Span(start + 1, end)
-        pieces = (text,) if len(text) <= PIECE_CHARS else _cut_pieces(text)
-        return [Chunk(anchor=anchor, span=span, text=piece, digest=digest_text(piece)) for piece in pieces]
+        texts = (text,) if len(text) <= CHUNK_LIMIT_CHARS else _split_long_text(text)
+        return [
+            Chunk(anchor=anchor, span=span, text=part, digest=digest_text(part)) for part in texts
+        ]
 
 
-def _cut_pieces(text: str) -> Iterator[str]:
+def _split_long_text(text: str) -> Iterator[str]:
     at = 0
-    while len(text) - at > PIECE_CHARS:
-        end = at + PIECE_CHARS
+    while len(text) - at > CHUNK_LIMIT_CHARS:
+        end = at + CHUNK_LIMIT_CHARS
         blank = text.rfind(" ", end - _CUT_BACK_CHARS, end)
         end = blank + 1 if blank > 0 else end
         yield text[at:end]

@@ -1,8 +1,10 @@
-"""What does a note, or one section of it, say of itself? YAML between `---` lines at the very top, or in a `memory:` comment.
+"""Read the metadata of a note or section: YAML between `---` lines at the very top, or in a
+`memory:` comment.
 
-Every value is read as the text that was written: a date stays that date, `no` stays `no`. Unknown keys are kept; a known key with
-a value that cannot be is a problem, and counts as not said. YAML that could grow (aliases) or nest deeply is not read at all;
-YAML that is broken is read line by line, `key: value`. Which lines are front matter is decided here; where sections begin is not.
+Every value is read as the text that was written: a date stays that date, `no` stays `no`. Unknown
+keys are kept. A known key with an impossible value is a problem and counts as not stated. YAML that
+could grow (aliases) or nests deeply is not read; broken YAML is read line by line as `key: value`.
+This module decides which lines are front matter; `sections` decides where sections begin.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from typing import Any, Final
 
 import yaml
 
-from memsyncd.core.guard.secrets import hide_secrets
-from memsyncd.core.note import EMPTY_META, Meta, Problem
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.model import EMPTY_META, Meta, Problem, make_problem
 
 FRONT_MATTER_LIMIT_CHARS = 65_536
 SHOWN_CHARS = 40
@@ -37,7 +39,9 @@ _KNOWN: Final = frozenset(field.name for field in fields(Meta)) - {"extra"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMatter:
-    """`n_lines` lines at the top, both `---` included, belong to it; 0 if there is none."""
+    """`n_lines` lines at the top belong to the front matter, both `---` included; 0 if there is
+    none.
+    """
 
     n_lines: int
     meta: Meta
@@ -48,7 +52,10 @@ NO_FRONT_MATTER = FrontMatter(n_lines=0, meta=EMPTY_META, problems=())
 
 
 def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
-    """Cut the front matter off. A `---` with a blank line under it is a thematic break, as one that nothing closes."""
+    """Separate the front matter.
+
+    A `---` with a blank line under it, or one that nothing closes, is a thematic break.
+    """
     if len(lines) <= 1 or not _FENCE.fullmatch(lines[0]) or not lines[1].strip():
         return NO_FRONT_MATTER
     end = _find_end(lines)
@@ -57,7 +64,7 @@ def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
         return FrontMatter(n_lines=end + 1, meta=meta, problems=problems)
     if not _KEY_VALUE.match(lines[1]):
         return NO_FRONT_MATTER
-    open_ended = _problem(
+    open_ended = make_problem(
         path,
         1,
         "unclosed_front_matter",
@@ -67,8 +74,12 @@ def find_front_matter(path: str, lines: Sequence[str]) -> FrontMatter:
     return FrontMatter(n_lines=0, meta=EMPTY_META, problems=(open_ended,))
 
 
-def find_section_meta(path: str, lines: Sequence[str], first: int, after: int) -> tuple[Meta, tuple[Problem, ...]]:
-    """What a `<!-- memory: {…} -->` says that is the first thing in the lines from `first` (0-based) to before `after`."""
+def find_section_meta(
+    path: str, lines: Sequence[str], first: int, after: int
+) -> tuple[Meta, tuple[Problem, ...]]:
+    """Read a `<!-- memory: {…} -->` that comes first in the lines from `first` (0-based) to before
+    `after`.
+    """
     for at in range(first, after):
         if lines[at].strip():
             break
@@ -78,34 +89,52 @@ def find_section_meta(path: str, lines: Sequence[str], first: int, after: int) -
         return EMPTY_META, ()
     found = _COMMENT.match("\n".join(lines[at : min(after, at + _COMMENT_LIMIT_LINES)]))
     if not found:
-        return EMPTY_META, (_problem(path, at + 1, "broken_yaml", "a memory comment is never closed", "end it with `-->`"),)
+        return EMPTY_META, (
+            make_problem(
+                path, at + 1, "broken_yaml", "a memory comment is never closed", "end it with `-->`"
+            ),
+        )
     return parse_meta(path, found[1], at + 1)
 
 
 def parse_meta(path: str, text: str, line: int) -> tuple[Meta, tuple[Problem, ...]]:
-    """Read YAML that begins at `line` of the note. Never raises: what cannot be read is a problem."""
+    """Read YAML that begins at `line` of the note. Never raises: unreadable YAML is a problem."""
     problems: list[Problem] = []
     pairs: list[tuple[str, yaml.Node | str, int]]
     try:
         pairs = list(_read_pairs(text))
     except _Refused as refusal:
-        problems.append(_problem(path, line, "yaml_refused", f"YAML is not read: {refusal}", "keep metadata short and flat"))
+        problems.append(
+            make_problem(
+                path,
+                line,
+                "yaml_refused",
+                f"YAML is not read: {refusal}",
+                "keep metadata short and flat",
+            )
+        )
         pairs = []
     except (yaml.YAMLError, _NoMapping, ValueError, RecursionError) as error:
-        at = line + min(_find_error_line(error), text.count("\n"))
+        at = line + min(_error_line(error), text.count("\n"))
         problems.append(
-            _problem(path, at, "broken_yaml", "YAML cannot be parsed", "it was read line by line; quote values with `: `")
+            make_problem(
+                path,
+                at,
+                "broken_yaml",
+                "YAML cannot be parsed",
+                "it was read line by line; quote values with `: `",
+            )
         )
         pairs = list(_read_plain_pairs(text))
-    return _Reading(path, line, problems).read(pairs), tuple(problems)
+    return _MetaReader(path, line, problems).read(pairs), tuple(problems)
 
 
 class _NoMapping(Exception):
-    """YAML that says something, but no keys."""
+    """YAML without keys."""
 
 
 class _Refused(Exception):
-    """YAML that might grow beyond what it is worth."""
+    """YAML that might grow without limit."""
 
 
 def _find_end(lines: Sequence[str]) -> int:
@@ -150,13 +179,13 @@ def _read_plain_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
             yield found[1], (found[2] or "").strip().strip("\"'"), at
 
 
-def _find_error_line(error: Exception) -> int:
+def _error_line(error: Exception) -> int:
     mark = getattr(error, "problem_mark", None)
     return int(mark.line) if mark is not None else 0
 
 
-class _Reading:
-    """One mapping on its way to a Meta."""
+class _MetaReader:
+    """Read one mapping into a Meta."""
 
     def __init__(self, path: str, line: int, problems: list[Problem]) -> None:
         self._path = path
@@ -170,7 +199,9 @@ class _Reading:
         for key, value, at in pairs:
             name = key.strip().lower()
             if name in seen:
-                self._report(at, "duplicate_key", f"`{_shorten(key)}` stands twice", "the first one counts")
+                self._report(
+                    at, "duplicate_key", f"`{_shorten(key)}` stands twice", "the first one counts"
+                )
             elif name in _KNOWN:
                 self._read_known(name, value, at, known)
             elif name:
@@ -180,9 +211,11 @@ class _Reading:
             return EMPTY_META
         return Meta(**known, extra=tuple(extra.items()))
 
-    def _read_known(self, name: str, value: yaml.Node | str, at: int, known: dict[str, Any]) -> None:
+    def _read_known(
+        self, name: str, value: yaml.Node | str, at: int, known: dict[str, Any]
+    ) -> None:
         if name == "tags":
-            known["tags"] = find_distinct_tags(_list_tags(value))
+            known["tags"] = distinct_tags(_list_tags(value))
             return
         text = _render(value).strip()
         if not text or text in ("null", "~"):
@@ -191,8 +224,8 @@ class _Reading:
             self._report(at, "bad_value", f"`{name}` takes one value", "it counts as not said")
         elif name == "importance":
             self._read_importance(text, at, known)
-        elif name in _WORDS:
-            self._read_word(name, text, at, known)
+        elif name in _CHOICES:
+            self._read_choice(name, text, at, known)
         else:
             known[name] = text.lower() if name == "kind" else text
 
@@ -204,25 +237,35 @@ class _Reading:
         if 0.0 <= number <= 1.0:
             known["importance"] = number
         else:
-            self._report(at, "bad_value", f"`importance` is not from 0 to 1: {_shorten(text)}", "it counts as not said")
+            self._report(
+                at,
+                "bad_value",
+                f"`importance` is not from 0 to 1: {_shorten(text)}",
+                "it counts as not said",
+            )
 
-    def _read_word(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
-        words = _WORDS[name]
-        for word in words:
-            if word.lower() == text.lower():
-                known[name] = word
+    def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
+        choices = _CHOICES[name]
+        for choice in choices:
+            if choice.lower() == text.lower():
+                known[name] = choice
                 return
-        self._report(at, "bad_value", f"`{name}` is none of {', '.join(words)}: {_shorten(text)}", "it counts as not said")
+        self._report(
+            at,
+            "bad_value",
+            f"`{name}` is none of {', '.join(choices)}: {_shorten(text)}",
+            "it counts as not said",
+        )
 
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:
         if len(self._problems) < PROBLEMS_LIMIT:
-            self._problems.append(_problem(self._path, self._line + at, code, problem, hint))
+            self._problems.append(make_problem(self._path, self._line + at, code, problem, hint))
 
 
-_WORDS: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES, "status": STATUSES}
+_CHOICES: Final = {"priority": PRIORITIES, "lifecycle": LIFECYCLES, "status": STATUSES}
 
 
-def find_distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
+def distinct_tags(tags: Sequence[str]) -> tuple[str, ...]:
     """The tags without their `#`, each once whatever its case, as first written."""
     distinct: dict[str, str] = {}
     for tag in tags:
@@ -248,9 +291,5 @@ def _render(value: yaml.Node | str) -> str:
 
 
 def _shorten(text: str) -> str:
-    text = hide_secrets(text)
+    text = redact(text)
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "…"
-
-
-def _problem(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
-    return Problem(path=path, line=line, code=code, problem=problem, hint=hint)

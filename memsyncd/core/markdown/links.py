@@ -1,8 +1,9 @@
-"""Where does a note point, and which tags stand in its prose?
+"""Find the links and tags in a note's prose.
 
-`[[note]]`, `[[note#heading]]`, `[[note|shown]]`, relative markdown links to notes, and typed links: a list item that is a
-lower-case word and a link, `- resolved_by [[redis-timeouts]]`. Tags are `#words`, but no colours (`#fff`), numbers (`#12`),
-fragments of addresses or heading marks. Nothing counts inside code. To which note a link leads is left to those who know all.
+Links are `[[note]]`, `[[note#heading]]`, `[[note|shown]]`, relative markdown links to notes, and
+typed links: a list item that consists of a lower-case word and a link, `- resolved_by
+[[redis-timeouts]]`. Tags are `#words`, but no colours (`#fff`), numbers (`#12`), fragments of
+addresses or heading marks. Code is skipped. The caller resolves links to notes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from memsyncd.core.markdown.blocks import CODE, FENCE, HEADING, ITEM, QUOTE, Block
+from memsyncd.core.markdown.scanner import CODE, FENCE, HEADING, ITEM, QUOTE, Block
 from memsyncd.core.notepath import NOTE_SUFFIXES
 
 TEXT_LIMIT_CHARS = 500
@@ -20,10 +21,12 @@ TEXT_LIMIT_CHARS = 500
 _WIKI = r"\[\[(?P<wiki>[^\[\]\n]{1,500})\]\]"
 _RELATIVE = r"\]\([ \t]*(?:<(?P<angle>[^<>\n]{1,500})>|(?P<plain>[^\s()<>]{1,500}))"
 _LINK = re.compile(f"{_WIKI}|{_RELATIVE}")
-# Looking back only from a `#` lets the search skip to the next one.
+# The look-behind follows the `#`, so that the search can skip to the next `#`.
 _TAG = re.compile(r"#(?<![^\s(\[{,;]#)([^\W\d_][\w/-]{0,99})")
 _COLOUR = re.compile(r"[0-9a-fA-F]{3}(?:[0-9a-fA-F]{3})?|(?=[a-fA-F]*[0-9])(?:[0-9a-fA-F]{4}){1,2}")
-_RELATION = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?([a-z][a-z0-9_]{0,63}):?[ \t]+\Z")
+_RELATION = re.compile(
+    r"[ \t]*(?:[-+*]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?([a-z][a-z0-9_]{0,63}):?[ \t]+\Z"
+)
 _AFTER_TYPED = re.compile(r"[ \t]*(?:\([^)\n]*\)[ \t]*)?\Z")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|/")
 _MAYBE_RELATIVE = re.compile(rf"\]\([ \t]*+<?+(?!{_SCHEME.pattern})")
@@ -32,7 +35,10 @@ _BACKTICKS = re.compile(r"`+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention:
-    """A link or a tag on a line (1-based). A tag has only `tag`; a link within its own note has an empty `target`."""
+    """A link or a tag on a line (1-based).
+
+    A tag has only `tag`; a link within its own note has an empty `target`.
+    """
 
     line: int
     target: str = ""
@@ -42,10 +48,17 @@ class Mention:
 
 
 def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Mention]:
-    """All links and tags in the blocks, in order of lines. `text` is the whole note, to see at once that there are none."""
+    """All links and tags in the blocks, in order of lines.
+
+    `text` is the whole note, and shows at once if there are none.
+    """
     if not _may_mention(text):
         return []
-    places = [at for at, line in enumerate(lines) if ("#" in line or "](" in line or "[[" in line) and _may_mention(line)]
+    places = [
+        at
+        for at, line in enumerate(lines)
+        if ("#" in line or "](" in line or "[[" in line) and _may_mention(line)
+    ]
     mentions: list[Mention] = []
     for block in blocks if places else ():
         first = bisect_left(places, block.start)
@@ -55,8 +68,15 @@ def find_mentions(text: str, lines: Sequence[str], blocks: Sequence[Block]) -> l
 
 
 def _may_mention(text: str) -> bool:
-    """False if a line, or none of several, holds a link to a note or a tag. Most links lead elsewhere, and are not looked at."""
-    return "[[" in text or ("](" in text and bool(_MAYBE_RELATIVE.search(text))) or ("#" in text and bool(_TAG.search(text)))
+    """False if a text, of one line or several, has neither a link to a note nor a tag.
+
+    Most links lead elsewhere and are not examined.
+    """
+    return (
+        "[[" in text
+        or ("](" in text and bool(_MAYBE_RELATIVE.search(text)))
+        or ("#" in text and bool(_TAG.search(text)))
+    )
 
 
 def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
@@ -72,7 +92,9 @@ def _find_in_block(lines: Sequence[str], block: Block) -> Iterator[Mention]:
 
 
 def _follow_fence(line: str, fence: str) -> tuple[str, bool]:
-    """The fence that is open after this line, which may lie in a list item or quote, and whether the line belongs to one."""
+    """The fence that is open after this line of a list item or quote, and whether the line belongs
+    to a fence.
+    """
     mark = line.lstrip(" \t>-+*.)0123456789")
     run = mark[: len(mark) - len(mark.lstrip(mark[0]))] if mark[:3] in ("```", "~~~") else ""
     if not fence:
@@ -103,11 +125,17 @@ def _make_link(line: str, number: int, found: re.Match[str]) -> Mention | None:
         target, _, heading = wiki.split("|", 1)[0].strip().partition("#")
         relation = _find_relation(line, found)
         return (
-            Mention(line=number, target=target.strip(), heading=heading.strip(), relation=relation) if target or heading else None
+            Mention(line=number, target=target.strip(), heading=heading.strip(), relation=relation)
+            if target or heading
+            else None
         )
     written = (found["angle"] or found["plain"]).strip()
     target, _, heading = written.partition("#")
-    if _SCHEME.match(target) or (target and not target.lower().endswith(NOTE_SUFFIXES)) or not written:
+    if (
+        _SCHEME.match(target)
+        or (target and not target.lower().endswith(NOTE_SUFFIXES))
+        or not written
+    ):
         return None
     return Mention(line=number, target=target, heading=heading) if target or heading else None
 
@@ -138,10 +166,10 @@ def _find_code_spans(line: str) -> list[tuple[int, int]]:
 
 
 def _blank_out(line: str, spans: Sequence[tuple[int, int]]) -> str:
-    """The line with NULs, which no decoded note holds, in place of what the spans cover."""
-    parts: list[str] = []
+    """The line with NULs, which no decoded note contains, in place of the spans."""
+    chars: list[str] = []
     done = 0
     for start, end in spans:
-        parts += (line[done:start], "\0" * (end - start))
+        chars += (line[done:start], "\0" * (end - start))
         done = end
-    return "".join((*parts, line[done:]))
+    return "".join((*chars, line[done:]))

@@ -1,7 +1,7 @@
-"""What is in a note? Its bytes become one Note: sections, chunks, links, metadata, and problems for whatever is odd.
+"""Parse a note's bytes into one Note: sections, chunks, links, metadata and problems.
 
-Reading never fails. Which lines are blocks, what a section is and how it is cut are the affairs of the modules beside this one;
-here they are put together, once, in order.
+Parsing never fails. The other modules of this package split blocks, sections and chunks; this
+module combines them, once, in order.
 """
 
 from __future__ import annotations
@@ -12,16 +12,29 @@ from dataclasses import fields, replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy, find_warnings
-from memsyncd.core.markdown.blocks import FENCE, HTML, Block, find_paragraphs
 from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
-from memsyncd.core.markdown.frontmatter import NO_FRONT_MATTER, find_distinct_tags, find_front_matter, find_section_meta
-from memsyncd.core.markdown.lines import Decoded, decode_note
+from memsyncd.core.markdown.decode import Decoded, decode_note
+from memsyncd.core.markdown.frontmatter import (
+    NO_FRONT_MATTER,
+    distinct_tags,
+    find_front_matter,
+    find_section_meta,
+)
 from memsyncd.core.markdown.links import Mention, find_mentions
-from memsyncd.core.markdown.outline import find_blocks
-from memsyncd.core.markdown.sections import Part, find_parts
-from memsyncd.core.note import EMPTY_META, Chunk, Link, Meta, Note, Problem, Section
+from memsyncd.core.markdown.scanner import FENCE, HTML, Block, split_blocks, split_paragraphs
+from memsyncd.core.markdown.sections import RawSection, split_sections
+from memsyncd.core.model import (
+    EMPTY_META,
+    Chunk,
+    Link,
+    Meta,
+    Note,
+    Problem,
+    Section,
+    make_problem,
+    span_from_map,
+)
 from memsyncd.core.notepath import NotePath, is_plain
-from memsyncd.core.span import span_from_map
 
 DEFAULT_POLICY = ChunkPolicy()
 TITLE_LIMIT_CHARS = 300
@@ -31,33 +44,41 @@ _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
 _SINGLE_FIELDS = tuple(field.name for field in fields(Meta) if field.name not in ("tags", "extra"))
 
 
-def parse_note(path: NotePath, data: bytes, policy: ChunkPolicy = DEFAULT_POLICY, guard: GuardPolicy = DEFAULT_GUARD) -> Note:
-    """Read a note from the bytes of its file. Never raises; spans are lines of the file as it is."""
+def parse_note(
+    path: NotePath,
+    data: bytes,
+    policy: ChunkPolicy = DEFAULT_POLICY,
+    guard: GuardPolicy = DEFAULT_GUARD,
+) -> Note:
+    """Parse a note from the bytes of its file.
+
+    Never raises; spans are lines of the file as it is.
+    """
     decoded = decode_note(path.text, data)
     lines = decoded.lines
     has_paragraphs = is_plain(path.text)
     front = NO_FRONT_MATTER if has_paragraphs else find_front_matter(path.text, lines)
-    blocks = find_paragraphs(lines) if has_paragraphs else find_blocks(lines, front.n_lines)
-    parts = find_parts(path.text, lines, blocks, has_top=front.n_lines > 0)
+    blocks = split_paragraphs(lines) if has_paragraphs else split_blocks(lines, front.n_lines)
+    raw_sections = split_sections(path.text, lines, blocks, has_top=front.n_lines > 0)
     mentions = find_mentions(decoded.text, lines, blocks)
-    sections, problems = _make_sections(path.text, lines, parts, front.meta, mentions)
+    sections, problems = _make_sections(path.text, lines, raw_sections, front.meta, mentions)
     warned = find_warnings(path.text, decoded.text, guard)
     packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
     return Note(
         path=path.text,
         digest=digest_bytes(data),
         n_lines=len(lines),
-        title=_find_title(path, front.meta, parts),
+        title=_note_title(path, front.meta, raw_sections),
         meta=front.meta,
         sections=sections,
-        chunks=_make_chunks(packer, parts, front.n_lines),
-        links=_make_links(parts, mentions),
+        chunks=_make_chunks(packer, raw_sections, front.n_lines),
+        links=_make_links(raw_sections, mentions),
         problems=(
             *decoded.problems,
             *front.problems,
             *problems,
             *_find_conflicts(path.text, decoded),
-            *_find_odd_blocks(path.text, lines, blocks),
+            *_find_unclosed_block(path.text, lines, blocks),
             *warned.problems,
         ),
         secrets=warned.secrets,
@@ -65,36 +86,46 @@ def parse_note(path: NotePath, data: bytes, policy: ChunkPolicy = DEFAULT_POLICY
 
 
 def _make_sections(
-    path: str, lines: Sequence[str], parts: Sequence[Part], note_meta: Meta, mentions: Sequence[Mention]
+    path: str,
+    lines: Sequence[str],
+    raw_sections: Sequence[RawSection],
+    note_meta: Meta,
+    mentions: Sequence[Mention],
 ) -> tuple[tuple[Section, ...], list[Problem]]:
-    tags = _group_tags(parts, mentions)
+    tags = _group_tags(raw_sections, mentions)
     sections: list[Section] = []
     problems: list[Problem] = []
-    for at, part in enumerate(parts):
+    for at, raw in enumerate(raw_sections):
         meta = note_meta
-        if part.blocks and part.blocks[0].kind == HTML:
-            said, odd = find_section_meta(path, lines, part.blocks[0].start, part.end)
+        if raw.blocks and raw.blocks[0].kind == HTML:
+            said, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
             meta = _merge(note_meta, said)
-            problems.extend(odd)
+            problems.extend(found)
         if at in tags:
-            meta = replace(meta, tags=find_distinct_tags((*meta.tags, *tags[at])))
-        span = span_from_map((part.start, part.end))
-        sections.append(Section(anchor=part.anchor, heading=part.heading, level=part.level, span=span, meta=meta))
+            meta = replace(meta, tags=distinct_tags((*meta.tags, *tags[at])))
+        span = span_from_map((raw.start, raw.end))
+        sections.append(
+            Section(anchor=raw.anchor, heading=raw.heading, level=raw.level, span=span, meta=meta)
+        )
     return tuple(sections), problems
 
 
 def _merge(note: Meta, said: Meta) -> Meta:
-    """What the section says over what the note says; the tags of both; extra keys of both, the section's winning."""
+    """Combine metadata: the section's values over the note's, the tags of both, the extra keys of
+    both with the section's first.
+    """
     if EMPTY_META in (said, note):
         return note if said == EMPTY_META else said
     over = {name: value for name in _SINGLE_FIELDS if (value := getattr(said, name)) is not None}
     extra = tuple({**dict(note.extra), **dict(said.extra)}.items())
-    return replace(note, **over, tags=find_distinct_tags((*note.tags, *said.tags)), extra=extra)
+    return replace(note, **over, tags=distinct_tags((*note.tags, *said.tags)), extra=extra)
 
 
-def _group_tags(parts: Sequence[Part], mentions: Sequence[Mention]) -> dict[int, list[str]]:
-    """The tags in prose, by the place of their section among the parts."""
-    starts = [part.start for part in parts]
+def _group_tags(
+    raw_sections: Sequence[RawSection], mentions: Sequence[Mention]
+) -> dict[int, list[str]]:
+    """The tags in prose, by the index of their section."""
+    starts = [raw.start for raw in raw_sections]
     tags: dict[int, list[str]] = {}
     for mention in mentions:
         if mention.tag:
@@ -102,11 +133,13 @@ def _group_tags(parts: Sequence[Part], mentions: Sequence[Mention]) -> dict[int,
     return tags
 
 
-def _make_links(parts: Sequence[Part], mentions: Sequence[Mention]) -> tuple[Link, ...]:
-    starts = [part.start for part in parts]
+def _make_links(
+    raw_sections: Sequence[RawSection], mentions: Sequence[Mention]
+) -> tuple[Link, ...]:
+    starts = [raw.start for raw in raw_sections]
     return tuple(
         Link(
-            anchor=parts[bisect_right(starts, mention.line - 1) - 1].anchor,
+            anchor=raw_sections[bisect_right(starts, mention.line - 1) - 1].anchor,
             line=mention.line,
             target=mention.target,
             heading=mention.heading,
@@ -117,35 +150,65 @@ def _make_links(parts: Sequence[Part], mentions: Sequence[Mention]) -> tuple[Lin
     )
 
 
-def _make_chunks(packer: Packer, parts: Sequence[Part], n_front_lines: int) -> tuple[Chunk, ...]:
-    """Front matter is a chunk of its own, so that every line is found and no text is mixed with it."""
+def _make_chunks(
+    packer: Packer, raw_sections: Sequence[RawSection], n_front_lines: int
+) -> tuple[Chunk, ...]:
+    """Front matter is a chunk of its own, so that every line can be found and no other text is
+    mixed with it.
+    """
     chunks: list[Chunk] = []
     if n_front_lines:
-        chunks.extend(packer.pack(parts[0].anchor, 0, [Block(0, n_front_lines, _FRONT_MATTER_KIND)]))
-    for part in parts:
-        if part.blocks:
-            chunks.extend(packer.pack(part.anchor, part.start if part.heading else part.blocks[0].start, part.blocks))
+        chunks.extend(
+            packer.pack(raw_sections[0].anchor, 0, [Block(0, n_front_lines, _FRONT_MATTER_KIND)])
+        )
+    for raw in raw_sections:
+        if raw.blocks:
+            chunks.extend(
+                packer.pack(
+                    raw.anchor, raw.start if raw.heading else raw.blocks[0].start, raw.blocks
+                )
+            )
     return tuple(chunks)
 
 
-def _find_title(path: NotePath, meta: Meta, parts: Sequence[Part]) -> str:
+def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
     """The front matter's title, else the first heading, else the file's name without its suffix."""
     said = dict(meta.extra).get("title", "").strip()
-    title = said or next((part.heading[-1] for part in parts if part.heading and part.heading[-1]), "")
+    title = said or next(
+        (raw.heading[-1] for raw in raw_sections if raw.heading and raw.heading[-1]), ""
+    )
     return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0]
 
 
-def _find_odd_blocks(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
-    """A fence or comment that nothing closes: it swallows the rest, so it can only be the last block."""
+def _find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
+    """Report a fence or comment that nothing closes.
+
+    It takes in the rest of the note, so it can only be the last block.
+    """
     problems: list[Problem] = []
     last = blocks[-1] if blocks else None
     if last and last.kind == FENCE and not _is_closed_fence(lines, last):
         problems.append(
-            _odd(path, last.start + 1, "unclosed_fence", "a fence is never closed", "close it; the rest of the note is code")
+            make_problem(
+                path,
+                last.start + 1,
+                "unclosed_fence",
+                "a fence is never closed",
+                "close it; the rest of the note is code",
+            )
         )
-    if last and last.kind == HTML and lines[last.start].lstrip().startswith("<!--") and "-->" not in lines[last.end - 1]:
+    if (
+        last
+        and last.kind == HTML
+        and lines[last.start].lstrip().startswith("<!--")
+        and "-->" not in lines[last.end - 1]
+    ):
         hint = "close it with `-->`; the rest of the note is a comment"
-        problems.append(_odd(path, last.start + 1, "unclosed_comment", "a comment is never closed", hint))
+        problems.append(
+            make_problem(
+                path, last.start + 1, "unclosed_comment", "a comment is never closed", hint
+            )
+        )
     return problems
 
 
@@ -157,18 +220,24 @@ def _is_closed_fence(lines: Sequence[str], block: Block) -> bool:
 
 
 def _find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
-    """One problem for the first conflict that git left: `<<<<<<<`, `=======` and `>>>>>>>` in order."""
+    """One problem for the first conflict that git left: `<<<<<<<`, `=======` and `>>>>>>>` in
+    order.
+    """
     if not all(mark in decoded.text for mark in _CONFLICT_MARKS):
         return []
-    wanted, first = 0, 0
+    n_seen, first = 0, 0
     for at, line in enumerate(decoded.lines):
-        if line.startswith(_CONFLICT_MARKS[wanted]):
-            first = at if wanted == 0 else first
-            wanted += 1
-            if wanted == len(_CONFLICT_MARKS):
-                return [_odd(path, first + 1, "conflict_markers", "holds git conflict markers", "resolve the conflict")]
+        if line.startswith(_CONFLICT_MARKS[n_seen]):
+            first = at if n_seen == 0 else first
+            n_seen += 1
+            if n_seen == len(_CONFLICT_MARKS):
+                return [
+                    make_problem(
+                        path,
+                        first + 1,
+                        "conflict_markers",
+                        "holds git conflict markers",
+                        "resolve the conflict",
+                    )
+                ]
     return []
-
-
-def _odd(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
-    return Problem(path=path, line=line, code=code, problem=problem, hint=hint)

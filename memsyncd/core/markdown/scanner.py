@@ -1,30 +1,172 @@
-"""Which blocks does a markdown text have, found by hand where that is certain, many times faster than by a parser?
+"""Split a note into blocks as markdown-it's block rules define them; inline rules never run.
 
-The rule for every line here is: be exactly right or say that it is awkward. Awkward regions (html, lazy lines after nested
-blocks, multi-line reference definitions) are handed to a parser that is passed in, by way of `regions`. That both ways agree is
-proved by an oracle test. Single lines are judged by `linerules`.
+A block is a run of lines that belongs together: a paragraph, one item of a top-level list, a table,
+a fence. Headings are ATX and setext headings outside of fences, quotes and lists. Text that is not
+markdown has paragraphs only.
+
+The scanner finds blocks many times faster than a parser. Its rule for every line: be exactly right,
+or call the line uncertain. Uncertain regions (html, lazy lines after nested blocks, reference
+definitions of several lines) go to markdown-it. A test compares the scanner with markdown-it alone.
+`blockrules` classifies single lines.
+
+markdown-it reads as few lines of a region as possible. Of the blocks that it finds, those that end
+before the region does are certain: at the margin a block depends on nothing above it, and on
+nothing below the line that ended it. So a region is cut only where no reference definition can
+continue, and blocks that may look further than the next line are taken only from a larger region.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
-from memsyncd.core.markdown import linerules as rules
-from memsyncd.core.markdown.blocks import BLANKS, CODE, FENCE, HEADING, HTML, ITEM, PARAGRAPH, QUOTE, RULE, TABLE, Block
-from memsyncd.core.markdown.regions import RegionParser, is_before_delimiter, read_region
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
-AWKWARD: Final = -1
+from memsyncd.core.markdown import blockrules as rules
+from memsyncd.core.markdown.blockrules import BLANKS
+
+# --- Blocks ---------------------------------------------------------------------------------------
+
+PARAGRAPH: Final = "paragraph"
+HEADING: Final = "heading"
+ITEM: Final = "item"
+QUOTE: Final = "quote"
+FENCE: Final = "fence"
+CODE: Final = "code"
+HTML: Final = "html"
+TABLE: Final = "table"
+RULE: Final = "rule"
+REFERENCE: Final = "reference"
+
+
+class Block(NamedTuple):
+    """Lines `start` to `end` as markdown-it maps them: 0-based, end exclusive.
+
+    Neither the first nor the last line is blank. `level` is 1-6 for a heading and 0 for the rest.
+    """
+
+    start: int
+    end: int
+    kind: str
+    level: int = 0
+
+
+def split_paragraphs(lines: Sequence[str]) -> list[Block]:
+    """The blocks of plain text: the runs of lines between blank lines."""
+    return list(_split_at_blanks(lines, 0, len(lines), PARAGRAPH))
+
+
+def fill_gaps(blocks: Iterable[Block], lines: Sequence[str], first: int) -> Iterator[Block]:
+    """The same blocks without blank lines at their ends, and a block for each run of lines from
+    `first` on that no block holds.
+
+    Such lines are link reference definitions. markdown-it emits no token for them; they become
+    blocks, so that a search finds them.
+    """
+    done = first
+    for block in blocks:
+        start, end, _, _ = block
+        if start > done:
+            yield from _split_at_blanks(lines, done, start, REFERENCE)
+        done = end
+        last = lines[end - 1]
+        yield block if last and last[-1] not in BLANKS else _trim(block, lines)
+    yield from _split_at_blanks(lines, done, len(lines), REFERENCE)
+
+
+def _trim(block: Block, lines: Sequence[str]) -> Block:
+    end = block.end
+    while end > block.start + 1 and not lines[end - 1].strip(BLANKS):
+        end -= 1
+    return block._replace(end=end)
+
+
+def _split_at_blanks(lines: Sequence[str], first: int, after: int, kind: str) -> Iterator[Block]:
+    start = -1
+    for at in range(first, after):
+        is_blank = not lines[at].strip(BLANKS)
+        if start < 0 and not is_blank:
+            start = at
+        elif start >= 0 and is_blank:
+            yield Block(start, at, kind)
+            start = -1
+    if start >= 0:
+        yield Block(start, after, kind)
+
+
+# --- Blocks of markdown ---------------------------------------------------------------------------
+
+_KINDS = {
+    "paragraph_open": PARAGRAPH,
+    "heading_open": HEADING,
+    "list_item_open": ITEM,
+    "blockquote_open": QUOTE,
+    "fence": FENCE,
+    "code_block": CODE,
+    "html_block": HTML,
+    "table_open": TABLE,
+    "hr": RULE,
+}
+_LISTS = ("bullet_list_open", "ordered_list_open")
+
+
+def split_blocks(lines: Sequence[str], first: int = 0) -> list[Block]:
+    """The blocks of the lines from `first` on, in order; every line that is not blank is in exactly
+    one.
+    """
+    return list(fill_gaps(scan_blocks(lines, first, parse_blocks), lines, first))
+
+
+def split_blocks_slowly(lines: Sequence[str], first: int = 0) -> list[Block]:
+    """The same by markdown-it alone: the oracle that `split_blocks` must equal."""
+    return list(fill_gaps(parse_blocks(lines, first, len(lines)), lines, first))
+
+
+def parse_blocks(lines: Sequence[str], first: int, after: int) -> list[Block]:
+    """The blocks that markdown-it itself finds in the lines from `first` to before `after`."""
+    text = "\n".join(lines[first:after]) + "\n"
+    return [_make_block(token, first) for token in _PARSER.parse(text) if _is_block(token)]
+
+
+def _make_parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": 100}).enable("table")
+    parser.core.ruler.enableOnly(["block"])
+    return parser
+
+
+_PARSER = _make_parser()
+
+
+def _is_block(token: Token) -> bool:
+    if token.map is None or token.nesting < 0:
+        return False
+    if token.level == 0:
+        return token.type not in _LISTS
+    return token.level == 1 and token.type == "list_item_open"
+
+
+def _make_block(token: Token, first: int) -> Block:
+    start, end = token.map or (0, 0)
+    level = int(token.tag[1]) if token.type == "heading_open" else 0
+    return Block(start + first, max(end, start + 1) + first, _KINDS[token.type], level)
+
+
+# --- The scanner ----------------------------------------------------------------------------------
+
+UNCERTAIN: Final = -1
 
 
 def scan_blocks(lines: Sequence[str], first: int, parse_region: RegionParser) -> list[Block]:
-    """The blocks of the lines from `first` on, in order; reference definitions are left out."""
+    """The blocks of the lines from `first` on, in order, without reference definitions."""
     return _Scan(lines, parse_region).run(first)
 
 
 class _Scan:
-    """One pass over one text. Each `_scan_…` takes the line where a block begins, appends it, and gives the line to go on from,
-    or `AWKWARD`.
+    """One pass over one text.
+
+    Each `_scan_…` takes the line where a block begins, appends the block, and returns the line at
+    which to continue, or `UNCERTAIN`.
     """
 
     __slots__ = ("_blocks", "_lines", "_n", "_parse_region", "_starts", "_undefined_until")
@@ -50,20 +192,22 @@ class _Scan:
         }
 
     def run(self, first: int) -> list[Block]:
-        lines, n, wild = self._lines, self._n, rules.WILD
+        lines, n, special = self._lines, self._n, rules.SPECIAL_STARTS
         at = first
         while at < n:
             line = lines[at]
             if not line:
                 at += 1
                 continue
-            after = self._scan_paragraph(at) if line[0] not in wild else self._scan_wild(at, line)
-            at = after if after > at else self._hand_over(at)
+            after = (
+                self._scan_paragraph(at) if line[0] not in special else self._scan_special(at, line)
+            )
+            at = after if after > at else self._parse_from(at)
         return self._blocks
 
-    # --- paragraphs, and what may turn out to be one ------------------------------------------------------------------
+    # --- paragraphs, and lines that may prove to be paragraphs ------------------------------------
 
-    def _scan_wild(self, at: int, line: str) -> int:
+    def _scan_special(self, at: int, line: str) -> int:
         text = line.lstrip(BLANKS)
         if not text:
             return at + 1
@@ -75,40 +219,42 @@ class _Scan:
         return scan(at) if scan else self._scan_paragraph(at)
 
     def _scan_paragraph(self, at: int) -> int:
-        lines, n, wild = self._lines, self._n, rules.WILD
+        lines, n, special = self._lines, self._n, rules.SPECIAL_STARTS
         end = at + 1
         while end < n:
             line = lines[end]
             if not line:
                 break
-            if line[0] in wild:
-                after = self._judge(at, end, line)
+            if line[0] in special:
+                after = self._check_line(at, end, line)
                 if after:
                     return after
-                if not self._goes_on(line):
+                if not self._continues(line):
                     break
             end += 1
         self._blocks.append(Block(at, end, PARAGRAPH))
         return end
 
-    def _judge(self, at: int, end: int, line: str) -> int:
-        """Where to go on if this line makes something else than a paragraph of the lines before it; 0 if not."""
+    def _check_line(self, at: int, end: int, line: str) -> int:
+        """The line at which to continue if this line turns the lines before it into something else
+        than a paragraph; 0 if not.
+        """
         if rules.is_delimiter(line):
             if rules.is_table(self._lines[end - 1], line):
                 if end - 1 > at:
                     self._blocks.append(Block(at, end - 1, PARAGRAPH))
                 return self._scan_table(end - 1)
         elif rules.may_be_html(line):
-            return AWKWARD
-        level = rules.find_underline_level(line)
+            return UNCERTAIN
+        level = rules.underline_level(line)
         if level:
             self._blocks.append(Block(at, end + 1, HEADING, level))
             return end + 1
         return 0
 
     @staticmethod
-    def _goes_on(line: str) -> bool:
-        """True if the line, which is no underline, goes on with a paragraph."""
+    def _continues(line: str) -> bool:
+        """True if the line, which is no underline, continues a paragraph."""
         if not line.strip(BLANKS):
             return False
         return rules.is_indented_code(line) or not rules.is_interrupting(line)
@@ -117,10 +263,12 @@ class _Scan:
         line = self._lines[at]
         if rules.is_reference(line, self._lines[at + 1] if at + 1 < self._n else ""):
             return at + 1
-        return AWKWARD if self._may_define(at) else self._scan_paragraph(at)
+        return UNCERTAIN if self._may_define(at) else self._scan_paragraph(at)
 
     def _may_define(self, at: int) -> bool:
-        """True if a label that opens on this line might close as a definition's; it may go on beyond what ends a paragraph."""
+        """True if a label that opens on this line might close as a definition's; a label may extend
+        beyond the end of a paragraph.
+        """
         end = max(at, self._undefined_until)
         while end < self._n and self._lines[end].strip(BLANKS):
             line = self._lines[end]
@@ -132,10 +280,10 @@ class _Scan:
         self._undefined_until = end
         return False
 
-    # --- leaves -------------------------------------------------------------------------------------------------------
+    # --- leaves -----------------------------------------------------------------------------------
 
     def _scan_heading(self, at: int) -> int:
-        level = rules.find_heading_level(self._lines[at])
+        level = rules.heading_level(self._lines[at])
         if not level:
             return self._scan_paragraph(at)
         self._blocks.append(Block(at, at + 1, HEADING, level))
@@ -154,7 +302,7 @@ class _Scan:
         return end
 
     def _scan_fence(self, at: int) -> int:
-        mark = rules.find_fence_mark(self._lines[at])
+        mark = rules.fence_mark(self._lines[at])
         if not mark:
             return self._scan_paragraph(at)
         end = at + 1
@@ -167,9 +315,9 @@ class _Scan:
         return end
 
     def _scan_html(self, at: int) -> int:
-        """Comments by hand, as metadata is written in them; other html is awkward."""
+        """Scan comments, because they hold metadata; other html is uncertain."""
         if not self._lines[at].lstrip(BLANKS).startswith("<!--"):
-            return AWKWARD if rules.may_be_html(self._lines[at]) else self._scan_paragraph(at)
+            return UNCERTAIN if rules.may_be_html(self._lines[at]) else self._scan_paragraph(at)
         end = at + 1
         while end <= self._n and "-->" not in self._lines[end - 1]:
             end += 1
@@ -183,8 +331,12 @@ class _Scan:
             line = self._lines[end]
             if not line.startswith("|"):
                 if rules.may_be_html(line):
-                    return AWKWARD
-                if not line.strip(rules.TRIMMED) or rules.is_indented_code(line) or rules.is_terminator(line):
+                    return UNCERTAIN
+                if (
+                    not line.strip(rules.TRIMMED)
+                    or rules.is_indented_code(line)
+                    or rules.is_terminator(line)
+                ):
                     break
             n_missing += n_columns - rules.count_cells(line)
             if n_missing > rules.MISSING_CELLS_LIMIT:
@@ -193,22 +345,28 @@ class _Scan:
         self._blocks.append(Block(at, end, TABLE))
         return end
 
-    # --- containers ---------------------------------------------------------------------------------------------------
+    # --- containers -------------------------------------------------------------------------------
 
     def _scan_quote(self, at: int) -> int:
-        """Lines with `>`; a plain line may follow only if all before it are one plain paragraph."""
+        """Lines with `>`; a plain line may follow only if all lines before it are one plain
+        paragraph.
+        """
         end, is_plain, is_empty = at, True, False
         is_deep = rules.is_deep(self._lines[at])
         while end < self._n:
             line = self._lines[end]
-            content = rules.find_quoted(line)
+            content = rules.quoted_text(line)
             if content is not None:
-                is_plain = is_plain and rules.is_tame(content)
+                is_plain = is_plain and rules.is_paragraph_text(content)
                 is_empty = not content.strip(BLANKS)
-            elif is_empty or not line.strip(BLANKS) or (not rules.is_indented_code(line) and rules.is_terminator(line)):
+            elif (
+                is_empty
+                or not line.strip(BLANKS)
+                or (not rules.is_indented_code(line) and rules.is_terminator(line))
+            ):
                 break
-            elif not (is_deep or (is_plain and rules.is_tame(line))):
-                return AWKWARD
+            elif not (is_deep or (is_plain and rules.is_paragraph_text(line))):
+                return UNCERTAIN
             end += 1
         self._blocks.append(Block(at, end, QUOTE))
         return end
@@ -229,22 +387,24 @@ class _Scan:
             item = rules.parse_item(line)
             if item is None:
                 return self._leave_list(at) if rules.is_marker(line) else at
-            if kind not in ("", item.kind) or (item.content[:1] == item.kind and rules.is_rule(line)):
+            if kind not in ("", item.kind) or (
+                item.content[:1] == item.kind and rules.is_rule(line)
+            ):
                 return at
             kind = item.kind
-            end = self._find_item_end(at, item)
-            if end == AWKWARD:
+            end = self._item_end(at, item)
+            if end == UNCERTAIN:
                 return self._leave_list(at)
             self._blocks.append(Block(at, end, ITEM))
             at = end
         return at
 
-    def _find_item_end(self, at: int, item: rules.Item) -> int:
+    def _item_end(self, at: int, item: rules.Item) -> int:
         """The line after an item and the blank lines that follow it."""
         end = at + 1
         if end < self._n and rules.is_marker_at_margin(self._lines[end]):
             return end
-        is_plain, was_blank = rules.is_tame(item.content), not item.content
+        is_plain, was_blank = rules.is_paragraph_text(item.content), not item.content
         if was_blank and end < self._n and not self._lines[end].strip(BLANKS):
             return end + 1
         while end < self._n:
@@ -254,31 +414,86 @@ class _Scan:
                 return end
             if not text:
                 is_plain, was_blank = False, True
-            elif rules.find_indent(line) >= item.indent:
-                is_plain, was_blank = is_plain and rules.is_tame(text), False
+            elif rules.indent_width(line) >= item.indent:
+                is_plain, was_blank = is_plain and rules.is_paragraph_text(text), False
             elif rules.is_indented_code(line):
-                return AWKWARD
+                return UNCERTAIN
             elif was_blank or rules.is_terminator(line):
                 return end
-            elif not (is_plain and rules.is_tame(text)) and not rules.is_deep(self._lines[at]):
-                return AWKWARD
+            elif not (is_plain and rules.is_paragraph_text(text)) and not rules.is_deep(
+                self._lines[at]
+            ):
+                return UNCERTAIN
             end += 1
         return end
 
-    # --- regions for the parser ---------------------------------------------------------------------------------------
+    # --- regions for the parser -------------------------------------------------------------------
 
     def _leave_list(self, at: int) -> int:
-        """Keep the items found; the one at `at` is awkward. What begins anew there must not be taken for a table's head."""
+        """Keep the items found; the item at `at` is uncertain.
+
+        A region that begins there must not be read as a table's head.
+        """
         while self._blocks and is_before_delimiter(self._lines, at):
             last = self._blocks[-1]
             if last.kind != ITEM or last.end != at:
                 break
             at = self._blocks.pop().start
-        return self._hand_over(at)
+        return self._parse_from(at)
 
-    def _hand_over(self, at: int) -> int:
+    def _parse_from(self, at: int) -> int:
         while self._blocks and self._blocks[-1].start >= at:
             self._blocks.pop()
         found, after = read_region(self._lines, at, self._parse_region)
         self._blocks.extend(found)
         return after
+
+
+# --- Uncertain regions ----------------------------------------------------------------------------
+
+# Takes lines, the first line of a region (0-based) and the line after it; returns the blocks as if
+# the text ended there.
+RegionParser = Callable[[Sequence[str], int, int], list[Block]]
+
+_REGION_LINES = 8
+_REGION_GROWTH = 4
+
+
+def read_region(lines: Sequence[str], at: int, parse: RegionParser) -> tuple[list[Block], int]:
+    """The blocks of the region that begins with a block at line `at`, and the line at which to
+    continue. No blocks only at the end of the text.
+    """
+    n_lines = _REGION_LINES
+    while True:
+        after = _cut_line(lines, at + n_lines)
+        found = parse(lines, at, after)
+        if after >= len(lines):
+            return found, after
+        while found and _is_uncertain(lines, found[-1], after):
+            found.pop()
+        if found:
+            return found, found[-1].end
+        n_lines *= _REGION_GROWTH
+
+
+def is_before_delimiter(lines: Sequence[str], at: int) -> bool:
+    """True if line `at` could be a table's head outside of a list."""
+    return at + 1 < len(lines) and rules.is_delimiter(lines[at + 1])
+
+
+def _is_uncertain(lines: Sequence[str], block: Block, after: int) -> bool:
+    """True if a larger region may change this block: indented code looks for more of it beyond
+    blank lines, and an item must not be cut off before lines that look like a table.
+    """
+    if block.end >= after or block.kind == CODE:
+        return True
+    return block.kind == ITEM and is_before_delimiter(lines, block.end)
+
+
+def _cut_line(lines: Sequence[str], at: int) -> int:
+    """The first line from `at` on before which a text can be cut: under a blank line, or a list
+    item at the margin.
+    """
+    while at < len(lines) and lines[at - 1].strip(BLANKS) and not rules.is_marker(lines[at]):
+        at += 1
+    return min(at, len(lines))

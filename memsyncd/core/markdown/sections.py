@@ -1,8 +1,9 @@
-"""Which sections does a note have, what is each called, and which blocks are in it?
+"""Split a note into sections, and name each with an anchor.
 
-A section runs from its heading to the line before the next heading of any level: it does not hold its children's lines. Its
-anchor is the path and the slugs of the headings above it and its own; twins, in order of lines, get `-2`, `-3`, … What
-precedes the first heading, front matter included, is the section `path#`.
+A section runs from its heading to the line before the next heading of any level: it does not hold
+its children's lines. Its anchor consists of the path, the slugs of the headings above it and its
+own slug; duplicates, in order of lines, get `-2`, `-3`, … The lines before the first heading, front
+matter included, are the section `path#`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from memsyncd.core.guard.secrets import hide_secrets
-from memsyncd.core.markdown.blocks import HEADING, Block
+from memsyncd.core.guard.secrets import redact
+from memsyncd.core.markdown.scanner import HEADING, Block
 
 HEADING_LIMIT_CHARS = 300
 SLUG_LIMIT_CHARS = 80
@@ -29,8 +30,11 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 _NO_SLUG = re.compile(r"[^\w\- ]+")
 
 
-class Part(NamedTuple):
-    """A section before its metadata is known. Lines 0-based, end exclusive; `blocks` are those beneath its heading, else that."""
+class RawSection(NamedTuple):
+    """A section before its metadata is known. Lines are 0-based, end exclusive.
+
+    `blocks` are those beneath its heading; without any, its heading.
+    """
 
     anchor: str
     heading: tuple[str, ...]
@@ -40,18 +44,23 @@ class Part(NamedTuple):
     blocks: Sequence[Block]
 
 
-def find_parts(path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_top: bool) -> list[Part]:
-    """Cut a note into sections. `has_top` says that something precedes the blocks, so that there is a `path#` at any rate."""
+def split_sections(
+    path: str, lines: Sequence[str], blocks: Sequence[Block], *, has_top: bool
+) -> list[RawSection]:
+    """Split a note into sections.
+
+    `has_top` tells that lines precede the blocks, so that the section `path#` exists in any case.
+    """
     heads = [at for at, block in enumerate(blocks) if block.kind == HEADING]
     first = heads[0] if heads else len(blocks)
-    parts: list[Part] = []
+    sections: list[RawSection] = []
     if has_top or first:
         end = blocks[first].start if heads else len(lines)
-        parts.append(Part(f"{path}#", (), 0, 0, end, blocks[:first]))
-    return [*parts, *_find_headed(path, lines, blocks, heads)]
+        sections.append(RawSection(f"{path}#", (), 0, 0, end, blocks[:first]))
+    return [*sections, *_split_headed(path, lines, blocks, heads)]
 
 
-def find_heading_text(lines: Sequence[str], block: Block) -> str:
+def heading_text(lines: Sequence[str], block: Block) -> str:
     """The plain text of a heading, one line, without its marks."""
     first = lines[block.start].strip()
     if first.startswith("#") and block.end == block.start + 1:
@@ -62,12 +71,13 @@ def find_heading_text(lines: Sequence[str], block: Block) -> str:
     return _strip_inline(text[: 2 * HEADING_LIMIT_CHARS])[:HEADING_LIMIT_CHARS]
 
 
-def find_slug(text: str) -> str:
-    """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is left.
+def make_slug(text: str) -> str:
+    """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is
+    left.
 
-    An anchor is told to whoever asks, so that it says of a secret only what it is.
+    Anchors appear in answers, so secrets in them are redacted.
     """
-    slug = "-".join(_NO_SLUG.sub("", hide_secrets(text).lower()).replace("-", " ").split())
+    slug = "-".join(_NO_SLUG.sub("", redact(text).lower()).replace("-", " ").split())
     return slug[:SLUG_LIMIT_CHARS].rstrip("-") or "section"
 
 
@@ -79,23 +89,27 @@ def _strip_inline(text: str) -> str:
     return " ".join(text.split())
 
 
-def _find_headed(path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]) -> Iterator[Part]:
-    names = _Names(path)
+def _split_headed(
+    path: str, lines: Sequence[str], blocks: Sequence[Block], heads: Sequence[int]
+) -> Iterator[RawSection]:
+    names = _AnchorNames(path)
     above: list[tuple[int, str, str]] = []
     for at, after in zip(heads, [*heads[1:], len(blocks)], strict=False):
         head = blocks[at]
         while above and above[-1][0] >= head.level:
             above.pop()
-        text = find_heading_text(lines, head)
+        text = heading_text(lines, head)
         anchor = names.name(above[-1][2] if above else "", text)
         above.append((head.level, text, anchor))
         end = blocks[after].start if after < len(blocks) else len(lines)
         heading = tuple(text for _, text, _ in above)
-        yield Part(anchor, heading, head.level, head.start, end, blocks[at + 1 : after] or [head])
+        yield RawSection(
+            anchor, heading, head.level, head.start, end, blocks[at + 1 : after] or [head]
+        )
 
 
-class _Names:
-    """Hands out anchors, each once."""
+class _AnchorNames:
+    """Assign anchors, each once."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -103,10 +117,10 @@ class _Names:
         self._n_twins: dict[str, int] = {}
 
     def name(self, parent: str, text: str) -> str:
-        wanted = f"{parent}/{find_slug(text)}" if parent else f"{self._path}#{find_slug(text)}"
-        anchor = wanted
+        base = f"{parent}/{make_slug(text)}" if parent else f"{self._path}#{make_slug(text)}"
+        anchor = base
         while anchor in self._taken:
-            self._n_twins[wanted] = self._n_twins.get(wanted, 1) + 1
-            anchor = f"{wanted}-{self._n_twins[wanted]}"
+            self._n_twins[base] = self._n_twins.get(base, 1) + 1
+            anchor = f"{base}-{self._n_twins[base]}"
         self._taken.add(anchor)
         return anchor

@@ -1,4 +1,4 @@
-"""When are the events of a workspace worth a look at the disk?"""
+"""When the events of a workspace are due for a scan."""
 
 from __future__ import annotations
 
@@ -56,14 +56,16 @@ def test_a_save_in_place_is_due_when_it_is_closed(debouncer: Debouncer[str]) -> 
     assert debouncer.next_deadline_s() is None
 
 
-def test_an_editor_that_renames_away_and_writes_anew_is_due_when_it_closes(debouncer: Debouncer[str]) -> None:
+def test_an_editor_that_renames_and_rewrites_is_due_when_it_closes(
+    debouncer: Debouncer[str],
+) -> None:
     modify(debouncer, "MEMORY.md", 5)
     modify(debouncer, "MEMORY.md", 5.001)
     save(debouncer, "MEMORY.md", 5.002)
     assert debouncer.pop_settled(5.002) == settled("MEMORY.md")
 
 
-def test_what_follows_a_save_is_gathered_until_quiet(debouncer: Debouncer[str]) -> None:
+def test_events_after_a_save_are_gathered_until_quiet(debouncer: Debouncer[str]) -> None:
     save(debouncer, "a", 0)
     debouncer.pop_settled(0)
     save(debouncer, "b", 0.05)
@@ -95,7 +97,9 @@ def test_a_file_appended_without_end_is_due_at_the_cap(debouncer: Debouncer[str]
     assert debouncer.pop_settled(1.0) == settled("a")
 
 
-def test_an_unfinished_file_keeps_waiting_beside_a_finished_one(debouncer: Debouncer[str]) -> None:
+def test_an_unfinished_file_keeps_waiting_while_another_is_finished(
+    debouncer: Debouncer[str],
+) -> None:
     modify(debouncer, "a", 0)
     save(debouncer, "b", 0.01)
     assert debouncer.pop_settled(0.01) == settled("b")
@@ -188,7 +192,9 @@ PUSHES = st.lists(
 
 
 def replay(pushes: list[Push], *, is_popped_promptly: bool) -> list[tuple[float, Settled[str]]]:
-    """Push all at their times, pop at every deadline in between (or only in the end), and return what came when."""
+    """Push all events at their times, pop at every deadline in between (or only at the end), and
+    return the results with their times.
+    """
     debouncer: Debouncer[str] = Debouncer(DebouncePolicy(QUIET_S, CAP_S))
     now_s, came = 0.0, []
 
@@ -206,14 +212,22 @@ def replay(pushes: list[Push], *, is_popped_promptly: bool) -> list[tuple[float,
         if push.what == "all":
             debouncer.push_all(push.key, now_s)
         else:
-            debouncer.push(push.key, push.path, now_s, is_finished=push.what == "finished", is_folder=push.what == "folder")
+            debouncer.push(
+                push.key,
+                push.path,
+                now_s,
+                is_finished=push.what == "finished",
+                is_folder=push.what == "folder",
+            )
     pop_until(float("inf"))
     assert debouncer.next_deadline_s() is None
     return came
 
 
 def is_answer(one: Settled[str], push: Push) -> bool:
-    return one.key == push.key and (one.is_wide or (push.path in one.paths and push.what in ("finished", "unfinished")))
+    return one.key == push.key and (
+        one.is_wide or (push.path in one.paths and push.what in ("finished", "unfinished"))
+    )
 
 
 @given(PUSHES)
@@ -241,6 +255,8 @@ def test_the_same_events_settle_the_same_way(pushes: list[Push]) -> None:
 
 
 @given(PUSHES)
-def test_one_workspace_is_looked_at_no_more_often_than_its_events_ask_for(pushes: list[Push]) -> None:
+def test_one_workspace_is_looked_at_no_more_often_than_its_events_ask_for(
+    pushes: list[Push],
+) -> None:
     came = replay(pushes, is_popped_promptly=True)
     assert len(came) <= len(pushes)

@@ -11,15 +11,62 @@ from memsyncd.core.changes.diff import (
     GRAIN_NS,
     NOTHING_MISSING,
     ChangeSet,
+    ExistingRow,
+    FileStat,
     Missing,
     Recorded,
+    RowChanges,
+    Snapshot,
     find_suspects,
     is_disk_away,
     is_racy,
+    is_within,
     plan_changes,
+    plan_row_changes,
     track_missing,
 )
-from memsyncd.core.changes.snapshot import FileStat, Snapshot
+
+# --- The result of a scan -------------------------------------------------------------------------
+
+STAT = FileStat(1, 2, 3, 4, 5)
+
+
+def test_a_path_is_within_itself_and_the_folders_above_it() -> None:
+    assert is_within("a/b/c.md", frozenset({"a/b"}))
+    assert is_within("a/b", frozenset({"a/b"}))
+    assert is_within("a/b", frozenset({""}))
+    assert not is_within("a/bc", frozenset({"a/b"}))
+    assert not is_within("a", frozenset({"a/b"}))
+
+
+def test_device_numbers_do_not_make_a_stat_another() -> None:
+    assert STAT.is_same_as(STAT._replace(device=99))
+    assert not STAT.is_same_as(STAT._replace(inode=99))
+
+
+def test_a_missing_root_tells_nothing_about_any_path() -> None:
+    assert not Snapshot(root_state="missing", files={}).is_observed("MEMORY.md")
+
+
+def test_a_scan_does_not_observe_paths_beneath_a_failed_folder() -> None:
+    snapshot = Snapshot(
+        root_state="present",
+        files={},
+        failed_folders=frozenset({".memories/a"}),
+        unreadable_files=frozenset({"MEMORY.md"}),
+    )
+    assert not snapshot.is_observed(".memories/a/b/c.md")
+    assert not snapshot.is_observed("MEMORY.md")
+    assert snapshot.is_observed(".memories/b.md")
+
+
+def test_a_restricted_scan_observes_only_its_scope() -> None:
+    snapshot = Snapshot(root_state="present", files={}, only=frozenset({".memories/a"}))
+    assert snapshot.is_observed(".memories/a/b.md")
+    assert not snapshot.is_observed(".memories/b.md")
+
+
+# --- Changes of files -----------------------------------------------------------------------------
 
 LATE_NS = 10 * GRAIN_NS
 
@@ -28,7 +75,9 @@ def stat_of(*, size: int = 1, at_ns: int = 0, inode: int = 1) -> FileStat:
     return FileStat(size, at_ns, at_ns, inode, 1)
 
 
-def record_of(digest: str = "d", *, stat: FileStat | None = None, read_at_ns: int = LATE_NS) -> Recorded:
+def record_of(
+    digest: str = "d", *, stat: FileStat | None = None, read_at_ns: int = LATE_NS
+) -> Recorded:
     return Recorded(stat=stat or stat_of(), digest=digest, read_at_ns=read_at_ns)
 
 
@@ -57,7 +106,7 @@ def test_a_difference_either_way_in_one_field_makes_a_note_suspect(field: str, s
         (seen({}), False),
         (seen({"b.md": stat_of()}, root_identity=(2, 1)), False),
         (seen({}, root_identity=(2, 1), failed_folders=frozenset({".memories"})), False),
-        (seen({}, root_identity=(2, 1), held_files=frozenset({"a.md"})), False),
+        (seen({}, root_identity=(2, 1), unreadable_files=frozenset({"a.md"})), False),
         (Snapshot(root_state="missing", root_identity=(2, 1), files={}), False),
     ],
 )
@@ -70,13 +119,18 @@ def test_a_disk_is_away_where_there_are_no_notes_and_the_root_lies_elsewhere_tha
 
 def test_a_note_read_within_the_grain_of_its_times_is_read_again() -> None:
     stat = stat_of(at_ns=LATE_NS)
-    soon, late = record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS), record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1)
+    soon, late = (
+        record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS),
+        record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1),
+    )
     assert find_suspects({"a.md": soon}, seen({"a.md": stat})).to_read == ("a.md",)
     assert find_suspects({"a.md": late}, seen({"a.md": stat})).to_read == ()
 
 
 @pytest.mark.parametrize("mtime_ns", [0, 10**18], ids=["kept", "set into the future"])
-def test_a_note_read_within_the_grain_of_its_ctime_is_read_again_whatever_its_mtime(mtime_ns: int) -> None:
+def test_a_note_read_within_the_grain_of_its_ctime_is_read_again_whatever_its_mtime(
+    mtime_ns: int,
+) -> None:
     stat = stat_of(at_ns=LATE_NS)._replace(mtime_ns=mtime_ns)
     assert is_racy(record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS))
     assert not is_racy(record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1))
@@ -87,11 +141,16 @@ def test_a_time_set_far_into_the_future_does_not_make_a_note_suspect_for_ever() 
 
 
 def test_a_full_round_reads_every_note() -> None:
-    assert find_suspects({"a.md": record_of()}, seen({"a.md": stat_of()}), is_full=True).to_read == ("a.md",)
+    assert find_suspects(
+        {"a.md": record_of()}, seen({"a.md": stat_of()}), is_full=True
+    ).to_read == ("a.md",)
 
 
 def test_a_note_that_is_not_seen_has_vanished() -> None:
-    assert find_suspects({"b.md": record_of(), "a.md": record_of()}, seen({})).vanished == ("a.md", "b.md")
+    assert find_suspects({"b.md": record_of(), "a.md": record_of()}, seen({})).vanished == (
+        "a.md",
+        "b.md",
+    )
 
 
 def test_nothing_vanishes_with_a_root_that_is_missing_or_unreadable() -> None:
@@ -102,22 +161,41 @@ def test_nothing_vanishes_with_a_root_that_is_missing_or_unreadable() -> None:
 
 def test_nothing_vanishes_beneath_a_folder_that_could_not_be_listed() -> None:
     recorded = {".memories/a/x.md": record_of(), ".memories/b.md": record_of()}
-    assert find_suspects(recorded, seen({}, failed_folders=frozenset({".memories/a"}))).vanished == (".memories/b.md",)
+    assert find_suspects(
+        recorded, seen({}, failed_folders=frozenset({".memories/a"}))
+    ).vanished == (".memories/b.md",)
 
 
 def test_an_evicted_note_does_not_vanish() -> None:
-    assert find_suspects({"a.md": record_of()}, seen({}, held_files=frozenset({"a.md"}))).vanished == ()
+    assert (
+        find_suspects(
+            {"a.md": record_of()}, seen({}, unreadable_files=frozenset({"a.md"}))
+        ).vanished
+        == ()
+    )
 
 
-def test_a_restricted_scan_lets_only_what_it_was_asked_about_vanish() -> None:
-    recorded = {".memories/a/x.md": record_of(), ".memories/a.md": record_of(), "MEMORY.md": record_of()}
-    assert find_suspects(recorded, seen({}, only=frozenset({".memories/a"}))).vanished == (".memories/a/x.md",)
-    assert find_suspects(recorded, seen({}, only=frozenset({"MEMORY.md"}))).vanished == ("MEMORY.md",)
+def test_a_restricted_scan_lets_only_notes_in_its_scope_vanish() -> None:
+    recorded = {
+        ".memories/a/x.md": record_of(),
+        ".memories/a.md": record_of(),
+        "MEMORY.md": record_of(),
+    }
+    assert find_suspects(recorded, seen({}, only=frozenset({".memories/a"}))).vanished == (
+        ".memories/a/x.md",
+    )
+    assert find_suspects(recorded, seen({}, only=frozenset({"MEMORY.md"}))).vanished == (
+        "MEMORY.md",
+    )
     assert len(find_suspects(recorded, seen({}, only=frozenset({""}))).vanished) == 3
 
 
 def plan(
-    recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], gone: tuple[str, ...] = (), *, age_s: float = 0.0
+    recorded: Mapping[str, Recorded],
+    read: Mapping[str, Recorded],
+    gone: tuple[str, ...] = (),
+    *,
+    age_s: float = 0.0,
 ) -> ChangeSet:
     missing = Missing(since_s=dict.fromkeys(gone, 0.0), sure=frozenset(gone))
     return plan_changes(recorded, read, missing, now_s=age_s, grace_s=1.5)
@@ -137,7 +215,10 @@ def test_reading_the_same_again_changes_nothing() -> None:
 
 def test_a_record_that_has_become_certain_is_worth_writing_once() -> None:
     stat = stat_of(at_ns=LATE_NS)
-    racy, still_racy = record_of(stat=stat, read_at_ns=LATE_NS), record_of(stat=stat, read_at_ns=LATE_NS + 1)
+    racy, still_racy = (
+        record_of(stat=stat, read_at_ns=LATE_NS),
+        record_of(stat=stat, read_at_ns=LATE_NS + 1),
+    )
     certain = record_of(stat=stat, read_at_ns=2 * LATE_NS)
     assert plan({"a.md": racy}, {"a.md": still_racy}).is_empty
     assert plan({"a.md": racy}, {"a.md": certain}).touched == ("a.md",)
@@ -145,17 +226,21 @@ def test_a_record_that_has_become_certain_is_worth_writing_once() -> None:
 
 def test_a_vanished_note_waits_for_the_grace_and_then_goes() -> None:
     recorded = {"a.md": record_of()}
-    assert plan(recorded, {}, ("a.md",), age_s=1.4) == ChangeSet(waiting=("a.md",))
+    assert plan(recorded, {}, ("a.md",), age_s=1.4) == ChangeSet(pending_deletes=("a.md",))
     assert plan(recorded, {}, ("a.md",), age_s=1.5) == ChangeSet(gone=("a.md",))
 
 
 def test_a_note_that_comes_back_within_the_grace_never_went() -> None:
     recorded = {"a.md": record_of("x")}
-    assert plan(recorded, {"a.md": record_of("y")}, ("a.md",), age_s=9.0) == ChangeSet(modified=("a.md",))
+    assert plan(recorded, {"a.md": record_of("y")}, ("a.md",), age_s=9.0) == ChangeSet(
+        modified=("a.md",)
+    )
 
 
 def test_the_same_bytes_under_a_new_path_are_a_move_at_once() -> None:
-    assert plan({"a.md": record_of("x")}, {"b/a.md": record_of("x")}, ("a.md",)) == ChangeSet(moved=(("a.md", "b/a.md"),))
+    assert plan({"a.md": record_of("x")}, {"b/a.md": record_of("x")}, ("a.md",)) == ChangeSet(
+        moved=(("a.md", "b/a.md"),)
+    )
 
 
 def test_moves_prefer_the_same_name_and_pair_one_to_one() -> None:
@@ -163,7 +248,7 @@ def test_moves_prefer_the_same_name_and_pair_one_to_one() -> None:
     read = {"b/two.md": record_of("x"), "b/new.md": record_of("x")}
     changes = plan(recorded, read, tuple(recorded))
     assert changes.moved == (("a/one.md", "b/new.md"), ("a/two.md", "b/two.md"))
-    assert changes.waiting == ("a/zed.md",)
+    assert changes.pending_deletes == ("a/zed.md",)
 
 
 def test_a_copy_is_no_move() -> None:
@@ -177,33 +262,60 @@ def test_the_time_of_first_missing_is_kept_from_scan_to_scan() -> None:
     assert again == Missing(since_s={"a.md": 1.0}, sure=frozenset({"a.md"}))
 
 
-def test_what_a_scan_was_not_asked_about_stays_missing_but_does_not_go() -> None:
+def test_notes_out_of_scope_stay_missing_and_are_not_deleted() -> None:
     recorded = {"a.md": record_of(), "b.md": record_of()}
     first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
     other = track_missing(first, recorded, seen({}, only=frozenset({"b.md"})), (), now_s=9.0)
     assert other == Missing(since_s={"a.md": 1.0}, sure=frozenset())
-    assert plan_changes(recorded, {}, other, now_s=9.0, grace_s=1.5) == ChangeSet(waiting=("a.md",))
+    assert plan_changes(recorded, {}, other, now_s=9.0, grace_s=1.5) == ChangeSet(
+        pending_deletes=("a.md",)
+    )
 
 
-def test_the_grace_begins_anew_when_looking_has_failed_in_between() -> None:
+def test_the_grace_period_restarts_after_a_failed_scan() -> None:
     recorded = {"a.md": record_of()}
     first = track_missing(NOTHING_MISSING, recorded, seen({}), ("a.md",), now_s=1.0)
-    for failed in (Snapshot(root_state="missing", files={}), seen({}, failed_folders=frozenset({""}))):
+    for failed in (
+        Snapshot(root_state="missing", files={}),
+        seen({}, failed_folders=frozenset({""})),
+    ):
         assert track_missing(first, recorded, failed, (), now_s=2.0).since_s == {}
 
 
-# --- properties -----------------------------------------------------------------------------------------------------
+# --- Properties -----------------------------------------------------------------------------------
 
 PATHS = st.sampled_from(
-    ["MEMORY.md", *(f".memories/{folder}{name}.md" for folder in ("", "a/", "a/b/") for name in ("x", "y", "z"))]
+    [
+        "MEMORY.md",
+        *(
+            f".memories/{folder}{name}.md"
+            for folder in ("", "a/", "a/b/")
+            for name in ("x", "y", "z")
+        ),
+    ]
 )
-FILES = st.dictionaries(PATHS, st.builds(record_of, st.sampled_from("pqr"), stat=st.builds(stat_of, inode=st.integers(1, 3))))
-FOLDERS = st.frozensets(st.sampled_from(["", ".memories", ".memories/a", ".memories/a/b", "MEMORY.md", ".memories/x.md"]))
+FILES = st.dictionaries(
+    PATHS,
+    st.builds(record_of, st.sampled_from("pqr"), stat=st.builds(stat_of, inode=st.integers(1, 3))),
+)
+FOLDERS = st.frozensets(
+    st.sampled_from(
+        ["", ".memories", ".memories/a", ".memories/a/b", "MEMORY.md", ".memories/x.md"]
+    )
+)
 
 
-def look(disk: Mapping[str, Recorded], only: frozenset[str] | None = None, failed: frozenset[str] = frozenset()) -> Snapshot:
+def look(
+    disk: Mapping[str, Recorded],
+    only: frozenset[str] | None = None,
+    failed: frozenset[str] = frozenset(),
+) -> Snapshot:
     whole = seen({}, only=only, failed_folders=failed)
-    return seen({path: note.stat for path, note in disk.items() if whole.is_looked_at(path)}, only=only, failed_folders=failed)
+    return seen(
+        {path: note.stat for path, note in disk.items() if whole.is_observed(path)},
+        only=only,
+        failed_folders=failed,
+    )
 
 
 def run_round(
@@ -216,7 +328,9 @@ def run_round(
     return apply(recorded, read, changes), changes
 
 
-def apply(recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], changes: ChangeSet) -> dict[str, Recorded]:
+def apply(
+    recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], changes: ChangeSet
+) -> dict[str, Recorded]:
     after = {path: note for path, note in recorded.items() if path not in changes.gone}
     for old, new in changes.moved:
         assert after.pop(old).digest == read[new].digest
@@ -228,13 +342,17 @@ def apply(recorded: Mapping[str, Recorded], read: Mapping[str, Recorded], change
 
 
 @given(recorded=FILES, disk=FILES)
-def test_applying_the_changes_to_the_records_gives_the_disk(recorded: dict[str, Recorded], disk: dict[str, Recorded]) -> None:
+def test_applying_the_changes_to_the_records_gives_the_disk(
+    recorded: dict[str, Recorded], disk: dict[str, Recorded]
+) -> None:
     after, _ = run_round(recorded, disk, look(disk))
     assert after == disk
 
 
 @given(recorded=FILES, disk=FILES)
-def test_syncing_twice_changes_nothing_the_second_time(recorded: dict[str, Recorded], disk: dict[str, Recorded]) -> None:
+def test_syncing_twice_changes_nothing_the_second_time(
+    recorded: dict[str, Recorded], disk: dict[str, Recorded]
+) -> None:
     after, _ = run_round(recorded, disk, look(disk))
     again, changes = run_round(after, disk, look(disk))
     assert changes.is_empty
@@ -242,32 +360,138 @@ def test_syncing_twice_changes_nothing_the_second_time(recorded: dict[str, Recor
 
 
 @given(recorded=FILES, disk=FILES, failed=FOLDERS)
-def test_what_could_not_be_looked_at_is_never_deleted(
+def test_unobserved_notes_are_never_deleted(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], failed: frozenset[str]
 ) -> None:
     snapshot = look(disk, failed=failed)
     after, _ = run_round(recorded, disk, snapshot)
-    assert all(after[path] == note for path, note in recorded.items() if not snapshot.is_looked_at(path))
+    assert all(
+        after[path] == note for path, note in recorded.items() if not snapshot.is_observed(path)
+    )
 
 
 @given(recorded=FILES, disk=FILES, only=FOLDERS)
-def test_a_restricted_round_brings_what_it_was_asked_about_up_to_date_and_leaves_the_rest(
+def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
 ) -> None:
     snapshot = look(disk, only=only)
     after, _ = run_round(recorded, disk, snapshot)
-    wanted = {path: note for path, note in recorded.items() if not snapshot.is_asked(path)}
-    wanted |= {path: note for path, note in disk.items() if snapshot.is_asked(path)}
+    wanted = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
+    wanted |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
     assert after == wanted
 
 
 @given(recorded=FILES, disk=FILES)
-def test_each_path_stands_in_one_field_and_each_field_is_in_order(
+def test_each_path_is_in_one_field_and_each_field_is_in_order(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
     _, changes = run_round(recorded, disk, look(disk))
     ends = [path for pair in changes.moved for path in pair]
-    every = [*changes.added, *changes.modified, *changes.touched, *changes.gone, *changes.waiting, *ends]
+    every = [
+        *changes.added,
+        *changes.modified,
+        *changes.touched,
+        *changes.gone,
+        *changes.pending_deletes,
+        *ends,
+    ]
     assert len(every) == len(set(every))
-    for one in (changes.added, changes.modified, changes.touched, changes.gone, changes.waiting, changes.moved):
+    for one in (
+        changes.added,
+        changes.modified,
+        changes.touched,
+        changes.gone,
+        changes.pending_deletes,
+        changes.moved,
+    ):
         assert all(before < after for before, after in pairwise(map(str, one)))
+
+
+# --- Changes of rows ------------------------------------------------------------------------------
+
+contents = st.sampled_from("abcd")
+places = st.integers(1, 9)
+wishes = st.lists(st.tuples(contents, places), max_size=12)
+
+
+def stand(*rows: tuple[str, int]) -> list[ExistingRow]:
+    """Rows with the ids 100, 101, …"""
+    return [
+        ExistingRow(id=100 + at, content=content, place=place)
+        for at, (content, place) in enumerate(rows)
+    ]
+
+
+def test_nothing_is_written_if_no_row_changes() -> None:
+    rows = [("a", 1), ("b", 2)]
+    assert plan_row_changes(stand(*rows), rows) == RowChanges(
+        kept=((0, 100), (1, 101)), shifted=(), inserted=(), deleted=()
+    )
+
+
+def test_content_at_another_place_keeps_its_id() -> None:
+    plan = plan_row_changes(stand(("a", 1), ("b", 2)), [("x", 1), ("a", 2), ("b", 3)])
+    assert plan == RowChanges(kept=(), shifted=((1, 100), (2, 101)), inserted=(0,), deleted=())
+
+
+def test_only_what_changed_is_inserted_and_deleted() -> None:
+    plan = plan_row_changes(stand(("a", 1), ("b", 2), ("c", 3)), [("a", 1), ("B", 2), ("c", 3)])
+    assert plan == RowChanges(kept=((0, 100), (2, 102)), shifted=(), inserted=(1,), deleted=(101,))
+
+
+def test_twins_pair_in_order() -> None:
+    plan = plan_row_changes(stand(("a", 1), ("a", 5), ("a", 9)), [("a", 1), ("a", 5)])
+    assert plan == RowChanges(kept=((0, 100), (1, 101)), shifted=(), inserted=(), deleted=(102,))
+
+
+def test_all_goes_and_all_comes() -> None:
+    assert plan_row_changes(stand(("a", 1)), []) == RowChanges(
+        kept=(), shifted=(), inserted=(), deleted=(100,)
+    )
+    assert plan_row_changes([], [("a", 1)]) == RowChanges(
+        kept=(), shifted=(), inserted=(0,), deleted=()
+    )
+
+
+@given(wishes, wishes)
+def test_every_row_and_every_wish_is_named_exactly_once(
+    standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
+) -> None:
+    plan = plan_row_changes(stand(*standing), wanted)
+    paired = (*plan.kept, *plan.shifted)
+    assert sorted([*(index for index, _ in paired), *plan.inserted]) == list(range(len(wanted)))
+    assert sorted([*(row for _, row in paired), *plan.deleted]) == [
+        100 + at for at in range(len(standing))
+    ]
+
+
+@given(wishes, wishes)
+def test_carrying_out_the_plan_gives_the_new_rows(
+    standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
+) -> None:
+    plan = plan_row_changes(stand(*standing), wanted)
+    rows = {row.id: (row.content, row.place) for row in stand(*standing)}
+    for row_id in plan.deleted:
+        del rows[row_id]
+    for index, row_id in plan.shifted:
+        rows[row_id] = (rows[row_id][0], wanted[index][1])
+    for index in plan.inserted:
+        rows[-index - 1] = wanted[index]
+    assert sorted(rows.values()) == sorted(wanted)
+
+
+@given(wishes, wishes)
+def test_nothing_is_deleted_that_could_have_stayed(
+    standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
+) -> None:
+    plan = plan_row_changes(stand(*standing), wanted)
+    inserted = {wanted[index][0] for index in plan.inserted}
+    deleted = {row.content for row in stand(*standing) if row.id in plan.deleted}
+    assert not inserted & deleted
+
+
+@given(wishes)
+def test_planning_twice_writes_nothing_the_second_time(wanted: list[tuple[str, int]]) -> None:
+    ordered = sorted(wanted, key=lambda wish: wish[1])
+    plan = plan_row_changes(stand(*ordered), ordered)
+    assert (plan.shifted, plan.inserted, plan.deleted) == ((), (), ())

@@ -3,7 +3,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.freshness import OVERDUE_SLACK_S, PATHS_LIMIT, ROOT, UnscannedPaths, describe_overdue
+from memsyncd.core.changes.freshness import (
+    OVERDUE_SLACK_S,
+    PATHS_LIMIT,
+    ROOT,
+    UnscannedPaths,
+    describe_overdue,
+)
 
 PATHS = st.sampled_from(["", "MEMORY.md", ".memories/a.md", ".memories/b.md"])
 EVENTS = st.lists(st.tuples(PATHS, st.floats(0, 100)))

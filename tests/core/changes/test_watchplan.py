@@ -1,4 +1,4 @@
-"""Which folders must be watched to hear of every change to a workspace's memory?"""
+"""Which folders are watched, and which of their events matter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.globs import Globs
 from memsyncd.core.changes.watchplan import (
     NO_INCLUDES,
     Include,
@@ -19,16 +18,23 @@ from memsyncd.core.changes.watchplan import (
     parse_include,
     plan_watches,
 )
+from memsyncd.core.globs import Globs
 from memsyncd.errors import BadRequest
 
 ROOT = "/home/ada/proj"
 INCLUDES = Includes.parse(["README.md", "docs/**/*.md", "notes/plans/*.md"])
 
 
-def plan(*folders: str, includes: Includes = NO_INCLUDES, link_folders: tuple[str, ...] = ()) -> set[tuple[str, str]]:
-    """The plan as (folder below the root, how), where these folders exist below a root that does."""
+def plan(
+    *folders: str, includes: Includes = NO_INCLUDES, link_folders: tuple[str, ...] = ()
+) -> set[tuple[str, str]]:
+    """The plan as (folder below the root, recursive or not), where these folders exist below an
+    existing root.
+    """
     existing = {ROOT, *(f"{ROOT}/{folder}" for folder in folders), *link_folders}
-    watches = plan_watches(ROOT, includes, is_folder=existing.__contains__, link_folders=link_folders)
+    watches = plan_watches(
+        ROOT, includes, is_folder=existing.__contains__, link_folders=link_folders
+    )
     return {(watch.folder.removeprefix(ROOT), _how(watch)) for watch in watches}
 
 
@@ -44,35 +50,52 @@ def test_missing_memories_are_awaited_by_the_root() -> None:
     assert plan() == {("", "flat")}
 
 
-def test_a_missing_root_is_awaited_by_the_nearest_folder_above() -> None:
-    assert plan_watches(ROOT, INCLUDES, is_folder={"/", "/home"}.__contains__) == {Watch("/home", is_recursive=False)}
-    assert plan_watches(ROOT, INCLUDES, is_folder={"/"}.__contains__) == {Watch("/", is_recursive=False)}
+def test_for_a_missing_root_the_nearest_folder_above_is_watched() -> None:
+    assert plan_watches(ROOT, INCLUDES, is_folder={"/", "/home"}.__contains__) == {
+        Watch("/home", is_recursive=False)
+    }
+    assert plan_watches(ROOT, INCLUDES, is_folder={"/"}.__contains__) == {
+        Watch("/", is_recursive=False)
+    }
 
 
 def test_an_include_is_watched_where_its_fixed_part_ends() -> None:
-    assert plan("docs", includes=Includes.parse(["docs/**/*.md"])) == {("", "flat"), ("/docs", "deep")}
+    assert plan("docs", includes=Includes.parse(["docs/**/*.md"])) == {
+        ("", "flat"),
+        ("/docs", "deep"),
+    }
     assert plan("docs", includes=Includes.parse(["docs/*.md"])) == {("", "flat"), ("/docs", "flat")}
     assert plan(includes=Includes.parse(["README.md"])) == {("", "flat")}
 
 
 def test_each_folder_on_the_way_to_an_include_is_watched_for_its_renaming() -> None:
     includes = Includes.parse(["a/b/c/*/x.md"])
-    assert plan("a", "a/b", "a/b/c", includes=includes) == {("", "flat"), ("/a", "flat"), ("/a/b", "flat"), ("/a/b/c", "deep")}
+    assert plan("a", "a/b", "a/b/c", includes=includes) == {
+        ("", "flat"),
+        ("/a", "flat"),
+        ("/a/b", "flat"),
+        ("/a/b/c", "deep"),
+    }
 
 
-def test_an_include_that_is_not_there_yet_is_awaited_by_what_is() -> None:
+def test_for_a_missing_include_the_nearest_folder_is_watched() -> None:
     assert plan("a", includes=Includes.parse(["a/b/c/*.md"])) == {("", "flat"), ("/a", "flat")}
 
 
-def test_what_a_deep_watch_hears_is_not_watched_twice() -> None:
+def test_a_folder_below_a_recursive_watch_is_not_watched_again() -> None:
     includes = Includes.parse(["docs/*.md", "docs/**", "docs/api/*.md"])
     assert plan("docs", "docs/api", includes=includes) == {("", "flat"), ("/docs", "deep")}
 
 
-def test_a_link_targets_folder_that_is_gone_is_awaited_by_what_is_there() -> None:
+def test_for_a_missing_folder_of_a_link_target_the_nearest_is_watched() -> None:
     includes = Includes.parse(["docs/*.md"])
     existing = {ROOT, f"{ROOT}/docs"}
-    watches = plan_watches(ROOT, includes, is_folder=existing.__contains__, link_folders=[f"{ROOT}/docs/a/b", f"{ROOT}/x"])
+    watches = plan_watches(
+        ROOT,
+        includes,
+        is_folder=existing.__contains__,
+        link_folders=[f"{ROOT}/docs/a/b", f"{ROOT}/x"],
+    )
     assert {watch.folder for watch in watches if watch.is_link_target} == {f"{ROOT}/docs", ROOT}
 
 
@@ -113,7 +136,9 @@ def test_an_include_knows_its_folder_and_depth(pattern: str, include: Include) -
         ("", "empty"),
     ],
 )
-def test_an_include_that_cannot_be_watched_cheaply_is_refused_with_its_reason(pattern: str, reason: str) -> None:
+def test_an_include_that_cannot_be_watched_cheaply_is_refused_with_its_reason(
+    pattern: str, reason: str
+) -> None:
     assert reason in find_include_refusal(pattern)
     with pytest.raises(BadRequest, match=re.escape(reason)):
         Includes.parse(["ok.md", pattern])
@@ -138,7 +163,7 @@ def test_an_include_that_cannot_be_watched_cheaply_is_refused_with_its_reason(pa
         ("notes/plans/x.md", False),
     ],
 )
-def test_what_could_touch_memory_is_relevant(path: str, is_folder: bool) -> None:
+def test_events_that_could_concern_memory_are_relevant(path: str, is_folder: bool) -> None:
     assert is_relevant(path, is_folder=is_folder, includes=INCLUDES)
 
 
@@ -166,29 +191,44 @@ def test_what_could_touch_memory_is_relevant(path: str, is_folder: bool) -> None
         ("notes/plans/deeper/x.md", False),
     ],
 )
-def test_what_cannot_touch_memory_is_not_relevant(path: str, is_folder: bool) -> None:
+def test_events_that_cannot_concern_memory_are_not_relevant(path: str, is_folder: bool) -> None:
     assert not is_relevant(path, is_folder=is_folder, includes=INCLUDES)
 
 
-def test_what_is_excluded_is_not_relevant() -> None:
+def test_excluded_paths_are_not_relevant() -> None:
     excludes = Globs.parse_excludes(["drafts/", "*.tmp.md"])
-    for path, is_folder in ((".memories/drafts", True), (".memories/drafts/a.md", False), (".memories/a.tmp.md", False)):
+    for path, is_folder in (
+        (".memories/drafts", True),
+        (".memories/drafts/a.md", False),
+        (".memories/a.tmp.md", False),
+    ):
         assert is_relevant(path, is_folder=is_folder)
         assert not is_relevant(path, is_folder=is_folder, excludes=excludes)
 
 
 PARTS = st.sampled_from(["docs", "notes", "plans", "a", "b.md", "c.txt", "*.md", "**", "*"])
-PATTERNS = st.lists(PARTS, min_size=1, max_size=4).map("/".join).filter(lambda pattern: not find_include_refusal(pattern))
-PATHS = st.lists(st.sampled_from(["docs", "notes", "plans", "a", "b.md", "c.txt"]), min_size=1, max_size=5)
+PATTERNS = (
+    st.lists(PARTS, min_size=1, max_size=4)
+    .map("/".join)
+    .filter(lambda pattern: not find_include_refusal(pattern))
+)
+PATHS = st.lists(
+    st.sampled_from(["docs", "notes", "plans", "a", "b.md", "c.txt"]), min_size=1, max_size=5
+)
 
 
 @given(patterns=st.lists(PATTERNS, max_size=3), parts=PATHS)
-def test_whatever_an_include_matches_lies_in_a_watched_folder(patterns: list[str], parts: list[str]) -> None:
+def test_whatever_an_include_matches_lies_in_a_watched_folder(
+    patterns: list[str], parts: list[str]
+) -> None:
     includes, path = Includes.parse(patterns), "/".join(parts)
     watches = plan_watches(ROOT, includes, is_folder=lambda folder: True)
     assert Watch(ROOT, is_recursive=True) not in watches
     if includes.globs.matches(path):
         folder = f"{ROOT}/{path}".rpartition("/")[0]
-        assert any(watch.folder == folder or (watch.is_recursive and folder.startswith(f"{watch.folder}/")) for watch in watches)
+        assert any(
+            watch.folder == folder or (watch.is_recursive and folder.startswith(f"{watch.folder}/"))
+            for watch in watches
+        )
         for depth in range(1, len(parts)):
             assert is_relevant("/".join(parts[:depth]), is_folder=True, includes=includes)

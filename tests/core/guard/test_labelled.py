@@ -1,21 +1,25 @@
-"""How often is it right, what is said of notes? By lines that were labelled by hand."""
+"""How often the guard is right, measured on lines that were labelled by hand."""
 
 from __future__ import annotations
 
-from memsyncd.core.guard.instructions import find_instructions
-from memsyncd.core.guard.secrets import find_secrets, mask_secrets
+from memsyncd.core.guard.injection import find_injections
+from memsyncd.core.guard.secrets import find_secrets, redact_secrets
 from tests.core.guard.labelled import MISSED, NO_ORDERS, NO_SECRETS, ORDERS, SECRETS
 
+# Characters of a secret that must not remain in a row.
 LEAST_SHOWN = 6
-"""Characters of a secret that must not be left in a row."""
 
 
 def mask(text: str) -> str:
-    return mask_secrets(text, find_secrets(text))
+    return redact_secrets(text, find_secrets(text))
 
 
-def test_secrets_of_notes_are_masked_whole_and_alone() -> None:
-    wrong = [(line, mask(put_in(line, value))) for line, value in SECRETS if not is_masked_alone(line, value)]
+def test_secrets_of_notes_are_redacted_whole_and_alone() -> None:
+    wrong = [
+        (line, mask(put_in(line, value)))
+        for line, value in SECRETS
+        if not is_masked_alone(line, value)
+    ]
     assert not wrong, "\n".join(map(repr, wrong))
 
 
@@ -27,8 +31,14 @@ def is_masked_alone(line: str, value: str) -> bool:
     before, _, after = line.partition("{}")
     masked = mask(put_in(line, value))
     shown = [at for at in range(len(value) - LEAST_SHOWN) if value[at : at + LEAST_SHOWN] in masked]
-    is_whole = masked.startswith("# Notes\n\n") and masked.endswith("\nnext line") and "[masked: " in masked
-    return is_whole and not shown and before.format()[:12] in masked and after.format()[-6:] in masked
+    is_whole = (
+        masked.startswith("# Notes\n\n")
+        and masked.endswith("\nnext line")
+        and "[masked: " in masked
+    )
+    return (
+        is_whole and not shown and before.format()[:12] in masked and after.format()[-6:] in masked
+    )
 
 
 def test_lines_without_a_secret_are_shown_as_they_are() -> None:
@@ -36,17 +46,23 @@ def test_lines_without_a_secret_are_shown_as_they_are() -> None:
     assert not [line for line in NO_SECRETS if find_secrets(f"# Notes\n\n{line}\n")]
 
 
-def test_lines_that_are_let_be_alone_are_let_be_together() -> None:
+def test_lines_that_are_harmless_alone_are_harmless_together() -> None:
     assert mask("\n".join(NO_SECRETS)) == "\n".join(NO_SECRETS)
 
 
-def test_what_is_known_to_be_missed_is_listed_until_it_is_found() -> None:
-    assert [mask(line.format(value)) for line, value in MISSED] == [line.format(value) for line, value in MISSED]
+def test_known_misses_are_listed_until_they_are_found() -> None:
+    assert [mask(line.format(value)) for line, value in MISSED] == [
+        line.format(value) for line, value in MISSED
+    ]
 
 
 def test_orders_to_the_reader_are_named() -> None:
-    assert not [line for line in ORDERS if not find_instructions(f"# Notes\n\n{line}\n")]
+    assert not [line for line in ORDERS if not find_injections(f"# Notes\n\n{line}\n")]
 
 
-def test_what_developers_tell_each_other_is_let_be() -> None:
-    assert not [line for line in NO_ORDERS if find_instructions(f"# Notes\n\n- {line}\n") or find_instructions(line)]
+def test_instructions_between_developers_are_not_reported() -> None:
+    assert not [
+        line
+        for line in NO_ORDERS
+        if find_injections(f"# Notes\n\n- {line}\n") or find_injections(line)
+    ]

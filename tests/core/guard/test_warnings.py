@@ -1,4 +1,4 @@
-"""What is said of a note names place and sort of what it holds, and never the secret."""
+"""A problem names the place and sort of a secret, and never quotes it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,18 @@ import dataclasses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.guard.warnings import DEFAULT_GUARD, INSTRUCTS, MOST_SAID, NOTHING, SECRET, GuardPolicy, find_warnings
+from memsyncd.core.guard.warnings import (
+    DEFAULT_GUARD,
+    NO_WARNINGS,
+    PROMPT_INJECTION,
+    REPORTED_SECRETS_LIMIT,
+    SECRET,
+    GuardPolicy,
+    find_warnings,
+)
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.note import SecretLines
+from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.span import Span
 from tests.core.guard.test_secrets import KEY, make
 
 PATH = ".memories/hosts.md"
@@ -25,7 +32,7 @@ def test_a_secret_is_a_problem_of_its_line_and_is_not_repeated() -> None:
     assert (secret.path, secret.line, secret.code) == (PATH, 3, SECRET)
     assert secret.problem == "holds what looks like a secret: GitHub token"
     assert "memsyncd history purge --containing" in secret.hint
-    assert (key.line, key.code, instructs.line, instructs.code) == (7, SECRET, 5, INSTRUCTS)
+    assert (key.line, key.code, instructs.line, instructs.code) == (7, SECRET, 5, PROMPT_INJECTION)
     assert TOKEN not in str(warned)
     assert warned.secrets == (
         SecretLines(span=Span(3, 3), what="GitHub token"),
@@ -33,38 +40,55 @@ def test_a_secret_is_a_problem_of_its_line_and_is_not_repeated() -> None:
     )
 
 
-def test_what_is_switched_off_is_not_looked_for() -> None:
+def test_checks_that_are_off_do_not_run() -> None:
     alone = dataclasses.replace(DEFAULT_GUARD, has_instructions=False)
     assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {SECRET}
     alone = dataclasses.replace(DEFAULT_GUARD, has_secrets=False)
-    assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {INSTRUCTS}
-    assert find_warnings(PATH, NOTE, GuardPolicy(has_secrets=False, has_instructions=False)) == NOTHING
+    assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {
+        PROMPT_INJECTION
+    }
+    assert (
+        find_warnings(PATH, NOTE, GuardPolicy(has_secrets=False, has_instructions=False))
+        == NO_WARNINGS
+    )
 
 
 def test_an_example_is_a_problem_that_says_so_and_no_secret() -> None:
     warned = find_warnings(PATH, "key: AKIA" + "IOSFODNN7EXAMPLE", DEFAULT_GUARD)
-    assert ["says itself that it is an example" in problem.hint for problem in warned.problems] == [True]
+    assert ["says itself that it is an example" in problem.hint for problem in warned.problems] == [
+        True
+    ]
     assert warned.secrets == ()
 
 
-def test_a_dump_of_secrets_is_said_shortly_and_known_whole() -> None:
+def test_a_dump_of_secrets_is_reported_briefly_and_recorded_whole() -> None:
     text = "\n".join(f"token {number} is {TOKEN}" for number in range(100))
     warned = find_warnings(PATH, text, DEFAULT_GUARD)
-    assert [problem.line for problem in warned.problems] == [*range(1, MOST_SAID + 2)]
+    assert [problem.line for problem in warned.problems] == [*range(1, REPORTED_SECRETS_LIMIT + 2)]
     assert warned.problems[-1].problem == "holds 80 more that look like secrets"
     assert [lines.span.start for lines in warned.secrets] == [*range(1, 101)]
 
 
-def test_reading_a_note_warns_of_it_wherever_it_stands() -> None:
+def test_parsing_a_note_reports_it_at_any_place() -> None:
     text = f"---\nsource: {TOKEN}\n---\n# Title\r\n\r\n```\r\n{TOKEN}\r\n```\r\n"
     note = parse_note(NotePath(PATH), text.encode())
     assert [problem.line for problem in note.problems if problem.code == SECRET] == [2, 7]
     assert [lines.span for lines in note.secrets] == [Span(2, 2), Span(7, 7)]
 
 
-@given(st.lists(st.sampled_from([TOKEN, KEY, "word", "", "# Heading", "```", "password: kX9mQ2vL7p", "- item"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [TOKEN, KEY, "word", "", "# Heading", "```", "password: kX9mQ2vL7p", "- item"]
+        )
+    )
+)
 def test_lines_are_those_of_the_note(lines: list[str]) -> None:
     text = "\n".join(lines)
     for secret in find_warnings(PATH, text, DEFAULT_GUARD).secrets:
         shown = "\n".join(text.split("\n")[secret.span.start - 1 : secret.span.end])
-        assert (KEY in shown) if secret.what == "private key" else (TOKEN in shown or "kX9mQ2vL7p" in shown)
+        assert (
+            (KEY in shown)
+            if secret.what == "private key"
+            else (TOKEN in shown or "kX9mQ2vL7p" in shown)
+        )

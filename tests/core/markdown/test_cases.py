@@ -1,6 +1,8 @@
-"""Whole notes and what is read from them: `cases/NAME` is a note, `cases/NAME.expected` its sections, chunks, links and problems.
+"""Whole notes and their parse: `cases/NAME` is a note, `cases/NAME.expected` its sections, chunks,
+links and problems.
 
-After a change that is meant, write the answers anew with `python tests/core/markdown/test_cases.py` and read the difference.
+After an intended change, write the expected files again with `python
+tests/core/markdown/test_cases.py` and read the difference.
 """
 
 from __future__ import annotations
@@ -13,14 +15,18 @@ import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.note import Meta, Note
+from memsyncd.core.model import Meta, Note
 from memsyncd.core.notepath import NotePath
 
-CASES = sorted(path for path in (Path(__file__).parents[1] / "cases").iterdir() if path.suffix in (".md", ".txt"))
+CASES = sorted(
+    path
+    for path in (Path(__file__).parents[1] / "cases").iterdir()
+    if path.suffix in (".md", ".txt")
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_note_is_read_as_its_case_says(case: Path) -> None:
+def test_a_note_is_parsed_as_its_case_expects(case: Path) -> None:
     assert render(read(case)) == expected_of(case).read_text(encoding="utf-8")
 
 

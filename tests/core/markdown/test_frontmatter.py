@@ -4,8 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.frontmatter import FRONT_MATTER_LIMIT_CHARS, find_front_matter, find_section_meta, parse_meta
-from memsyncd.core.note import EMPTY_META, Meta
+from memsyncd.core.markdown.frontmatter import (
+    FRONT_MATTER_LIMIT_CHARS,
+    find_front_matter,
+    find_section_meta,
+    parse_meta,
+)
+from memsyncd.core.model import EMPTY_META, Meta
 from tests.core.guard.test_secrets import make
 
 
@@ -29,7 +34,7 @@ def read(text: str) -> tuple[Meta, list[tuple[int, str]]]:
         (["---", *["a: " + "b" * 1000] * (FRONT_MATTER_LIMIT_CHARS // 1000 + 1), "---"], 0),
     ],
 )
-def test_front_matter_stands_between_marks_at_the_very_top(lines: list[str], n_lines: int) -> None:
+def test_front_matter_is_between_marks_at_the_very_top(lines: list[str], n_lines: int) -> None:
     assert find_front_matter("a.md", lines).n_lines == n_lines
 
 
@@ -46,7 +51,10 @@ def test_front_matter_stands_between_marks_at_the_very_top(lines: list[str], n_l
         ("tags:\n- a\n- b", Meta(tags=("a", "b"))),
         ("importance: 1", Meta(importance=1.0)),
         ("priority: p2", Meta(priority="P2")),
-        ("created: 2026-01-02\nexpires: 2027-01-01T10:00:00Z", Meta(created="2026-01-02", expires="2027-01-01T10:00:00Z")),
+        (
+            "created: 2026-01-02\nexpires: 2027-01-01T10:00:00Z",
+            Meta(created="2026-01-02", expires="2027-01-01T10:00:00Z"),
+        ),
         ("status:", EMPTY_META),
         ("source: no", Meta(source="no")),
         ("Owner: ann\nlist: [1, {a: b}]", Meta(extra=(("Owner", "ann"), ("list", "1, a: b")))),
@@ -73,13 +81,15 @@ def test_values_are_read_as_they_were_written(text: str, meta: Meta) -> None:
         ("a: " + "[" * 60_000, (1, "yaml_refused")),
     ],
 )
-def test_what_cannot_be_is_a_problem_at_its_line(text: str, problem: tuple[int, str]) -> None:
+def test_an_impossible_value_is_a_problem_at_its_line(text: str, problem: tuple[int, str]) -> None:
     assert read(text)[1] == [problem]
 
 
 def test_broken_yaml_is_read_line_by_line() -> None:
     meta, problems = read("title: Why: because\nkind: decision\ntags: [a, b]\nstatus: 'archived'")
-    assert meta == Meta(kind="decision", tags=("a", "b"), status="archived", extra=(("title", "Why: because"),))
+    assert meta == Meta(
+        kind="decision", tags=("a", "b"), status="archived", extra=(("title", "Why: because"),)
+    )
     assert problems == [(1, "broken_yaml")]
 
 
@@ -91,7 +101,10 @@ def test_a_thousand_faults_are_not_a_thousand_problems() -> None:
     ("lines", "meta"),
     [
         (["<!-- memory: {kind: error} -->"], Meta(kind="error")),
-        (["", "  <!--memory:", "kind: error", "importance: 0.5", "-->", "text"], Meta(kind="error", importance=0.5)),
+        (
+            ["", "  <!--memory:", "kind: error", "importance: 0.5", "-->", "text"],
+            Meta(kind="error", importance=0.5),
+        ),
         (["text", "<!-- memory: {kind: error} -->"], EMPTY_META),
         (["<!-- memories: {kind: error} -->"], EMPTY_META),
         (["", ""], EMPTY_META),
@@ -102,12 +115,19 @@ def test_a_memory_comment_counts_if_it_is_the_first_thing(lines: list[str], meta
 
 
 @given(st.text(alphabet="abk:-[]{}&*!|>'\"#%@`,? \n\t0.~", max_size=80))
-def test_no_text_is_too_odd(text: str) -> None:
+def test_every_text_can_be_decoded(text: str) -> None:
     parse_meta("a.md", text, 1)
 
 
-def test_no_problem_repeats_a_secret_that_stands_where_it_does_not_belong() -> None:
+def test_no_problem_repeats_a_misplaced_secret() -> None:
     token = "github_pat_" + make(22) + "_" + make(59)
-    found = find_front_matter("a.md", ["---", f"importance: {token}", f"priority: {token}", f"{token}: 1", f"{token}: 2", "---"])
-    assert [problem.code for problem in found.problems] == ["bad_value", "bad_value", "duplicate_key"]
+    found = find_front_matter(
+        "a.md",
+        ["---", f"importance: {token}", f"priority: {token}", f"{token}: 1", f"{token}: 2", "---"],
+    )
+    assert [problem.code for problem in found.problems] == [
+        "bad_value",
+        "bad_value",
+        "duplicate_key",
+    ]
     assert not any(token[:12] in problem.problem for problem in found.problems)

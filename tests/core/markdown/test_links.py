@@ -3,12 +3,12 @@ from __future__ import annotations
 import pytest
 
 from memsyncd.core.markdown.links import Mention, find_mentions
-from memsyncd.core.markdown.outline import find_blocks
+from memsyncd.core.markdown.scanner import split_blocks
 
 
 def find(text: str) -> list[Mention]:
     lines = text.split("\n")
-    return find_mentions(text, lines, find_blocks(lines))
+    return find_mentions(text, lines, split_blocks(lines))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,14 @@ def test_links_are_found_in_every_form(text: str, target: str, heading: str, rel
             "[t](mailto:a.md)",
             "[t]()",
         ),
-        *("`[[a]]`", "`` ` [[a]] ``", "```\n[[a]]\n```", "    [[a]]", "- x\n\n  ```\n  [[a]]\n  ```", "> ~~~\n> [[a]]\n> ~~~"),
+        *(
+            "`[[a]]`",
+            "`` ` [[a]] ``",
+            "```\n[[a]]\n```",
+            "    [[a]]",
+            "- x\n\n  ```\n  [[a]]\n  ```",
+            "> ~~~\n> [[a]]\n> ~~~",
+        ),
         *(
             "#fff",
             "#A1B2C3",
@@ -68,7 +75,7 @@ def test_links_are_found_in_every_form(text: str, target: str, heading: str, rel
         *("`#code`", "##", "&#39;", "```\n#no\n```"),
     ],
 )
-def test_what_only_looks_like_a_link_or_tag_is_none(text: str) -> None:
+def test_text_that_only_looks_like_a_link_or_tag_is_none(text: str) -> None:
     assert [mention for mention in find(text) if mention.tag or mention.target != "x.md"] == []
 
 

@@ -7,12 +7,11 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes, digest_text
-from memsyncd.core.markdown.chunks import PIECE_CHARS, ChunkPolicy
-from memsyncd.core.markdown.lines import decode_note
+from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS, ChunkPolicy
+from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.note import Note
+from memsyncd.core.model import Note, count_tokens
 from memsyncd.core.notepath import NotePath
-from memsyncd.core.tokens import count_tokens
 
 PATH = NotePath(".memories/note.md")
 LINES = st.sampled_from(
@@ -44,11 +43,24 @@ LINES = st.sampled_from(
             "日本語" * 20,
             "x " * 90,
         ),
-        *("[ref]: http://x", "<div>", "    code", "title: x", "...", "<<<<<<< a", "=======", ">>>>>>> b", "\x0c", "\u2028"),
+        *(
+            "[ref]: http://x",
+            "<div>",
+            "    code",
+            "title: x",
+            "...",
+            "<<<<<<< a",
+            "=======",
+            ">>>>>>> b",
+            "\x0c",
+            "\u2028",
+        ),
     ]
 )
 TEXTS = st.lists(LINES, max_size=40).map("\n".join)
-POLICIES = st.sampled_from([ChunkPolicy(), ChunkPolicy(10, 6), ChunkPolicy(1, 0), ChunkPolicy(30, 29)])
+POLICIES = st.sampled_from(
+    [ChunkPolicy(), ChunkPolicy(10, 6), ChunkPolicy(1, 0), ChunkPolicy(30, 29)]
+)
 
 
 def parse(text: str, policy: ChunkPolicy | None = None, path: NotePath = PATH) -> Note:
@@ -56,13 +68,16 @@ def parse(text: str, policy: ChunkPolicy | None = None, path: NotePath = PATH) -
 
 
 @given(
-    st.binary(max_size=300) | TEXTS.map(str.encode), st.sampled_from([PATH, NotePath("MEMORY.md"), NotePath(".memories/a.txt")])
+    st.binary(max_size=300) | TEXTS.map(str.encode),
+    st.sampled_from([PATH, NotePath("MEMORY.md"), NotePath(".memories/a.txt")]),
 )
 @example(b"\xff\xfe#\x00", PATH)
 @example(b"---\n\x00\n---", PATH)
 @example(b"---\na: *b\n---", PATH)
 @example(b"---\n? [a]: b\n? {c: d}\n: e\n---", PATH)
-def test_any_bytes_can_be_read_and_every_place_lies_within_the_note(data: bytes, path: NotePath) -> None:
+def test_any_bytes_can_be_read_and_every_place_lies_within_the_note(
+    data: bytes, path: NotePath
+) -> None:
     note = parse_note(path, data)
     assert note.digest == digest_bytes(data)
     for item in (*note.sections, *note.chunks):
@@ -75,7 +90,11 @@ def test_any_bytes_can_be_read_and_every_place_lies_within_the_note(data: bytes,
 @given(TEXTS, POLICIES)
 def test_chunks_hold_every_line_that_is_not_blank(text: str, policy: ChunkPolicy) -> None:
     lines = decode_note("", text.encode()).lines
-    held = {line for chunk in parse(text, policy).chunks for line in range(chunk.span.start, chunk.span.end + 1)}
+    held = {
+        line
+        for chunk in parse(text, policy).chunks
+        for line in range(chunk.span.start, chunk.span.end + 1)
+    }
     assert {number for number, line in enumerate(lines, 1) if line.strip(" \t")} <= held
 
 
@@ -87,11 +106,18 @@ def test_a_chunk_is_its_lines_and_lies_within_its_section(text: str, policy: Chu
     for chunk in note.chunks:
         assert chunk.text == "\n".join(lines[chunk.span.start - 1 : chunk.span.end])
         assert chunk.digest == digest_text(chunk.text)
-        assert spans[chunk.anchor].start <= chunk.span.start <= chunk.span.end <= spans[chunk.anchor].end
+        assert (
+            spans[chunk.anchor].start
+            <= chunk.span.start
+            <= chunk.span.end
+            <= spans[chunk.anchor].end
+        )
 
 
 @given(TEXTS, POLICIES)
-def test_chunks_go_on_and_overlap_by_no_more_than_the_policy_says(text: str, policy: ChunkPolicy) -> None:
+def test_chunks_are_contiguous_and_overlap_by_no_more_than_the_policy(
+    text: str, policy: ChunkPolicy
+) -> None:
     lines = decode_note("", text.encode()).lines
     for before, after in pairwise(parse(text, policy).chunks):
         assert before.span.end < after.span.end
@@ -111,8 +137,12 @@ def test_sections_follow_each_other_and_have_anchors_of_their_own(text: str) -> 
         assert after.heading
 
 
-@given(TEXTS, st.lists(st.sampled_from(["", "A line more.", "- an item more"]), min_size=1, max_size=5))
-def test_lines_put_in_above_move_the_chunks_below_and_change_none_of_them(text: str, more: list[str]) -> None:
+@given(
+    TEXTS, st.lists(st.sampled_from(["", "A line more.", "- an item more"]), min_size=1, max_size=5)
+)
+def test_lines_put_in_above_move_the_chunks_below_and_change_none_of_them(
+    text: str, more: list[str]
+) -> None:
     below = parse(f"# Own heading\n\n{text}")
     assume(below.sections[0].heading == ("Own heading",))
     moved = parse("\n".join([*more, "", "# Own heading", "", text]))
@@ -131,7 +161,13 @@ def test_line_ends_of_any_kind_give_the_same_places(text: str) -> None:
 
 def test_an_empty_note_has_no_sections_and_the_title_of_its_file() -> None:
     note = parse("")
-    assert (note.n_lines, note.sections, note.chunks, note.problems, note.title) == (0, (), (), (), "note")
+    assert (note.n_lines, note.sections, note.chunks, note.problems, note.title) == (
+        0,
+        (),
+        (),
+        (),
+        "note",
+    )
 
 
 def test_a_heading_goes_with_the_first_block_under_it() -> None:
@@ -139,11 +175,11 @@ def test_a_heading_goes_with_the_first_block_under_it() -> None:
     assert [(chunk.span.start, chunk.span.end) for chunk in note.chunks] == [(1, 3), (5, 5)]
 
 
-def test_a_giant_line_is_searchable_in_pieces_of_one_place() -> None:
+def test_a_giant_line_is_searchable_in_chunks_of_one_span() -> None:
     words = " ".join(f"word{number}" for number in range(30_000))
     note = parse(f"# H\n\n{words}\n")
     assert {(chunk.span.start, chunk.span.end) for chunk in note.chunks} == {(1, 3)}
-    assert all(len(chunk.text) <= PIECE_CHARS for chunk in note.chunks)
+    assert all(len(chunk.text) <= CHUNK_LIMIT_CHARS for chunk in note.chunks)
     assert "".join(chunk.text for chunk in note.chunks) == f"# H\n\n{words}"
     assert not any(chunk.text.endswith("word") or chunk.text[0].isdigit() for chunk in note.chunks)
     assert [problem.code for problem in note.problems] == ["long_line"]
@@ -170,12 +206,15 @@ def test_front_matter_is_a_chunk_of_its_own_so_that_its_words_are_found() -> Non
         ("# a\n\n<!-- memory: {kind: b}\n", 3, "broken_yaml"),
     ],
 )
-def test_what_is_odd_is_said_with_its_line(text: str, line: int, code: str) -> None:
+def test_a_defect_is_reported_with_its_line(text: str, line: int, code: str) -> None:
     assert (line, code) in {(problem.line, problem.code) for problem in parse(text).problems}
 
 
-@pytest.mark.parametrize("text", ["```\na\n```\n", "~~~~\n~~~\n~~~~~  ", "<!-- a\n-->\n", "a\n=======\n>>>>>>> b\n", "<b>\n"])
-def test_what_is_closed_or_ordinary_is_no_problem(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["```\na\n```\n", "~~~~\n~~~\n~~~~~  ", "<!-- a\n-->\n", "a\n=======\n>>>>>>> b\n", "<b>\n"],
+)
+def test_closed_fences_and_comments_are_no_problem(text: str) -> None:
     assert parse(text).problems == ()
 
 
@@ -186,5 +225,8 @@ def test_a_policy_whose_overlap_would_never_end_cannot_be_made() -> None:
 
 @pytest.mark.parametrize("suffix", [".txt", ".TXT", ".Txt"])
 def test_a_plain_note_has_no_headings_however_its_suffix_is_written(suffix: str) -> None:
-    assert [section.heading for section in parse_note(NotePath(f".memories/a{suffix}"), b"# one\n\n# two\n").sections] == [()]
+    assert [
+        section.heading
+        for section in parse_note(NotePath(f".memories/a{suffix}"), b"# one\n\n# two\n").sections
+    ] == [()]
     assert len(parse_note(NotePath(".memories/a.MD"), b"# one\n\n# two\n").sections) == 2

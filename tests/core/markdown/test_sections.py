@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.core.markdown.outline import find_blocks
-from memsyncd.core.markdown.sections import find_heading_text, find_parts, find_slug
+from memsyncd.core.markdown.scanner import split_blocks
+from memsyncd.core.markdown.sections import heading_text, make_slug, split_sections
 from tests.core.guard.test_secrets import HEX, make
 
 
@@ -23,7 +23,7 @@ from tests.core.guard.test_secrets import HEX, make
     ],
 )
 def test_a_heading_is_its_plain_text(line: str, text: str) -> None:
-    assert find_heading_text([line], find_blocks([line])[0]) == text
+    assert heading_text([line], split_blocks([line])[0]) == text
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,14 @@ def test_a_heading_is_its_plain_text(line: str, text: str) -> None:
     ],
 )
 def test_a_slug_has_letters_digits_and_hyphens(text: str, slug: str) -> None:
-    assert find_slug(text) == slug
+    assert make_slug(text) == slug
 
 
 def anchors(text: str, *, has_top: bool = False) -> list[str]:
     lines = text.split("\n")
-    return [part.anchor for part in find_parts("n", lines, find_blocks(lines), has_top=has_top)]
+    return [
+        part.anchor for part in split_sections("n", lines, split_blocks(lines), has_top=has_top)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_anchors_name_the_way_to_a_section_and_are_unique(text: str, expected: l
     assert anchors(text) == expected
 
 
-def test_what_precedes_the_first_heading_is_a_section_if_there_is_anything() -> None:
+def test_lines_before_the_first_heading_are_a_section_if_there_are_any() -> None:
     assert anchors("# a", has_top=True) == ["n#", "n#a"]
 
 
@@ -73,8 +75,10 @@ def test_many_twins_are_named_in_no_time() -> None:
     assert anchors("# a\n" * 20_000)[-1] == "n#a-20000"
 
 
-def test_an_anchor_says_of_a_secret_only_what_it_is() -> None:
+def test_a_secret_in_an_anchor_is_redacted() -> None:
     token = "sk-" + make(32, HEX)
     lines = [f"# Key {token}", "", "## Below", ""]
-    anchors = [part.anchor for part in find_parts("a.md", lines, find_blocks(lines), has_top=False)]
+    anchors = [
+        part.anchor for part in split_sections("a.md", lines, split_blocks(lines), has_top=False)
+    ]
     assert anchors == ["a.md#key-masked-api-key", "a.md#key-masked-api-key/below"]

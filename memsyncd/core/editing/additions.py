@@ -1,0 +1,373 @@
+"""Add memories to a note: check each addition, and append it as a section of its own.
+
+The text of the note stays as it is. `append_section` adds a missing final newline and the end of a
+fence or comment that was left open, which would otherwise take in the new section, then a blank
+line and the section. `sections.contain` keeps the content within its section.
+
+The limits are those of the wire, so that a request which passes there passes here. This module also
+checks what the wire cannot: texts of one line, words that metadata can hold. A section's metadata
+is one HTML comment of YAML on one line, and is read back as it was written. Values are plain where
+that is safe and quoted elsewhere; no value can end the comment.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from types import MappingProxyType
+from typing import Final, NoReturn
+
+from memsyncd.core.editing.notetext import (
+    check_text,
+    count_lines,
+    join_texts,
+    open_text,
+    unify_line_ends,
+    write_line_ends,
+)
+from memsyncd.core.editing.sections import (
+    SECTION_LEVEL,
+    contain,
+    find_closing_lines,
+    make_heading_line,
+    split_note_sections,
+)
+from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.frontmatter import (
+    LIFECYCLES,
+    PRIORITIES,
+    distinct_tags,
+    find_front_matter,
+)
+from memsyncd.core.markdown.scanner import HEADING, Block
+from memsyncd.core.markdown.sections import heading_text
+from memsyncd.core.model import Span, path_words
+from memsyncd.core.notepath import MARKDOWN_SUFFIXES, MEMORY_FILE, is_markdown
+from memsyncd.errors import BadRequest, EditRefused, TooLarge
+
+# --- Checks ---------------------------------------------------------------------------------------
+
+CONTENT_LIMIT_CHARS: Final = 100_000
+SUMMARY_LIMIT_CHARS: Final = 200
+WORD_LIMIT_CHARS: Final = 200
+TAGS_LIMIT: Final = 32
+MADE_HEADING_CHARS: Final = 72
+
+_KIND = re.compile(r"\w[\w-]*")
+_TIME = re.compile(
+    r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
+)
+_NOTHING = ("null", "~")
+_ONE_LINE = frozenset({"Cc", "Zl", "Zp"})
+_LEADING_MARKS = re.compile(r"\s*(?:(?:[-+*>]|\d{1,9}[.)]|#{1,6}|\[[ xX]\])\s+)*")
+_NO_HEADING = re.compile(r"\s*(?:```|~~~|<!--)")
+# A dot after a single letter belongs to an abbreviation.
+_SENTENCE = re.compile(r"\W*\w.*?(?:(?:(?<!\b\w)\.|[!?])(?=\s|\Z)|[。！？])")
+_HAS_WORD = re.compile(r"\w")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """A memory to add. `summary` is the heading; if it is empty, the heading is made from the
+    beginning of the content.
+
+    `importance` is 0-1, `priority` P0-P3, `lifecycle` one of ephemeral, session, task, project,
+    `created` an ISO day or time.
+    """
+
+    content: str
+    summary: str = ""
+    kind: str | None = None
+    importance: float | None = None
+    priority: str | None = None
+    lifecycle: str | None = None
+    source: str | None = None
+    task: str | None = None
+    session: str | None = None
+    created: str | None = None
+    tags: tuple[str, ...] = ()
+
+
+def check_addition(addition: Addition) -> None:
+    """Raise BadRequest or TooLarge naming the invalid field."""
+    _check_content(addition.content)
+    _check_summary(addition.summary)
+    for name in ("kind", "source", "task", "session", "created"):
+        _check_word(name, getattr(addition, name))
+    if addition.kind is not None and not _KIND.fullmatch(addition.kind.strip().lower()):
+        _refuse("kind", "is not one word", "letters, digits, `_` and `-`, such as decision")
+    if addition.created is not None and not _is_time(addition.created.strip()):
+        _refuse("created", "is not an ISO day or time", "write 2026-03-14 or 2026-03-14T09:30:00Z")
+    if addition.importance is not None and not 0 <= addition.importance <= 1:
+        _refuse("importance", "is not from 0 to 1", "0.9 matters much, 0.1 little")
+    _check_choice("priority", addition.priority, PRIORITIES)
+    _check_choice("lifecycle", addition.lifecycle, LIFECYCLES)
+    if len(addition.tags) > TAGS_LIMIT:
+        _refuse("tags", f"are more than {TAGS_LIMIT}", "leave some out")
+    for tag in addition.tags:
+        _check_word("tags", tag)
+        if not distinct_tags([tag]):
+            _refuse("tags", "hold an empty one", "leave it out")
+
+
+def find_choice(said: str, choices: tuple[str, ...]) -> str | None:
+    """The choice that equals the word, in any case."""
+    return next((choice for choice in choices if choice.lower() == said.strip().lower()), None)
+
+
+def make_heading(addition: Addition) -> str:
+    """The summary, or else the first sentence of the content as plain text, cut at a word if it is
+    long.
+    """
+    if addition.summary.strip():
+        return " ".join(addition.summary.split())
+    for line in re.split(r"[\r\n]+", addition.content):
+        text = "" if _NO_HEADING.match(line) else _plain_text(_LEADING_MARKS.sub("", line, count=1))
+        if _HAS_WORD.search(text):
+            return _shorten(text)
+    return addition.kind or "Note"
+
+
+def _plain_text(text: str) -> str:
+    return heading_text([f"# {text}"], Block(0, 1, HEADING, 1))
+
+
+def _shorten(text: str) -> str:
+    found = _SENTENCE.match(text)
+    text = found[0].rstrip(".。") if found else text
+    if len(text) <= MADE_HEADING_CHARS:
+        return text
+    cut = text[:MADE_HEADING_CHARS]
+    blank = cut.rfind(" ")
+    return (cut[:blank] if blank > MADE_HEADING_CHARS // 2 else cut).rstrip(" ,;:-") + "…"
+
+
+def _check_content(content: str) -> None:
+    check_text("content", content)
+    if not content.strip():
+        _refuse("content", "is empty", "say what is to be remembered")
+    if "\0" in content:
+        _refuse("content", "holds a NUL", "remove it")
+    if len(content) > CONTENT_LIMIT_CHARS:
+        raise TooLarge(
+            f"content: is over {CONTENT_LIMIT_CHARS} characters",
+            hint="write it to a note of its own with create",
+        )
+
+
+def _check_summary(summary: str) -> None:
+    if not summary.strip():
+        return
+    check_text("summary", summary)
+    if any(unicodedata.category(char) in _ONE_LINE for char in summary.strip()):
+        _refuse(
+            "summary", "is not one line", "it is the section's heading; put the rest into content"
+        )
+    if len(summary) > SUMMARY_LIMIT_CHARS:
+        raise TooLarge(
+            f"summary: is over {SUMMARY_LIMIT_CHARS} characters", hint="put the rest into content"
+        )
+    if not _plain_text(summary):
+        _refuse("summary", "has no words", "leave it out, and a heading is made from the content")
+
+
+def _check_word(name: str, word: str | None) -> None:
+    if word is None:
+        return
+    check_text(name, word)
+    if not word.strip() or word.strip() in _NOTHING:
+        _refuse(name, "says nothing", "leave it out")
+    if any(unicodedata.category(char) in _ONE_LINE for char in word):
+        _refuse(name, "is not one line", "remove line ends and control characters")
+    if len(word) > WORD_LIMIT_CHARS:
+        raise TooLarge(
+            f"{name}: is over {WORD_LIMIT_CHARS} characters", hint="say it in fewer words"
+        )
+
+
+def _check_choice(name: str, said: str | None, choices: tuple[str, ...]) -> None:
+    if said is not None and find_choice(said, choices) is None:
+        _refuse(name, f"is none of {', '.join(choices)}", "use one of these, or leave it out")
+
+
+def _is_time(text: str) -> bool:
+    try:
+        return bool(_TIME.fullmatch(text)) and date.fromisoformat(text[:10]) is not None
+    except ValueError:
+        return False
+
+
+def _refuse(name: str, problem: str, hint: str) -> NoReturn:
+    raise BadRequest(f"{name}: {problem}", hint=hint)
+
+
+# --- Appending ------------------------------------------------------------------------------------
+
+_BLANK_END = re.compile(r"(?:\A|\n)[ \t]*\n\Z")
+
+
+def append_section(
+    path: str, data: bytes | None, additions: Sequence[Addition], *, at: str
+) -> tuple[bytes, tuple[Span, ...]]:
+    """The note with a section for each addition at its end, and the lines of each, from its heading
+    to its last.
+
+    `at` is the current time as ISO text, for additions without a time of their own. A missing or
+    empty note begins with its name as a title. Raises BadRequest for an invalid addition, and
+    EditRefused for a note to which no section can be added.
+    """
+    if not is_markdown(path):
+        raise BadRequest(
+            "note: only markdown has sections",
+            hint=f"name a note that ends with {' or '.join(MARKDOWN_SUFFIXES)}",
+        )
+    for addition in additions:
+        check_addition(addition)
+    if not additions:
+        return data or b"", ()
+    note = open_text(path, data or b"")
+    text = note.text + _end_note(path, data, note.line_end) if data else f"{_make_title(path)}\n"
+    unified = unify_line_ends(text)
+    is_apart = _BLANK_END.search(unified) is not None
+    lines, spans = _stack(
+        [_render_section(addition, at) for addition in additions],
+        count_lines(unified),
+        is_apart=is_apart,
+    )
+    added = note.to_bytes(join_texts(text, write_line_ends("\n".join((*lines, "")), note.line_end)))
+    _check_added(path, data, added, spans)
+    return added, spans
+
+
+def _stack(
+    sections: Sequence[list[str]], n_above: int, *, is_apart: bool
+) -> tuple[list[str], tuple[Span, ...]]:
+    """The lines of all sections beneath `n_above` others, with a blank line above each that needs
+    it, and the span of each section.
+    """
+    lines: list[str] = []
+    spans: list[Span] = []
+    for section in sections:
+        if lines or not is_apart:
+            lines.append("")
+        start = n_above + len(lines) + 1
+        lines += section
+        spans.append(Span(start, n_above + len(lines)))
+    return lines, tuple(spans)
+
+
+def _end_note(path: str, data: bytes, line_end: str) -> str:
+    """The text that must follow a note before a section: the end of its last line, and of an open
+    fence or comment.
+    """
+    lines = decode_note(path, data).lines
+    closing = find_closing_lines(lines, find_front_matter(path, lines).n_lines)
+    missing = "" if data.endswith((b"\n", b"\r")) else line_end
+    return missing + "".join(f"{line}{line_end}" for line in closing)
+
+
+def _make_title(path: str) -> str:
+    name = path.rpartition("/")[2]
+    words = "memory" if name == MEMORY_FILE else path_words(name)
+    return f"# {words[:1].upper()}{words[1:]}" if words else "# Notes"
+
+
+def _render_section(addition: Addition, at: str) -> list[str]:
+    """The lines of a section: its heading, its comment, its content."""
+    lines = unify_line_ends(addition.content).split("\n")
+    while not lines[0].strip():
+        del lines[0]
+    while not lines[-1].strip():
+        del lines[-1]
+    return [
+        make_heading_line(SECTION_LEVEL, make_heading(addition)),
+        render_comment(addition, at),
+        *contain(lines),
+    ]
+
+
+def _check_added(path: str, data: bytes | None, added: bytes, spans: Sequence[Span]) -> None:
+    """Parse the new note: each section must be found at its span, and the anchors of earlier
+    sections must not change.
+    """
+    before = [section.anchor for section in split_note_sections(path, data)] if data else []
+    after = split_note_sections(path, added)
+    starts = {section.start + 1 for section in after if section.level == SECTION_LEVEL}
+    if [section.anchor for section in after[: len(before)]] != before or not all(
+        span.start in starts for span in spans
+    ):
+        hint = "look for front matter, a fence or a comment that is never closed"
+        raise EditRefused(f"{path} takes no section at its end", hint=hint)
+
+
+# --- Metadata as a comment ------------------------------------------------------------------------
+
+_PLAIN = re.compile(r"[^\W_](?:(?:[\w./+@ -]|:(?=\w))*\w)?")
+
+
+def render_comment(addition: Addition, at: str) -> str:
+    """`<!-- memory: {kind: decision, tags: [auth], …} -->`; `at` is the time for an addition
+    without one.
+    """
+    kind, tags = (addition.kind or "").strip().lower(), distinct_tags(addition.tags)
+    pairs = {
+        "kind": _quote(kind),
+        "tags": f"[{', '.join(map(_quote, tags))}]" if tags else "",
+        "importance": "" if addition.importance is None else repr(float(addition.importance)),
+        "priority": find_choice(addition.priority or "", PRIORITIES) or "",
+        "lifecycle": find_choice(addition.lifecycle or "", LIFECYCLES) or "",
+        "task": _quote(addition.task or ""),
+        "session": _quote(addition.session or ""),
+        "source": _quote(addition.source or ""),
+        "created": _quote(addition.created or at),
+    }
+    stated = ", ".join(f"{key}: {value}" for key, value in pairs.items() if value)
+    return f"<!-- memory: {{{stated}}} -->"
+
+
+def _quote(text: str) -> str:
+    text = text.strip()
+    if not text or _PLAIN.fullmatch(text):
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("-->", "--\\x3e")
+    return '"' + "".join(map(_escape, escaped)) + '"'
+
+
+def _escape(char: str) -> str:
+    """Write characters that YAML does not accept by their numbers."""
+    return f"\\U{ord(char):08x}" if unicodedata.category(char)[0] == "C" else char
+
+
+# --- Kinds ----------------------------------------------------------------------------------------
+
+# Kinds are an open set; the configuration adds to the table.
+
+
+@dataclass(frozen=True, slots=True)
+class KindDefaults:
+    """The note that takes memories of a kind, and their importance, 0-1."""
+
+    note: str
+    importance: float
+
+
+# For a kind that is not in the table, and for no kind.
+OTHER_KINDS: Final = KindDefaults(".memories/notes.md", 0.5)
+
+DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
+    {
+        "preference": KindDefaults(".memories/preferences.md", 0.95),
+        "error": KindDefaults(".memories/errors.md", 0.9),
+        "solution_approach": KindDefaults(".memories/solutions.md", 0.85),
+        "decision": KindDefaults(".memories/decisions.md", 0.7),
+        "procedure": KindDefaults(".memories/procedures.md", 0.65),
+        "client_pattern": KindDefaults(".memories/patterns.md", 0.6),
+        "strategy": KindDefaults(".memories/strategy.md", 0.6),
+        "research": KindDefaults(".memories/research.md", 0.55),
+        "insight": KindDefaults(".memories/insights.md", 0.5),
+        "tool_run": KindDefaults(".memories/runs.md", 0.3),
+    }
+)

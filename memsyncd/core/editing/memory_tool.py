@@ -1,0 +1,462 @@
+r"""Apply the memory tool's commands to a note: compute its new bytes and the text of the answer, or
+raise an error.
+
+Edits change the requested text and no other byte: line ends, a missing final newline, a byte order
+mark, invalid UTF-8 all stay. Views show the numbered lines of a note, or the sizes and paths of a
+folder. The texts are those of `memory_20250818`, which models have learned.
+
+There are two dialects: `docs`, as in Anthropic's documents, and `sdk`, as in its Python SDK's
+`BetaLocalFilesystemMemoryTool`. In `docs` lines are those that an editor, a search and `insert`
+count. In `sdk` they end at `\n` alone, keep a `\r`, and an empty one follows the last line end;
+`insert` adds the text as it is, and the note ends with a newline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from memsyncd.core.editing.notetext import (
+    NoteText,
+    UnifiedText,
+    check_text,
+    count_lines,
+    join_texts,
+    open_text,
+    unify_line_ends,
+    write_line_ends,
+)
+from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.notepath import show_path
+from memsyncd.errors import AlreadyExists, EditRefused, MemsyncdError, NoteNotFound, PathRefused
+
+Dialect = Literal["docs", "sdk"]
+Command = Literal["view", "create", "str_replace", "insert", "delete", "rename"]
+
+# --- Edits ----------------------------------------------------------------------------------------
+
+SNIPPET_CONTEXT_LINES = 2
+SNIPPET_LIMIT_LINES = 40
+PLACES_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditResult:
+    """A note's new bytes and the text of the answer."""
+
+    data: bytes
+    text: str
+
+
+def create_text(path: str, data: bytes | None, file_text: str, dialect: Dialect) -> EditResult:
+    """A new note with this text.
+
+    Raises AlreadyExists if the note has another text; the same text is a success.
+    """
+    check_text("file_text", file_text)
+    created = file_text.encode("utf-8")
+    if data is not None and data != created:
+        raise refuse_existing("create", path, dialect)
+    return EditResult(data=created, text=render_phrase("created", dialect, path=path))
+
+
+def replace_text(
+    path: str, data: bytes | None, old_str: str, new_str: str, dialect: Dialect
+) -> EditResult:
+    """The note with `new_str` for its only `old_str`, whatever line ends the two have; the note's
+    own are written.
+
+    Raises NoteNotFound if there is no note, EditRefused if `old_str` is not in it, is empty, or is
+    in it more than once.
+    """
+    check_text("old_str", old_str)
+    check_text("new_str", new_str)
+    if data is None:
+        raise refuse_missing("str_replace", path, dialect)
+    note = open_text(path, data)
+    unified, old, new = UnifiedText(note.text), unify_line_ends(old_str), unify_line_ends(new_str)
+    place = _find_place(path, unified.text, old, old_str, dialect)
+    edited = note.to_bytes(_replace(note, unified, place, old, new))
+    line = unified.text.count("\n", 0, place) + 1
+    snippet = _make_snippet(
+        split_lines(path, edited, dialect), line, new.count("\n") if dialect == "docs" else 0
+    )
+    return EditResult(
+        data=edited, text=render_phrase("replaced", dialect, snippet=snippet).rstrip("\n")
+    )
+
+
+def insert_text(
+    path: str, data: bytes | None, insert_line: int, text: str, dialect: Dialect
+) -> EditResult:
+    """The note with `text` as lines of their own after line `insert_line`, 0 for the beginning.
+
+    Raises NoteNotFound if there is no note, EditRefused if it has no such line.
+    """
+    check_text("insert_text", text)
+    if data is None:
+        raise refuse_missing("insert", path, dialect)
+    note = open_text(path, data)
+    insert = _insert if dialect == "docs" else _insert_as_sdk
+    inserted = note.to_bytes(insert(note, insert_line, text))
+    return EditResult(data=inserted, text=render_phrase("inserted", dialect, path=path))
+
+
+def _find_place(path: str, text: str, old: str, said: str, dialect: Dialect) -> int:
+    """The offset of the only match; overlapping matches are two, since a guess between them could
+    be wrong.
+    """
+    places: list[int] = []
+    at = text.find(old) if old else -1
+    while at >= 0 and len(places) <= PLACES_LIMIT:
+        places.append(at)
+        at = text.find(old, at + 1)
+    if not places:
+        raise refuse_edit(
+            "no match",
+            dialect,
+            hint="view the note and copy the words as they are",
+            old_str=said,
+            path=path,
+        )
+    if len(places) > 1:
+        lines = [str(text.count("\n", 0, place) + 1) for place in places[:PLACES_LIMIT]]
+        lines += ["…"] if len(places) > PLACES_LIMIT else []
+        hint = "take in more of what stands around it"
+        raise refuse_edit(
+            "several matches", dialect, hint=hint, old_str=said, lines=", ".join(lines)
+        )
+    return places[0]
+
+
+def _replace(note: NoteText, unified: UnifiedText, place: int, old: str, new: str) -> str:
+    """Replace only the difference, so that lines in both texts keep their ends."""
+    n_same = _count_same(old, new)
+    n_same_after = _count_same(old[n_same:][::-1], new[n_same:][::-1])
+    start = unified.raw_offset(place + n_same)
+    end = unified.raw_offset(place + len(old) - n_same_after)
+    middle = write_line_ends(new[n_same : len(new) - n_same_after], note.line_end)
+    return join_texts(note.text[:start], middle, note.text[end:])
+
+
+def _count_same(one: str, other: str) -> int:
+    """The length of the common beginning."""
+    for at, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
+            return at
+    return min(len(one), len(other))
+
+
+def _insert(note: NoteText, insert_line: int, text: str) -> str:
+    """Insert lines. At the end of a note without final newline the text ends the note as it is, so
+    that no unrequested newline is added.
+    """
+    unified = UnifiedText(note.text)
+    offset = _offset_after_line(unified.text, insert_line, count_lines(unified.text), "docs")
+    lines = unify_line_ends(text)
+    if unified.text and offset == len(unified.text) and not unified.text.endswith("\n"):
+        lines = "\n" + (lines or "\n")
+    else:
+        lines = lines.removesuffix("\n") + "\n"
+    raw = unified.raw_offset(offset)
+    return join_texts(note.text[:raw], write_line_ends(lines, note.line_end), note.text[raw:])
+
+
+def _insert_as_sdk(note: NoteText, insert_line: int, text: str) -> str:
+    ended = note.text if not note.text or note.text.endswith("\n") else f"{note.text}\n"
+    offset = _offset_after_line(ended, insert_line, ended.count("\n"), "sdk")
+    return "".join((ended[:offset], text.rstrip("\n"), "\n", ended[offset:]))
+
+
+def _offset_after_line(text: str, insert_line: int, n_lines: int, dialect: Dialect) -> int:
+    r"""The offset of the line after `insert_line`, if lines end at `\n`."""
+    if not 0 <= insert_line <= n_lines:
+        hint = "view the note to see its line numbers"
+        raise refuse_edit("no such line", dialect, hint=hint, line=insert_line, n_lines=n_lines)
+    offset = 0
+    for _ in range(insert_line):
+        offset = text.find("\n", offset) + 1 or len(text)
+    return offset
+
+
+def _make_snippet(lines: list[str], line: int, n_more: int) -> str:
+    """The changed lines from `line` on, and some around them."""
+    first, last = (
+        max(line - SNIPPET_CONTEXT_LINES, 1),
+        min(line + n_more + SNIPPET_CONTEXT_LINES, len(lines)),
+    )
+    snippet = number_lines(lines, first, min(last, first + SNIPPET_LIMIT_LINES - 1))
+    return snippet if last - first < SNIPPET_LIMIT_LINES else f"{snippet}\n…"
+
+
+# --- Views ----------------------------------------------------------------------------------------
+
+LINES_LIMIT: Final = 999_999
+NUMBER_WIDTH: Final = 6
+DEPTH_LIMIT: Final = 2
+
+_UNITS = "KMGT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderEntry:
+    """A folder or an entry in it. `path` as it is shown, without a slash at the end."""
+
+    path: str
+    size_bytes: int
+    is_folder: bool
+
+
+def view_text(path: str, data: bytes, view_range: tuple[int, int] | None, dialect: Dialect) -> str:
+    """A note's lines with their numbers.
+
+    `view_range` is first and last line, 1-based; a last one of -1 means the end. Raises EditRefused
+    for a note of too many lines, and in the dialect `docs` for a range that holds none of its
+    lines.
+    """
+    lines = split_lines(path, data, dialect)
+    if len(lines) > LINES_LIMIT:
+        raise refuse_edit("too many lines", dialect, hint="split the note", path=path)
+    first, last = _clamp_range(lines, view_range, dialect)
+    return "\n".join((render_phrase("file", dialect, path=path), number_lines(lines, first, last)))
+
+
+def view_folder(path: str, entries: Sequence[FolderEntry], dialect: Dialect) -> str:
+    """The entries of a folder, two levels deep, each folder before its entries.
+
+    The size of the folder itself is that of its own entry, or without one the sum of the files
+    shown.
+    """
+    own = next((entry.size_bytes for entry in entries if entry.path == path), None)
+    deepest = path.count("/") + DEPTH_LIMIT
+    shown = [entry for entry in entries if entry.path != path and entry.path.count("/") <= deepest]
+    shown.sort(key=lambda entry: entry.path.split("/"))
+    if own is None:
+        own = sum(entry.size_bytes for entry in shown if not entry.is_folder)
+    rows = [(own, path), *((entry.size_bytes, _show_entry(entry, dialect)) for entry in shown)]
+    return "\n".join(
+        (
+            render_phrase("folder", dialect, path=path),
+            *(f"{show_size(size, dialect)}\t{name}" for size, name in rows),
+        )
+    )
+
+
+def split_lines(path: str, data: bytes, dialect: Dialect) -> list[str]:
+    """A note's lines as they are shown; invalid UTF-8 is shown as U+FFFD."""
+    return (
+        decode_note(path, data).lines
+        if dialect == "docs"
+        else data.decode("utf-8", "replace").split("\n")
+    )
+
+
+def number_lines(lines: Sequence[str], first: int, last: int) -> str:
+    """The lines from `first` to `last` (1-based, inclusive), each after its number and a tab."""
+    return "\n".join(
+        f"{number:>{NUMBER_WIDTH}}\t{line}"
+        for number, line in enumerate(lines[first - 1 : last], first)
+    )
+
+
+def show_size(size_bytes: int, dialect: Dialect) -> str:
+    """A readable size: `docs` as `du -h` rounds up (`0B`, `4.0K`, `53K`), `sdk` as its code has it
+    (`0B`, `4K`, `52.1K`).
+    """
+    return _show_size_as_du(size_bytes) if dialect == "docs" else _show_size_as_sdk(size_bytes)
+
+
+def _clamp_range(
+    lines: Sequence[str], view_range: tuple[int, int] | None, dialect: Dialect
+) -> tuple[int, int]:
+    n_lines = len(lines)
+    if view_range is None:
+        return 1, n_lines
+    first, last = max(view_range[0], 1), view_range[1]
+    if last == -1:
+        last = n_lines
+    is_empty = first > last or first > n_lines
+    if dialect == "docs" and is_empty and n_lines:
+        asked = {"first": view_range[0], "last": view_range[1]}
+        raise refuse_edit(
+            "no such range", dialect, hint="view it without a range", n_lines=n_lines, **asked
+        )
+    return (1, 0) if is_empty else (first, last)
+
+
+def _show_entry(entry: FolderEntry, dialect: Dialect) -> str:
+    path = show_path(entry.path)
+    return f"{path}/" if entry.is_folder and dialect == "sdk" else path
+
+
+def _show_size_as_du(size_bytes: int) -> str:
+    if size_bytes < 1024:
+        return f"{size_bytes}B"
+    power = 1
+    while -(-size_bytes // 1024**power) >= 1024 and power < len(_UNITS):
+        power += 1
+    tenths = -(-10 * size_bytes // 1024**power)
+    shown = f"{tenths // 10}.{tenths % 10}" if tenths < 100 else f"{-(-size_bytes // 1024**power)}"
+    return shown + _UNITS[power - 1]
+
+
+def _show_size_as_sdk(size_bytes: int) -> str:
+    power = min(max(size_bytes.bit_length() - 1, 0) // 10, 3)
+    size = size_bytes / 1024**power
+    return (f"{size:.0f}" if size.is_integer() else f"{size:.1f}") + "BKMG"[power]
+
+
+# --- Phrases --------------------------------------------------------------------------------------
+
+_MISSING: Final = "The path {path} does not exist"
+_MISSING_ASKING: Final = "The path {path} does not exist. Please provide a valid path."
+_PHRASES: Final[dict[str, dict[Dialect, str]]] = {
+    "view missing": {"docs": _MISSING_ASKING, "sdk": _MISSING_ASKING},
+    "str_replace missing": {"docs": f"Error: {_MISSING_ASKING}", "sdk": _MISSING_ASKING},
+    "insert missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING_ASKING},
+    "delete missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
+    "rename missing": {"docs": f"Error: {_MISSING}", "sdk": _MISSING},
+    "create existing": {
+        "docs": "Error: File {path} already exists",
+        "sdk": "File {path} already exists",
+    },
+    "rename existing": {
+        "docs": "Error: The destination {path} already exists",
+        "sdk": "The destination {path} already exists",
+    },
+    "delete root": {
+        "docs": "Error: Cannot delete the /memories directory itself",
+        "sdk": "Cannot delete the /memories directory itself",
+    },
+    "rename root": {
+        "docs": "Error: Cannot rename the /memories directory itself",
+        "sdk": "Cannot rename the /memories directory itself",
+    },
+    "no match": {
+        "docs": (
+            "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
+        ),
+        "sdk": (
+            "No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}."
+        ),
+    },
+    "several matches": {
+        "docs": "No replacement was performed. Multiple occurrences of old_str `{old_str}` in "
+        "lines: {lines}."
+        " Please ensure it is unique",
+        "sdk": "No replacement was performed. Multiple occurrences of old_str `{old_str}` in "
+        "lines: {lines}."
+        " Please ensure it is unique",
+    },
+    "no such line": {
+        "docs": "Error: Invalid `insert_line` parameter: {line}."
+        " It should be within the range of lines of the file: [0, {n_lines}]",
+        "sdk": (
+            "Invalid `insert_line` parameter: {line}. It should be within the range [0, {n_lines}]."
+        ),
+    },
+    "no such range": {
+        "docs": "Error: Invalid `view_range` parameter: [{first}, {last}]."
+        " It should be within the range of lines of the file: [1, {n_lines}]",
+        "sdk": (
+            "Invalid `view_range` parameter: [{first}, {last}]. It should be within the range "
+            "[1, {n_lines}]."
+        ),
+    },
+    "too many lines": {
+        "docs": "File {path} exceeds maximum line limit of 999,999 lines.",
+        "sdk": "File {path} exceeds maximum line limit of 999,999 lines.",
+    },
+    "created": {
+        "docs": "File created successfully at: {path}",
+        "sdk": "File created successfully at: {path}",
+    },
+    "replaced": {
+        "docs": "The memory file has been edited.\n{snippet}",
+        "sdk": (
+            "The memory file has been edited. Here is the snippet showing the change (with "
+            "line numbers):\n{snippet}"
+        ),
+    },
+    "inserted": {
+        "docs": "The file {path} has been edited.",
+        "sdk": "The file {path} has been edited.",
+    },
+    "deleted": {"docs": "Successfully deleted {path}", "sdk": "Successfully deleted {path}"},
+    "renamed": {
+        "docs": "Successfully renamed {old} to {new}",
+        "sdk": "Successfully renamed {old} to {new}",
+    },
+    "folder": {
+        "docs": (
+            "Here're the files and directories up to 2 levels deep in {path}, excluding "
+            "hidden items and node_modules:"
+        ),
+        "sdk": (
+            "Here're the files and directories up to 2 levels deep in {path}, excluding "
+            "hidden items:"
+        ),
+    },
+    "file": {
+        "docs": "Here's the content of {path} with line numbers:",
+        "sdk": "Here's the content of {path} with line numbers:",
+    },
+}
+
+
+def render_phrase(phrase: str, dialect: Dialect, **words: object) -> str:
+    """A phrase with its words filled in."""
+    return _PHRASES[phrase][dialect].format_map(words)
+
+
+def describe_deleted(path: str, dialect: Dialect) -> str:
+    return render_phrase("deleted", dialect, path=path)
+
+
+def describe_renamed(old: str, new: str, dialect: Dialect) -> str:
+    return render_phrase("renamed", dialect, old=old, new=new)
+
+
+def refuse_missing(
+    command: Literal["view", "str_replace", "insert", "delete", "rename"],
+    path: str,
+    dialect: Dialect,
+) -> NoteNotFound:
+    """The error for a path without an entry; for `rename` that is the old path."""
+    return NoteNotFound(
+        render_phrase(f"{command} missing", dialect, path=path),
+        hint="view /memories to see what there is",
+    )
+
+
+def refuse_existing(
+    command: Literal["create", "rename"], path: str, dialect: Dialect
+) -> AlreadyExists:
+    """The error for a path with an entry; for `rename` that is the new path."""
+    return AlreadyExists(
+        render_phrase(f"{command} existing", dialect, path=path),
+        hint="edit what is there, or choose another path",
+    )
+
+
+def refuse_root(command: Literal["delete", "rename"], dialect: Dialect) -> PathRefused:
+    """The error for deleting or renaming `/memories` itself."""
+    return PathRefused(render_phrase(f"{command} root", dialect), hint="name what is in it")
+
+
+def refuse_folder(command: Command, path: str, dialect: Dialect) -> MemsyncdError:
+    """The error for a folder where a file is meant.
+
+    In `docs` the file is missing; in `sdk` the path is not a file.
+    """
+    if command == "create":
+        return refuse_existing("create", path, dialect)
+    if dialect == "docs":
+        return refuse_missing(command, path, dialect)
+    return PathRefused(f"The path {path} is not a file.", hint="name a file in it")
+
+
+def refuse_edit(phrase: str, dialect: Dialect, *, hint: str, **words: object) -> EditRefused:
+    """The error for an edit or view that does not fit the note as it is."""
+    return EditRefused(render_phrase(phrase, dialect, **words), hint=hint)

@@ -1,0 +1,226 @@
+"""Find and replace the bytes of one section of a note, and keep a text within its section.
+
+A section's own bytes run from its heading's line to the end of its last line that is not blank,
+before the next heading of any level, without a byte order mark. The blank lines after it separate
+it from the next, so adding text there changes no section above. UTF-16 notes have sections too;
+their bytes are counted in their own units.
+
+A text stays within its section if its headings are below the section's and its fences and comments
+are closed. Whether it does is tested with the parser that will read the note: a heading after the
+text must be found. A text that cannot be kept otherwise goes into a fence.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Final
+
+from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.frontmatter import find_front_matter
+from memsyncd.core.markdown.scanner import (
+    FENCE,
+    HEADING,
+    HTML,
+    Block,
+    split_blocks,
+    split_paragraphs,
+)
+from memsyncd.core.markdown.sections import RawSection, split_sections
+from memsyncd.core.notepath import is_plain
+from memsyncd.errors import NoteNotFound
+
+# --- The bytes of a section -----------------------------------------------------------------------
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_WIDE_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)")
+_WIDE = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+def find_section_bytes(path: str, data: bytes, anchor: str) -> tuple[int, int] | None:
+    """Byte offsets [start, end) of a section's own lines; None if the note has no section of this
+    anchor.
+    """
+    place = _find_place(path, data, anchor)
+    return place[:2] if place else None
+
+
+def replace_section(path: str, data: bytes, anchor: str, by: bytes) -> bytes:
+    """The note with these bytes for the section's own.
+
+    Raises NoteNotFound if there is no such section. Empty bytes remove the section with the blank
+    lines after it, the last section of a note with those above it. If the section ended a note
+    without a newline and another follows now, a newline is added.
+    """
+    place = _find_place(path, data, anchor)
+    if place is None:
+        raise NoteNotFound(
+            f"no section {anchor}", hint="memsyncd list shows the sections of a note"
+        )
+    start, end, next_start = place
+    if by:
+        return b"".join((data[:start], by, _missing_line_end(data, by, data[end:]), data[end:]))
+    if next_start < len(data):
+        return data[:start] + data[next_start:]
+    return data[: _text_end(data, _line_offsets(data), start)]
+
+
+def split_note_sections(path: str, data: bytes) -> list[RawSection]:
+    """The sections of a note as its parser splits them."""
+    lines = decode_note(path, data).lines
+    if is_plain(path):
+        return split_sections(path, lines, split_paragraphs(lines), has_top=False)
+    n_front_lines = find_front_matter(path, lines).n_lines
+    return split_sections(
+        path, lines, split_blocks(lines, n_front_lines), has_top=n_front_lines > 0
+    )
+
+
+def _find_place(path: str, data: bytes, anchor: str) -> tuple[int, int, int] | None:
+    """The offsets of a section's beginning, of the end of its last line that is not blank, and of
+    the next section.
+    """
+    for section in split_note_sections(path, data):
+        if section.anchor == anchor:
+            offsets = _line_offsets(data)
+            start, next_start = offsets[section.start], offsets[section.end]
+            return start, max(start, _text_end(data, offsets, next_start)), next_start
+    return None
+
+
+def _text_end(data: bytes, offsets: list[int], end: int) -> int:
+    """The end of the last line before `end` that is not blank; 0 if there is none."""
+    codec = _wide_codec(data) or "utf-8"
+    at = bisect_left(offsets, end)
+    while at and not data[offsets[at - 1] : offsets[at]].decode(codec, "replace").strip():
+        at -= 1
+    return offsets[at] if at else 0
+
+
+def _line_offsets(data: bytes) -> list[int]:
+    """The offset of each line, as `decode_note` counts lines, followed by the note's length."""
+    codec = _wide_codec(data)
+    offsets = _wide_line_starts(data, codec) if codec else _line_starts(data)
+    return offsets if offsets[-1] == len(data) else [*offsets, len(data)]
+
+
+def _line_starts(data: bytes) -> list[int]:
+    first = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    return [first, *(found.end() for found in _LINE_END.finditer(data, first))]
+
+
+def _wide_line_starts(data: bytes, codec: str) -> list[int]:
+    text = data[2 : len(data) - len(data) % 2].decode(codec, "surrogatepass")
+    lines = (line[0] for line in _WIDE_LINE.finditer(text))
+    return list(accumulate((len(line.encode(codec, "surrogatepass")) for line in lines), initial=2))
+
+
+def _wide_codec(data: bytes) -> str:
+    return next((codec for mark, codec in _WIDE.items() if data.startswith(mark)), "")
+
+
+def _missing_line_end(data: bytes, by: bytes, after: bytes) -> bytes:
+    """The line end that the last line of `by` lacks, as the note has them; empty where nothing
+    follows.
+    """
+    codec = _wide_codec(data) or "utf-8"
+    if not by or not after or by.endswith(tuple(end.encode(codec) for end in "\n\r")):
+        return b""
+    pair = "\r\n".encode(codec)
+    return pair if pair in data else "\n".encode(codec)
+
+
+# --- Keeping a text within its section ------------------------------------------------------------
+
+SECTION_LEVEL: Final = 2
+
+_DEEPEST_LEVEL = 6
+_PROBE = f"{'#' * SECTION_LEVEL} probe"
+_ATX = re.compile(r" {0,3}#{1,6}(?=[ \t]|$)")
+_CLOSING_MARKS = re.compile(r"(?:(?<=[ \t])|^)#+$")
+_FENCE_MARK = re.compile(r" {0,3}(`{3,}|~{3,})")
+_TICKS = re.compile(r"`+")
+_HTML_ENDS = (
+    (re.compile(r" {0,3}<!--"), "-->"),
+    (re.compile(r" {0,3}<\?"), "?>"),
+    (re.compile(r" {0,3}<!\[CDATA\["), "]]>"),
+    (re.compile(r" {0,3}<![A-Za-z]"), ">"),
+    (re.compile(r" {0,3}<script\b", re.IGNORECASE), "</script>"),
+    (re.compile(r" {0,3}<pre\b", re.IGNORECASE), "</pre>"),
+    (re.compile(r" {0,3}<style\b", re.IGNORECASE), "</style>"),
+    (re.compile(r" {0,3}<textarea\b", re.IGNORECASE), "</textarea>"),
+)
+
+
+def make_heading_line(level: int, text: str) -> str:
+    """One line that is a heading of this text; a `#` at its end is escaped, or it would be a
+    closing mark.
+    """
+    text = " ".join(text.split())
+    return f"{'#' * level} {_CLOSING_MARKS.sub(lambda marks: chr(92) + marks[0], text)}".rstrip()
+
+
+def contain(lines: Sequence[str]) -> list[str]:
+    """The lines, changed only where they would not stay within their section."""
+    kept = _push_headings(lines)
+    kept += find_closing_lines(kept)
+    return kept if _is_contained(kept) else _put_into_fence(lines)
+
+
+def find_closing_lines(lines: Sequence[str], first: int = 0) -> list[str]:
+    """The lines that must follow a note so that a heading after them is a heading; usually none."""
+    probed = split_blocks([*lines, "", _PROBE], first)
+    if probed and probed[-1].kind == HEADING and probed[-1].start == len(lines) + 1:
+        return []
+    blocks = split_blocks(lines, first)
+    return [_closing_line(lines, blocks[-1])] if blocks else []
+
+
+def _closing_line(lines: Sequence[str], block: Block) -> str:
+    opening = lines[block.start]
+    if block.kind == FENCE and (fence := _FENCE_MARK.match(opening)):
+        return fence[1]
+    if block.kind == HTML:
+        return next((end for start, end in _HTML_ENDS if start.match(opening)), "")
+    return ""
+
+
+def _push_headings(lines: Sequence[str]) -> list[str]:
+    heads = [block for block in split_blocks(lines) if block.kind == HEADING]
+    n_more = SECTION_LEVEL + 1 - min((head.level for head in heads), default=_DEEPEST_LEVEL)
+    if n_more <= 0:
+        return list(lines)
+    pushed: list[str] = []
+    done = 0
+    for head in heads:
+        level = min(head.level + n_more, _DEEPEST_LEVEL)
+        pushed += [*lines[done : head.start], _push_heading(lines[head.start : head.end], level)]
+        done = head.end
+    return [*pushed, *lines[done:]]
+
+
+def _push_heading(lines: Sequence[str], level: int) -> str:
+    if len(lines) == 1:
+        return _ATX.sub("#" * level, lines[0])
+    return make_heading_line(level, " ".join(line.strip() for line in lines[:-1]))
+
+
+def _is_contained(lines: Sequence[str]) -> bool:
+    whole = [_PROBE, "<!-- memory: {} -->", *lines, "", _PROBE]
+    heads = [block for block in split_blocks(whole) if block.kind == HEADING]
+    levels = [head.level for head in heads[1:-1]]
+    return (
+        len(heads) > 1
+        and heads[0].start == 0
+        and heads[-1].start == len(whole) - 1
+        and all(level > SECTION_LEVEL for level in levels)
+    )
+
+
+def _put_into_fence(lines: Sequence[str]) -> list[str]:
+    longest = max((len(ticks) for line in lines for ticks in _TICKS.findall(line)), default=0)
+    mark = "`" * max(longest + 1, 3)
+    return [mark, *lines, mark]

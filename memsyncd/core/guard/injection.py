@@ -1,0 +1,229 @@
+"""Find prompt injections: phrases and markup that turn a note into orders for a model.
+
+A note may mention one without harm, so a match is reported and nothing is removed. An attacker can
+find other words, so no match proves nothing. Each sort is reported once a note, at its first place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from memsyncd.core.guard.hints import Hints, fold_case
+
+
+class Injection(NamedTuple):
+    """The offset of a trick in characters, and a readable description that can follow the name of a
+    note.
+    """
+
+    start: int
+    what: str
+
+
+class InjectionPattern(NamedTuple):
+    """`pattern` is matched where one of `hints` occurs, or searched for from `back` characters
+    before.
+
+    The text before a match may make it harmless: where `tells` matches at its end, the sentence
+    only describes an order or forbids it. A `weak` group of the pattern counts only as an order, at
+    the beginning of a sentence or a request.
+    """
+
+    what: str
+    hints: Hints
+    pattern: re.Pattern[str]
+    back: int = 0
+    tells: re.Pattern[str] | None = None
+
+
+class MarkupPattern(NamedTuple):
+    """Markup that begins with `<`, which is rare enough to search for the whole `pattern`."""
+
+    what: str
+    pattern: re.Pattern[str]
+
+
+_ANY = r"(?:[\w'-]{1,20}[ \t\n]{1,4}){0,3}?"
+_WHICH = r"(?:(?:all|any|every|each|of|the|these|those|that|your|my|and)[ \t\n]{1,4}){0,4}?"
+_EARLIER = r"(?:previous|prior|above|earlier|preceding|foregoing|original|system|your|safety)"
+_BEFORE_THIS = r"(?:previous|prior|above|earlier|preceding|foregoing|your|safety)"
+_ORDERS = r"(?:instruct\w{1,6}|prompts?|directives?|guidelines)"
+_RULES = r"(?:programming|training|messages?|rules|directions|policies)"
+# The end of a phrase about rules or messages in general, as opposed to rules about a subject.
+_LAST = r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|(?:and|that|you|given|about)\b))"
+_READER = (
+    r"(?:ai|a\.i\.|(?:ai[ \t]|coding[ \t])?(?:assistants?|agents?)|claude(?:[ \t]code)?"
+    r"|(?:chat)?gpt[\w.-]{0,8}|gemini|copilot"
+    r"|llms?|(?:large[ \t])?language[ \t]models?)"
+)
+_ROLE = (
+    r"(?:assistant|ai|model|bot|agent|chatbot|hacker|expert|character|persona|llm|terminal"
+    r"|interpreter|pirate)"
+)
+_TO_READER = (
+    r"(?:(?:a )?(?:note|notice|message|instructions?)[ \t:,]{1,3}(?:(?:to|for) )?"
+    r"(?:all |any |the )?"
+    r"|(?:hey|dear|attention)[ \t,]{1,3}|if you are an? )?"
+)
+
+_FORGET = re.compile(
+    rf"(?i)(?:ignore|disregard|forget)[ \t\n]{{1,4}}"
+    rf"(?:{_ANY}{_EARLIER}[ \t\n]{{1,4}}{_ANY}{_ORDERS}\b"
+    r"(?![ \t\n]{1,4}(?:if|unless|when)\b)"
+    rf"|everything[ \t\n]{{1,4}}(?:above|before|prior|you)\b"
+    rf"|(?P<weak>{_WHICH}(?:{_BEFORE_THIS}[ \t\n]{{1,4}}"
+    rf"(?:and[ \t]{{1,4}}{_BEFORE_THIS}[ \t]{{1,4}})?{_RULES}"
+    rf"|(?:{_ORDERS}|{_RULES})[ \t\n]{{1,4}}(?:above|before)){_LAST}))"
+)
+_TELLS = re.compile(
+    r"(?i)(?:\b(?:not|never|cannot|we|they|it|he|she|which|that|who|can|could|may|might|would"
+    r"|will|to|users?|models?|people|often)"
+    r"|n['’]t)[ \t\n]{1,4}\Z"
+)
+_ORDERS_BEGIN = re.compile(
+    r"(?i)(?:\A|[^\w \t]"
+    r"|\b(?:please|kindly|now|then|and|must|should|always|first|you(?:[ \t]to)?))[ \t]{0,4}\Z"
+)
+_LOOKED_BACK = 24
+_ABOUT_IT = (
+    r"(?=[ \t]{0,2}(?:[.,;:!?\"'”)\]*_`—–-]|\n|\Z|of this\b|about "
+    r"(?:this|that|it|these|any|what you)\b|that you\b|what you\b))"
+)
+_DOES = (
+    r"(?:send|run|execute|push|delete|remove|upload|post|copy|e-?mail|forward|add|install"
+    r"|download|read|write|open|call|do"
+    r"|act|reply)"
+)
+
+INJECTION_PATTERNS = (
+    InjectionPattern(
+        "tells its reader to forget earlier instructions",
+        Hints(b"ignore", b"disregard", b"forget", letter=b"g"),
+        _FORGET,
+        tells=_TELLS,
+    ),
+    InjectionPattern(
+        "gives its reader another role",
+        Hints(b"you are now"),
+        re.compile(
+            rf"(?i)you are now[ \t\n]{{1,4}}(?:(?:an?|the|my|our)[ \t\n]{{1,4}}{_ANY}{_ROLE}\b"
+            rf"|dan\b|jailbroken|unrestricted"
+            r"|free (?:of|from)[ \t\n]{1,4}"
+            r"(?:(?:all|any|your|these|those|the|its|previous)[ \t\n]{1,4}){0,3}"
+            r"(?:restrict|rule|limit|constrain|guideline|filter|polic|censor)"
+            r"|no longer (?:bound|restricted|an?)\b|in (?:developer|god|dan|jailbreak) mode)"
+        ),
+    ),
+    InjectionPattern(
+        "tells its reader to keep something from the user",
+        Hints(b"the user"),
+        re.compile(
+            r"(?i)(?:(?:do not|don['’]?t|never)[ \t\n]{1,4}(?:tell|mention|inform|reveal)"
+            r"[ \t\n]{1,4}"
+            r"(?:(?:this|that|it|any of this|anything)[ \t\n]{1,4}(?:to[ \t\n]{1,4})?the user\b"
+            rf"|(?:to[ \t\n]{{1,4}})?the user\b{_ABOUT_IT})"
+            rf"|(?:(?<![\w \t])[ \t]{{0,4}}|\b(?:please|then|and)[ \t]){_DOES}\b[^.!?\n]{{0,60}}"
+            r"without[ \t\n]{1,4}(?:telling|informing)[ \t\n]{1,4}the user\b)"
+        ),
+        back=90,
+    ),
+)
+
+MARKUP_PATTERNS = (
+    MarkupPattern(
+        "speaks to an assistant in a comment, which people do not see where it is rendered",
+        re.compile(
+            rf"(?i)<!--[ \t\n]{{0,8}}{_TO_READER}{_READER}[ \t]{{0,2}}[:,.!—–-](?=\s)"
+            rf"(?!.{{0,12}}-->)"
+        ),
+    ),
+    MarkupPattern(
+        "looks like the frame of a conversation",
+        re.compile(
+            r"(?i)<(?:\|(?:im_start|im_end|system|user|assistant|endoftext|eot_id|begin_of_text"
+            r"|start_header_id)\|>"
+            r"|system[-_](?:reminder|prompt|message|instructions?)>|<SYS>>)"
+        ),
+    ),
+    MarkupPattern(
+        "looks like a call of a tool or its result",
+        re.compile(
+            r"(?i)<(?:[a-z]{1,12}:)?(?:function_(?:calls?|results?)>|invoke name="
+            r"|tool_(?:use|result|calls?|response)[ >])",
+        ),
+    ),
+)
+
+_OPENING = re.compile(
+    r"(?i)<(?:!--[ \t\n]{0,8}[a-z]|[|<]|system|(?:[a-z]{1,12}:)?(?:function_|invoke |tool_))"
+)
+_WHAT_HIDES = "hides text from people: characters that nobody sees"
+_WHAT_TURNS = "hides text from people: characters that turn the order of others"
+_UNSEEN = re.compile(
+    # emoji have one or two
+    "[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]|[\u200c-\u200f\ufe00-\ufe0f]{3}"
+)
+_ASCII = bytes(range(128))
+_HIDES = re.compile(
+    # within a word, which then no search and no filter finds
+    "(?<=[A-Za-z])[\u200b\u2060-\u2064\ufeff]{1,64}(?=[A-Za-z])"
+    # a text of its own, in two or three letters without width
+    "|[\u200b-\u200f\u2060-\u2064\ufeff]{4,64}"
+    # the same in selectors of variants; an emoji has one
+    "|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,64}"
+    # letters as tags; in flags of regions a flag precedes them
+    "|(?<![\U0001f3f4\U000e0020-\U000e007f])[\U000e0000-\U000e007f]"
+)
+_TURNS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+
+
+def find_injections(text: str, folded: bytes | None = None) -> list[Injection]:
+    """Each trick once, in order of offset. `folded` is `fold_case(text)`, if already computed."""
+    folded = fold_case(text) if folded is None else folded
+    found = [*_find_patterns(text, folded), *(() if text.isascii() else _find_unseen(text))]
+    first: dict[str, int] = {}
+    for start, what in sorted(found):
+        first.setdefault(what, start)
+    return [Injection(start, what) for what, start in first.items()]
+
+
+def _find_patterns(text: str, folded: bytes) -> Iterator[Injection]:
+    for pattern in INJECTION_PATTERNS:
+        for at, _ in pattern.hints.find(folded):
+            if found := _match(text, pattern, at):
+                yield Injection(found.start(), pattern.what)
+                break
+    if opening := _OPENING.search(text):
+        for markup in MARKUP_PATTERNS:
+            if found := markup.pattern.search(text, opening.start()):
+                yield Injection(found.start(), markup.what)
+
+
+def _match(text: str, pattern: InjectionPattern, at: int) -> re.Match[str] | None:
+    if pattern.back:
+        return pattern.pattern.search(text, max(0, at - pattern.back), at + 40)
+    found = pattern.pattern.match(text, at)
+    if found is None or pattern.tells is None:
+        return found
+    before = text[max(0, at - _LOOKED_BACK) : at]
+    is_order = not found["weak"] or _ORDERS_BEGIN.search(before)
+    return found if is_order and not pattern.tells.search(before) else None
+
+
+def _find_unseen(text: str) -> Iterator[Injection]:
+    # Most texts hold little beyond ASCII, so this search is short.
+    beyond = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
+    if not _UNSEEN.search(beyond):
+        return
+    if hidden := _HIDES.search(text):
+        yield Injection(hidden.start(), _WHAT_HIDES)
+    for turned in _TURNS.finditer(text):
+        start, end = text.rfind("\n", 0, turned.start()) + 1, text.find("\n", turned.start())
+        line = text[start : end if end >= 0 else len(text)]
+        # In lines that run from right to left, all of them but the overrides have a proper use.
+        if turned[0] in "\u202d\u202e" or not _RIGHT_TO_LEFT.search(line):
+            yield Injection(turned.start(), _WHAT_TURNS)
+            return

@@ -1,0 +1,131 @@
+r"""Decode a note's bytes to text and lines, and report their defects as problems.
+
+Lines end at `\n`, `\r\n` or `\r` and nowhere else, as markdown-it counts them: `str.splitlines`
+would also end a line at U+2028, U+0085 and form feeds, and every line number after that would be
+wrong.
+"""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from memsyncd.core.model import Problem, make_problem
+
+LONG_LINE_CHARS = 65_536
+
+_REPLACEMENT = "\ufffd"
+_UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded:
+    r"""A note's text with `\n` for every line end, its lines without ends, and its defects."""
+
+    text: str
+    lines: list[str]
+    problems: tuple[Problem, ...]
+
+
+def decode_note(path: str, data: bytes) -> Decoded:
+    """Decode bytes as well as possible; never raises.
+
+    A last line without an end counts, an empty one after it does not.
+    """
+    problems: list[Problem] = []
+    text = _decode(path, data, problems)
+    if "\r" in text:
+        text = _unify_line_ends(path, text, problems)
+    if "\0" in text:
+        problems.append(
+            make_problem(
+                path,
+                _line_of(text, "\0"),
+                "nul",
+                "holds a NUL character",
+                "it is read as U+FFFD; remove it",
+            )
+        )
+        text = text.replace("\0", _REPLACEMENT)
+    lines = text.split("\n")
+    if not lines[-1]:
+        lines.pop()
+    return Decoded(
+        text=text, lines=lines, problems=(*problems, *_find_long_lines(path, text, lines))
+    )
+
+
+def _decode(path: str, data: bytes, problems: list[Problem]) -> str:
+    if data.startswith(_UTF16_MARKS):
+        problems.append(
+            make_problem(
+                path,
+                1,
+                "not_utf8",
+                "is UTF-16, not UTF-8",
+                "it was read as UTF-16; save it as UTF-8",
+            )
+        )
+        return data.decode("utf-16", "replace").encode("utf-8", "replace").decode("utf-8")
+    if data.startswith(codecs.BOM_UTF8):
+        problems.append(
+            make_problem(
+                path,
+                1,
+                "bom",
+                "begins with a byte order mark",
+                "it was left out; save it as UTF-8 without BOM",
+            )
+        )
+        data = data[len(codecs.BOM_UTF8) :]
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+        line = before.count("\n") + 1
+        problems.append(
+            make_problem(
+                path,
+                line,
+                "not_utf8",
+                "is not valid UTF-8",
+                "invalid bytes are read as U+FFFD; save it as UTF-8",
+            )
+        )
+        return data.decode("utf-8", "replace")
+
+
+def _unify_line_ends(path: str, text: str, problems: list[Problem]) -> str:
+    text = text.replace("\r\n", "\n")
+    if "\r" not in text:
+        return text
+    text, line = text.replace("\r", "\n"), _line_of(text, "\r")
+    problems.append(
+        make_problem(
+            path,
+            line,
+            "cr_line_ends",
+            "has line ends of a lone CR",
+            "they count as line ends; save it with LF",
+        )
+    )
+    return text
+
+
+def _find_long_lines(path: str, text: str, lines: list[str]) -> list[Problem]:
+    if len(text) <= LONG_LINE_CHARS or max(map(len, lines), default=0) <= LONG_LINE_CHARS:
+        return []
+    first = next(number for number, line in enumerate(lines, 1) if len(line) > LONG_LINE_CHARS)
+    return [
+        make_problem(
+            path,
+            first,
+            "long_line",
+            f"has a line over {LONG_LINE_CHARS} characters",
+            "break it, so that places are exact",
+        )
+    ]
+
+
+def _line_of(text: str, what: str) -> int:
+    return text.count("\n", 0, text.index(what)) + 1

@@ -1,0 +1,217 @@
+"""Define the values that reading a note gives and that the store keeps: notes, spans, tokens.
+
+Lines are 1-based and inclusive at both ends, everywhere. The token count is an estimate that all of
+memsyncd shares: four characters a token, and one token for each character of a script that writes
+no spaces. No model's own tokenizer runs. The count is kept in quarters of a token, which add up
+exactly, so a caller can sum them line by line and round once.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+# --- Notes ----------------------------------------------------------------------------------------
+
+NO_EXTRA: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A defect in a note, reported and never raised.
+
+    `line` is 1-based, 0 for the note as a whole. `code` is a stable word.
+    """
+
+    path: str
+    line: int
+    code: str
+    problem: str
+    hint: str = ""
+
+
+def make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Problem:
+    return Problem(path=path, line=line, code=code, problem=problem, hint=hint)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meta:
+    """Metadata that a note or a section states. None means that it does not state the field.
+
+    `importance` is 0-1. `extra` holds unknown keys as text, in the order written.
+    """
+
+    kind: str | None = None
+    tags: tuple[str, ...] = ()
+    importance: float | None = None
+    priority: str | None = None
+    lifecycle: str | None = None
+    task: str | None = None
+    session: str | None = None
+    source: str | None = None
+    created: str | None = None
+    expires: str | None = None
+    status: str | None = None
+    extra: tuple[tuple[str, str], ...] = NO_EXTRA
+
+
+EMPTY_META = Meta()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """The lines under one heading.
+
+    `heading` is the breadcrumb from the outermost heading to this one, as plain text. `anchor` is
+    unique in a workspace; the section before the first heading has level 0, no heading and the
+    anchor `path#`. `meta` is the section's own metadata over that of its note. Its `tags` include
+    the `#tags` of the section's own prose.
+    """
+
+    anchor: str
+    heading: tuple[str, ...]
+    level: int
+    span: Span
+    meta: Meta = EMPTY_META
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """The indexed piece of a section: whole lines of the note, joined by newlines."""
+
+    anchor: str
+    span: Span
+    text: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """A link out of a section.
+
+    `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
+    link.
+    """
+
+    anchor: str
+    line: int
+    target: str
+    heading: str = ""
+    relation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretLines:
+    """Lines that hold a secret; `what` names its sort."""
+
+    span: Span
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """One note as read: sections and chunks in order of lines.
+
+    The anchor of each chunk is that of one of the sections. `digest` is that of the file's bytes;
+    `n_lines` counts as an editor does.
+    """
+
+    path: str
+    digest: str
+    n_lines: int
+    title: str
+    meta: Meta = EMPTY_META
+    sections: tuple[Section, ...] = ()
+    chunks: tuple[Chunk, ...] = ()
+    links: tuple[Link, ...] = ()
+    problems: tuple[Problem, ...] = field(default=())
+    secrets: tuple[SecretLines, ...] = ()
+
+
+# --- Spans ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """First and last line, 1-based, inclusive. Raises ValueError unless 1 <= start <= end."""
+
+    start: int
+    end: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.start <= self.end:
+            raise ValueError(f"not a span: {self.start}-{self.end}")
+
+    @property
+    def n_lines(self) -> int:
+        return self.end - self.start + 1
+
+    def is_touching(self, other: Span) -> bool:
+        """True if the spans overlap or at most one line lies between them (a blank line between
+        blocks).
+        """
+        return self.start <= other.end + 2 and other.start <= self.end + 2
+
+    def join(self, other: Span) -> Span:
+        """The smallest span that holds both."""
+        return Span(min(self.start, other.start), max(self.end, other.end))
+
+    def shifted(self, n_lines: int) -> Span:
+        return Span(self.start + n_lines, self.end + n_lines)
+
+
+def span_from_map(line_map: tuple[int, int], *, lines_before: int = 0) -> Span:
+    """Convert markdown-it's map (0-based, end exclusive) to a span.
+
+    `lines_before` is the number of lines that were removed above the parsed text.
+    """
+    first, after = line_map
+    return Span(first + 1 + lines_before, max(after, first + 1) + lines_before)
+
+
+# --- Words of paths and headings ------------------------------------------------------------------
+
+_JOINTS = re.compile(r"[/_.\-\s]+")
+_SUFFIX = re.compile(r"\.(md|markdown|txt)$")
+
+
+def path_words(path: str) -> str:
+    """The words of a path: `.memories/api-notes.md` → `memories api notes`."""
+    return _JOINTS.sub(" ", _SUFFIX.sub("", path)).strip()
+
+
+def title_words(words: str, heading: tuple[str, ...]) -> str:
+    """The words of a path and a breadcrumb.
+
+    For example, `memories api notes` and `("Auth", "Tokens")` give `memories api notes Auth
+    Tokens`.
+    """
+    return " ".join((words, *heading))
+
+
+# --- Tokens ---------------------------------------------------------------------------------------
+
+QUARTERS_PER_TOKEN: Final = 4
+
+# Thai, Lao, Myanmar, Khmer; Hangul Jamo; CJK radicals to Hangul syllables; full-width forms; CJK
+# beyond the BMP.
+_WIDE_RUN = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\ua4cf\ua960-\ua97f\uac00-\ud7ff"
+    "\uf900-\ufaff\uff00-\uffef\U0001b000-\U0001b16f\U00020000-\U0003ffff]+"
+)
+
+
+def count_tokens(text: str) -> int:
+    """The tokens of a text, rounded up; 0 for an empty text."""
+    return -(-count_quarters(text) // QUARTERS_PER_TOKEN)
+
+
+def count_quarters(text: str) -> int:
+    """Quarters of a token: 1 for a character, 4 for one of a script without spaces.
+
+    Additive over concatenation.
+    """
+    if text.isascii():
+        return len(text)
+    return len(text) + (QUARTERS_PER_TOKEN - 1) * sum(map(len, _WIDE_RUN.findall(text)))

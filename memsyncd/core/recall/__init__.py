@@ -1,1 +1,0 @@
-"""From what somebody typed to what is shown: query, ranking, passages, snippet."""

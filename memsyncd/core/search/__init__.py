@@ -1,0 +1,1 @@
+"""Search: queries, ranking, highlighted snippets, contexts for prompts, spelling."""

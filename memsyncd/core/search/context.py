@@ -1,0 +1,392 @@
+"""Build a context: a block of markdown for a prompt that fills a budget and never exceeds it.
+
+Chunks come best first and fill the budget unjoined, each line once; the block shows them in order
+of note and line. The first chunk that does not fit is cut at a line end and closes the block. A
+chunk of which not a single line fits is omitted, and the next is tried. The same chunks give the
+same bytes.
+
+`passages` decides which chunks come first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_tokens
+from memsyncd.core.notepath import show_path
+
+# --- Filling a budget -----------------------------------------------------------------------------
+
+CONTEXT_HEADING = "## Prior Knowledge"
+NO_ROOM = "no room"
+_BETWEEN = "\n\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """The room for a block, its heading and labels included.
+
+    `max_bytes` counts UTF-8; None means no limit.
+    """
+
+    max_tokens: int
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextChunk:
+    """A chunk that may go into a context; `reason` tells why.
+
+    `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
+    the number of blank lines right before it that belong to no chunk.
+    """
+
+    path: str
+    anchor: str
+    heading: tuple[str, ...]
+    kind: str | None
+    span: Span
+    text: str
+    reason: str
+    n_blanks_before: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextLines:
+    """Lines of a chunk that a block includes or omits; `reason` tells why."""
+
+    chunk: ContextChunk
+    span: Span
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextBlock:
+    """A text for a prompt, empty if it includes nothing.
+
+    `included` and `omitted` are best first, as the chunks were. Every line of every chunk is in one
+    of the two.
+    """
+
+    text: str
+    n_tokens: int
+    included: tuple[ContextLines, ...]
+    omitted: tuple[ContextLines, ...]
+
+
+def build_context_block(
+    chunks: Sequence[ContextChunk], budget: Budget, *, heading: str = CONTEXT_HEADING
+) -> ContextBlock:
+    """Fill the budget with `chunks`, best first, under a heading, which may be empty."""
+    filling = _Filling(budget, heading)
+    included = tuple(filling.include(chunks))
+    text = filling.render()
+    return ContextBlock(
+        text=text,
+        n_tokens=count_tokens(text),
+        included=included,
+        omitted=tuple(_omitted_lines(chunks, included)),
+    )
+
+
+class _Text(NamedTuple):
+    """A text with its costs, counted once."""
+
+    text: str
+    quarters: int
+    n_bytes: int
+
+    @classmethod
+    def of(cls, text: str) -> _Text:
+        return cls(text, count_quarters(text), len(text.encode()))
+
+
+@dataclass(slots=True)
+class _Filling:
+    """A block while it is filled: the excerpt of each section, by anchor, and its rendered text."""
+
+    budget: Budget
+    heading: str
+    excerpts: dict[str, Excerpt] = field(default_factory=dict)
+    texts: dict[str, _Text] = field(default_factory=dict)
+
+    def include(self, chunks: Sequence[ContextChunk]) -> Iterator[ContextLines]:
+        """Include the chunks that fit, in order, and yield their lines."""
+        for chunk in chunks:
+            before = self._current_excerpt(chunk)
+            fresh = {
+                line: text for line, text in _place_lines(chunk).items() if line not in before.lines
+            }
+            if not fresh:
+                continue
+            if self._put(chunk.anchor, before.with_lines(fresh)):
+                yield ContextLines(chunk=chunk, span=chunk.span, reason=chunk.reason)
+            elif cut := self._cut(chunk, before, fresh):
+                yield cut
+                return
+
+    def render(self) -> str:
+        if not self.texts:
+            return ""
+        in_order = sorted(
+            self.excerpts,
+            key=lambda anchor: (self.excerpts[anchor].path, self.excerpts[anchor].start),
+        )
+        return _BETWEEN.join(
+            filter(None, (self.heading, *(self.texts[anchor].text for anchor in in_order)))
+        )
+
+    def _current_excerpt(self, chunk: ContextChunk) -> Excerpt:
+        """The excerpt of the chunk's section without the chunk."""
+        before = self.excerpts.get(chunk.anchor) or Excerpt(
+            path=chunk.path, heading=chunk.heading, kind=chunk.kind, lines={}
+        )
+        start = chunk.span.start
+        return before.with_lines({}, blanks=range(start - chunk.n_blanks_before, start))
+
+    def _put(self, anchor: str, excerpt: Excerpt) -> bool:
+        """Show this excerpt of a section if there is room for it."""
+        text = _Text.of(render_excerpt(excerpt))
+        if not self._has_room(anchor, text):
+            return False
+        self.excerpts[anchor], self.texts[anchor] = excerpt, text
+        return True
+
+    def _has_room(self, anchor: str, text: _Text) -> bool:
+        whole = [text, *(other for key, other in self.texts.items() if key != anchor)]
+        if self.heading:
+            whole.append(_Text.of(self.heading))
+        n_between = len(_BETWEEN) * (len(whole) - 1)
+        if (
+            sum(each.quarters for each in whole) + n_between
+            > self.budget.max_tokens * QUARTERS_PER_TOKEN
+        ):
+            return False
+        max_bytes = self.budget.max_bytes
+        return max_bytes is None or sum(each.n_bytes for each in whole) + n_between <= max_bytes
+
+    def _cut(
+        self, chunk: ContextChunk, before: Excerpt, fresh: dict[int, str]
+    ) -> ContextLines | None:
+        """Show as many lines of a chunk as there is room for; of the very first chunk, if need be,
+        a part of its first line.
+        """
+        ends = [line for line, text in fresh.items() if text.strip()]
+        end = self._cut_lines(chunk.anchor, before, fresh, ends[:-1])
+        if end is None and not self.texts and ends:
+            end = self._cut_first_line(chunk.anchor, before, fresh, ends[0])
+        return (
+            None
+            if end is None
+            else ContextLines(chunk=chunk, span=Span(chunk.span.start, end), reason=chunk.reason)
+        )
+
+    def _cut_lines(
+        self, anchor: str, before: Excerpt, fresh: dict[int, str], ends: Sequence[int]
+    ) -> int | None:
+        def cut(n_ends: int) -> Excerpt:
+            end = ends[n_ends - 1]
+            return before.with_lines(
+                {line: text for line, text in fresh.items() if line <= end}, cut_after=end
+            )
+
+        n_ends = _largest_fitting(
+            len(ends), lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n))))
+        )
+        return ends[n_ends - 1] if n_ends and self._put(anchor, cut(n_ends)) else None
+
+    def _cut_first_line(
+        self, anchor: str, before: Excerpt, fresh: dict[int, str], end: int
+    ) -> int | None:
+        text = fresh[end]
+
+        def cut(n_characters: int) -> Excerpt:
+            lines = {line: "" for line in fresh if line < end}
+            return before.with_lines({**lines, end: text[:n_characters].rstrip() + CUT_MARK})
+
+        n_characters = _largest_fitting(
+            len(text) - 1, lambda n: self._has_room(anchor, _Text.of(render_excerpt(cut(n))))
+        )
+        blank = text.rfind(" ", 0, n_characters)
+        n_characters = blank if blank > n_characters // 2 else n_characters
+        return end if n_characters and self._put(anchor, cut(n_characters)) else None
+
+
+def _largest_fitting(n: int, fits: Callable[[int], bool]) -> int:
+    """The largest number up to `n` that fits, provided that every smaller number fits if a larger
+    one does; 0 if none fits.
+    """
+    least, most = 0, n
+    while least < most:
+        middle = (least + most + 1) // 2
+        if fits(middle):
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _place_lines(chunk: ContextChunk) -> dict[int, str]:
+    """A chunk's lines by number; lines that the label repeats are empty."""
+    texts = chunk.text.split("\n")
+    if len(texts) != chunk.span.n_lines:
+        # In a chunk of a giant line the text does not tell which lines of the span these are.
+        texts = [" ".join(texts), *[""] * (chunk.span.n_lines - 1)]
+    n_title_lines = count_title_lines(texts, chunk.heading[-1]) if chunk.heading else 0
+    return {chunk.span.start + i: "" if i < n_title_lines else text for i, text in enumerate(texts)}
+
+
+def _omitted_lines(
+    chunks: Sequence[ContextChunk], included: Sequence[ContextLines]
+) -> Iterator[ContextLines]:
+    shown: dict[str, set[int]] = {}
+    for part in included:
+        shown.setdefault(part.chunk.anchor, set()).update(_lines(part.span))
+    best: dict[str, ContextChunk] = {}
+    missing: dict[str, set[int]] = {}
+    for chunk in chunks:
+        lines = set(_lines(chunk.span)) - shown.get(chunk.anchor, set())
+        if lines:
+            best.setdefault(chunk.anchor, chunk)
+            missing.setdefault(chunk.anchor, set()).update(lines)
+    for anchor, lines in missing.items():
+        yield from (
+            ContextLines(chunk=best[anchor], span=run, reason=NO_ROOM) for run in group_lines(lines)
+        )
+
+
+def _lines(span: Span) -> range:
+    return range(span.start, span.end + 1)
+
+
+# --- Excerpts of sections -------------------------------------------------------------------------
+
+CUT_MARK = "…"
+_COMMENT = re.compile(r"\s*<!--\s*memory:.*-->\s*")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
+_FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excerpt:
+    """The shown lines of a section, by number.
+
+    `blanks` are lines known to be blank, which leave no gap when omitted; `cut_after` is the line
+    after which the excerpt was cut.
+    """
+
+    path: str
+    heading: tuple[str, ...]
+    kind: str | None
+    lines: Mapping[int, str]
+    blanks: frozenset[int] = frozenset()
+    cut_after: int | None = None
+
+    @property
+    def start(self) -> int:
+        return min(self.lines)
+
+    def with_lines(
+        self, lines: Mapping[int, str], *, blanks: Iterable[int] = (), cut_after: int | None = None
+    ) -> Excerpt:
+        return replace(
+            self,
+            lines={**self.lines, **lines},
+            blanks=self.blanks.union(blanks),
+            cut_after=cut_after,
+        )
+
+
+def render_excerpt(excerpt: Excerpt) -> str:
+    """A label with path and lines, then the lines, without an end of line after the last.
+
+    Omitted lines leave a mark, and the label names every line shown. The label states heading and
+    `memory` comment, so the lines do not repeat them. A fence that a run of lines leaves open is
+    closed, so that no later text is taken for code.
+    """
+    runs = group_lines(excerpt.lines, excerpt.blanks)
+    texts = [_render_label(excerpt, runs)]
+    for i, run in enumerate(runs):
+        if i and texts[-1] != CUT_MARK:
+            texts.append(CUT_MARK)
+        texts += _render_run(excerpt, run)
+    return "\n".join(texts)
+
+
+def group_lines(lines: Iterable[int], blanks: frozenset[int] = frozenset()) -> list[Span]:
+    """Line numbers as spans of consecutive lines; lines with only blank lines between them count as
+    consecutive.
+    """
+    runs: list[Span] = []
+    for line in sorted(lines):
+        if runs and blanks.issuperset(range(runs[-1].end + 1, line)):
+            runs[-1] = Span(runs[-1].start, line)
+        else:
+            runs.append(Span(line, line))
+    return runs
+
+
+def count_title_lines(lines: Sequence[str], heading: str) -> int:
+    """The number of lines at the beginning of a section's text that a label with this heading
+    repeats.
+    """
+    if not heading or _letters(lines[0]) != _letters(heading):
+        return 0
+    if lines[0].lstrip().startswith("#"):
+        n_lines = 1
+    elif len(lines) > 1 and _UNDERLINE.fullmatch(lines[1]):
+        n_lines = 2
+    else:
+        return 0
+    while n_lines < len(lines) and (
+        not lines[n_lines].strip() or _COMMENT.fullmatch(lines[n_lines])
+    ):
+        n_lines += 1
+    return n_lines
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+def _render_label(excerpt: Excerpt, runs: Sequence[Span]) -> str:
+    name = " ".join(" › ".join(excerpt.heading).split())
+    kind = f"({show_path(excerpt.kind)})" if excerpt.kind else ""
+    spans = ", ".join(
+        str(run.start) if run.n_lines == 1 else f"{run.start}-{run.end}" for run in runs
+    )
+    return " ".join(
+        filter(
+            None,
+            ("###", name, kind, "·" if name or kind else "", f"{show_path(excerpt.path)}:{spans}"),
+        )
+    )
+
+
+def _render_run(excerpt: Excerpt, run: Span) -> Iterator[str]:
+    shown = [line for line in range(run.start, run.end + 1) if excerpt.lines.get(line, "").strip()]
+    if not shown:
+        return
+    texts: list[str] = []
+    for line in range(shown[0], shown[-1] + 1):
+        texts.append(excerpt.lines.get(line, ""))
+        if line == excerpt.cut_after:
+            texts += [*_close_fence(texts), CUT_MARK]
+            yield from texts
+            texts = []
+    yield from texts
+    yield from _close_fence(texts)
+
+
+def _close_fence(texts: Iterable[str]) -> list[str]:
+    """The line that closes a fence left open at the end of these lines, if there is one."""
+    mark = ""
+    for found in filter(None, map(_FENCE.fullmatch, texts)):
+        if not mark and "`" not in found["rest"]:
+            mark = found["mark"]
+        elif mark and found["mark"].startswith(mark) and not found["rest"].strip():
+            mark = ""
+    return [mark] if mark else []

@@ -1,0 +1,109 @@
+"""Read the dates that a question names, and compare them with the day of a note.
+
+Dates are read as people write them: 2023-05-07, 7 May 2023, May 7th, 2023, May 2023, and May 7
+without a year. A note's day is the day of creation that it states, else the day in its name. Notes
+often record an event some days after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+
+from memsyncd.core.model import Meta
+
+LATER_DAYS = 7
+_MONTHS = (
+    "january february march april may june july august september october november december"
+).split()
+_NAMES = "|".join(f"{month[:3]}(?:{month[3:]})?" if len(month) > 3 else month for month in _MONTHS)
+_ISO = re.compile(r"(?<!\d)((?:19|20)\d\d)[-/.](\d{1,2})(?:[-/.](\d{1,2}))?(?!\d)")
+_COMPACT = re.compile(r"(?<!\d)((?:19|20)\d\d)(\d\d)(\d\d)(?!\d)")
+_MONTH_FIRST = re.compile(
+    rf"\b({_NAMES})\.?(?:\s+(\d{{1,2}})(?:st|nd|rd|th)?\b(?!\d))?(?:,?\s+((?:19|20)\d\d))?\b",
+    re.IGNORECASE,
+)
+_DAY_FIRST = re.compile(
+    rf"\b(\d{{1,2}})(?:st|nd|rd|th)?\s+(?:of\s+)?({_NAMES})\b\.?(?:,?\s+((?:19|20)\d\d))?",
+    re.IGNORECASE,
+)
+_DATE_KEYS = ("date", "day", "created", "created_at")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDate:
+    """A date that a question names; None for a part that it does not name."""
+
+    year: int | None
+    month: int
+    day: int | None
+
+    def fit(self, when: date) -> float:
+        """1 for the same day or month, less for the days after it, 0 for any other."""
+        if self.day is None:
+            return 1.0 if when.month == self.month and self.year in (None, when.year) else 0.0
+        try:
+            named = date(self.year or when.year, self.month, self.day)
+        except ValueError:
+            return 0.0
+        n_days = (when - named).days
+        return 1.0 - n_days / (2 * LATER_DAYS) if 0 <= n_days <= LATER_DAYS else 0.0
+
+
+def find_named_dates(question: str) -> tuple[NamedDate, ...]:
+    """The dates that a question names.
+
+    A month's name alone counts only with a day or a year, because "may" is also a word.
+    """
+    found = [
+        NamedDate(int(m[1]), int(m[2]), int(m[3]) if m[3] else None)
+        for m in _ISO.finditer(question)
+    ]
+    found += [
+        NamedDate(_number(m[3]), _month(m[2]), int(m[1])) for m in _DAY_FIRST.finditer(question)
+    ]
+    if not found:
+        firsts = [m for m in _MONTH_FIRST.finditer(question) if m[2] or m[3]]
+        found += [NamedDate(_number(m[3]), _month(m[1]), _number(m[2])) for m in firsts]
+    return tuple(dict.fromkeys(named for named in found if 1 <= named.month <= 12))
+
+
+def fit_dates(named: Iterable[NamedDate], when: str | None) -> float:
+    """The fit of the day `when` (ISO) with the best of the named dates, 0-1."""
+    day = _parse_day(when or "")
+    return max((one.fit(day) for one in named), default=0.0) if day else 0.0
+
+
+def find_note_date(path: str, meta: Meta) -> str | None:
+    """A note's day in ISO form: the stated one, else the one in its name; None without either."""
+    named = _parse_day(path.rpartition("/")[2])
+    return find_stated_date(meta) or (named.isoformat() if named else None)
+
+
+def find_stated_date(meta: Meta) -> str | None:
+    """The day in ISO form that a note or a section states."""
+    if meta.created is None and not meta.extra:
+        return None
+    said = (meta.created or "", *(value for key, value in meta.extra if key.lower() in _DATE_KEYS))
+    return next((day.isoformat() for day in map(_parse_day, said) if day), None)
+
+
+def _parse_day(text: str) -> date | None:
+    for found in (*_ISO.finditer(text), *_COMPACT.finditer(text)):
+        try:
+            return date(int(found[1]), int(found[2]), int(found[3] or 1))
+        except ValueError:
+            continue
+    return None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _month(name: str) -> int:
+    return next(
+        number for number, month in enumerate(_MONTHS, 1) if month.startswith(name.lower()[:3])
+    )

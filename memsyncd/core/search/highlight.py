@@ -1,0 +1,165 @@
+"""Find the terms of a query in a text, and render a snippet with the matched words marked.
+
+Terms are matched as words of the index: folded and stemmed by its own tokenizer. A snippet is one
+window of the text around the densest matches, white space folded, matched words between `**` and
+`**`. Stars of the text that could be taken for marks are removed, so a snippet split at `**` has
+every second part marked.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+# --- Matches --------------------------------------------------------------------------------------
+
+# Start, end and word, in order of start.
+Token = tuple[int, int, str]
+TextRange = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TermPattern:
+    """One term as the tokenizer sees it: these words in a row; with `is_prefix` the last may be a
+    beginning.
+    """
+
+    words: tuple[str, ...]
+    is_prefix: bool
+
+
+class Matcher:
+    """Find a set of terms in texts, in one pass over a text for any number of terms."""
+
+    def __init__(self, patterns: Sequence[TermPattern]) -> None:
+        self._patterns = patterns
+        self._by_first: dict[str, list[int]] = {}
+        self._prefixes: list[tuple[str, int]] = []
+        for index, term in enumerate(patterns):
+            if term.is_prefix and len(term.words) == 1:
+                self._prefixes.append((term.words[0], index))
+            elif term.words:
+                self._by_first.setdefault(term.words[0], []).append(index)
+
+    def find(self, tokens: Sequence[Token]) -> dict[int, list[TextRange]]:
+        """The ranges of each term in the text, by the term's index."""
+        found: dict[int, list[TextRange]] = {}
+        by_first, prefixes = self._by_first, self._prefixes
+        for at, token in enumerate(tokens):
+            for index in by_first.get(token[2], ()):
+                last = self._find_last(tokens, at, self._patterns[index])
+                if last is not None:
+                    found.setdefault(index, []).append((token[0], last[1]))
+            for prefix, index in prefixes:
+                if token[2].startswith(prefix):
+                    found.setdefault(index, []).append((token[0], token[1]))
+        return found
+
+    def _find_last(self, tokens: Sequence[Token], at: int, term: TermPattern) -> Token | None:
+        """The last token of a row that begins at `at` and equals the term, else None."""
+        words, end = term.words, at + len(term.words) - 1
+        if end == at:
+            return tokens[at]
+        if end >= len(tokens) or any(
+            tokens[at + n][2] != word for n, word in enumerate(words[:-1])
+        ):
+            return None
+        last = tokens[end]
+        return (
+            last
+            if last[2] == words[-1] or (term.is_prefix and last[2].startswith(words[-1]))
+            else None
+        )
+
+
+def to_character_ranges(text: str, places: Iterable[TextRange]) -> list[TextRange]:
+    """Convert ranges in bytes of the text's UTF-8 to ranges in characters."""
+    if text.isascii():
+        return list(places)
+    data = text.encode("utf-8", "replace")
+    return [(len(data[:start].decode()), len(data[:end].decode())) for start, end in places]
+
+
+def sort_ranges(places: Iterable[TextRange]) -> list[TextRange]:
+    """Each range once, by start, the longest first among those with the same start."""
+    return sorted(set(places), key=lambda place: (place[0], -place[1]))
+
+
+# --- Snippets -------------------------------------------------------------------------------------
+
+MARK = "**"
+WINDOW_CHARACTERS = 240
+_ELLIPSIS = "…"
+_SPACE = re.compile(r"\s+")
+_UNDERLINE = re.compile(r"\A[ ]{0,3}(?:=+|-+)[ \t]*(?:\n|$)")
+_COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
+_STARS = re.compile(r"\*{2,}")
+
+
+def render_snippet(
+    text: str, matches: Sequence[tuple[int, int]], *, window: int = WINDOW_CHARACTERS
+) -> str:
+    """Cut `text` to about `window` characters around `matches`, (start, end) pairs in characters,
+    in order of start.
+
+    Of overlapping matches the first is marked.
+    """
+    start, end = _choose_window(text, matches, window)
+    parts, at = [], start
+    for first, after in matches:
+        if first < at or after > end:
+            continue
+        parts += [_plain(text[at:first]), MARK, _plain(text[first:after]), MARK]
+        at = after
+    parts.append(_plain(text[at:end]))
+    body = _SPACE.sub(" ", "".join(parts)).strip()
+    return f"{_ELLIPSIS if start > 0 else ''}{body}{_ELLIPSIS if end < len(text) else ''}"
+
+
+def strip_title(text: str, heading: str) -> str:
+    """A chunk's text without its heading and `memory` comment, which an answer shows separately;
+    the whole text if nothing else is left.
+    """
+    first, _, rest = text.partition("\n")
+    if not heading or _letters(first) != _letters(heading):
+        return text
+    if not first.lstrip().startswith("#"):
+        rest = _UNDERLINE.sub("", rest, count=1)
+    return _COMMENT.sub("", rest, count=1).strip("\n") or text
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text))
+
+
+def _choose_window(text: str, matches: Sequence[tuple[int, int]], window: int) -> tuple[int, int]:
+    if len(text) <= window:
+        return 0, len(text)
+    starts, ends = [first for first, _ in matches], sorted(after for _, after in matches)
+    best, best_count = 0, -1
+    for first in starts:
+        # The matches that end within the window, minus those that began before it: a long line may
+        # hold thousands.
+        count = bisect_right(ends, first + window) - bisect_left(starts, first)
+        if count > best_count:
+            best, best_count = first, count
+    start = _next_word_start(text, max(0, min(best - window // 5, len(text) - window)))
+    end = min(len(text), start + window)
+    space = text.rfind(" ", start, end) if end < len(text) else end
+    return start, space if space > start + window // 2 else end
+
+
+def _next_word_start(text: str, at: int) -> int:
+    if at == 0:
+        return 0
+    space = _SPACE.search(text, at, at + 30)
+    return space.end() if space else at
+
+
+def _plain(text: str) -> str:
+    """The text without stars in a row, and without stars at its ends, which would lengthen the mark
+    next to them.
+    """
+    return _STARS.sub("", text).strip("*")

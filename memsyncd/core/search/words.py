@@ -1,0 +1,145 @@
+"""Split texts and queries into words beyond those of FTS5's tokenizer, in the same way for both.
+
+unicode61 takes touching letters and digits for one word. So it would lose the subwords of
+`camelCase`, any two adjacent characters of scripts without spaces, and names such as C++; they are
+indexed as words of their own next to the text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+# A longer run is not a name composed of words.
+NAME_LIMIT_CHARACTERS = 80
+
+# A longer run, in a script without spaces, counts as several words.
+WORD_CHARACTERS = 3
+
+# The characters of one word of unicode61: letters and digits, and the accents that follow them in a
+# decomposed text.
+_WORD = re.compile(r"[^\W_](?:[^\W_]|[\u0300-\u036f])*")
+_UNSPACED = (
+    "\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff"
+    "\U00020000-\U0003134f"
+)
+_RUN = re.compile(f"[{_UNSPACED}]+")
+_MARKS = re.compile(r"[^\w]|_")
+_HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
+# The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the
+# rest.
+_SORTS = bytes(
+    97 if 97 <= c < 123 else 65 if 65 <= c < 91 else 48 if 48 <= c < 58 else 32 for c in range(256)
+)
+# A hump in classes of characters, from a capital to the end of its word: capitals are rare, and the
+# search skips to them.
+_SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
+# Anchored at the beginning of a word, so that a long text is scanned once and not once from every
+# character.
+_HUMPED = re.compile(
+    rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))"
+    rf"[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
+)
+_CAMEL_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SHARP = re.compile(r"#(?<=[CFJcfj]#)")
+_SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
+_SIGNS = {"++": "plusplus", "#": "sharp"}
+
+
+def find_subwords(text: str) -> str:
+    """Words to index next to `text`, separated by blanks; empty for most texts.
+
+    The same words as `find_subword_ranges`, faster.
+    """
+    subwords: list[str] = []
+    sorts = text.encode("ascii", "replace").translate(_SORTS)
+    for hump in _SORTED_HUMP.finditer(sorts):
+        start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
+        if end - start <= NAME_LIMIT_CHARACTERS:
+            subwords += _CAMEL_WORD.findall(text, start, end)
+    subwords += [subword[2] for subword in _other_subword_ranges(text)]
+    return " ".join(subwords)
+
+
+def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
+    """Start, end and word of each subword, in characters of the text; a pair's end is that of its
+    second character.
+    """
+    subwords: list[tuple[int, int, str]] = []
+    if _HUMP.search(text):
+        for word in _HUMPED.finditer(text):
+            subwords += [
+                (p.start(), p.end(), p[0])
+                for p in _CAMEL_WORD.finditer(text, word.start(), word.end())
+            ]
+    return subwords + _other_subword_ranges(text)
+
+
+def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
+    """The subwords from signed names and from scripts without spaces; few texts have any."""
+    subwords: list[tuple[int, int, str]] = []
+    if "++" in text or ("#" in text and _SHARP.search(text)):
+        subwords += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
+    if not text.isascii():
+        for run in _RUN.finditer(text):
+            subwords += _pair_ranges(run[0], run.start())
+    return subwords
+
+
+def character_pairs(run: str) -> tuple[str, ...]:
+    """Any two adjacent characters of a run without spaces, then the last alone.
+
+    For example, `日本語` gives 日本, 本語, 語.
+    """
+    return tuple(place[2] for place in _pair_ranges(run, 0))
+
+
+def _pair_ranges(run: str, start: int) -> list[tuple[int, int, str]]:
+    letters = [(at, letter) for at, letter in enumerate(run, start) if not _MARKS.match(letter)]
+    following: list[tuple[int, str] | None] = [*letters[1:], None][: len(letters)]
+    return [
+        (at, at + 1, letter) if after is None else (at, after[0] + 1, letter + after[1])
+        for (at, letter), after in zip(letters, following, strict=True)
+    ]
+
+
+class WordSequence(NamedTuple):
+    """A part of a typed text; another text matches it if it holds `words` one after another."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+def split_words(text: str, *, is_strict: bool = False) -> list[WordSequence]:
+    """Split one typed word or phrase into sequences of words.
+
+    `snake_case` is one sequence of two words; C++ is its indexed name. A short run of a script
+    without spaces is a word and one sequence of its pairs; so is any run if `is_strict`. A longer
+    run is a sentence: each pair is a sequence, since a text need not hold all of them.
+    """
+    signed = _SIGNED.fullmatch(text)
+    if signed:
+        return [WordSequence(text, (f"{signed[1]}{_SIGNS[signed[2]]}",))]
+    if text.isascii() or not _RUN.search(text):
+        words = tuple(_WORD.findall(text))
+        return [WordSequence(text, words)] if words else []
+    rows: list[WordSequence] = []
+    at = 0
+    for run in _RUN.finditer(text):
+        rows += split_words(text[at : run.start()], is_strict=is_strict)
+        rows += _split_run(run[0], is_strict=is_strict)
+        at = run.end()
+    return rows + split_words(text[at:], is_strict=is_strict)
+
+
+def _split_run(run: str, *, is_strict: bool) -> list[WordSequence]:
+    pairs = character_pairs(run)
+    if len(pairs) > WORD_CHARACTERS and not is_strict:
+        return [WordSequence(pair, (pair,)) for pair in pairs[:-1]]
+    return [WordSequence(run, pairs[:-1] or pairs)] if pairs else []
+
+
+def is_unspaced(text: str) -> bool:
+    """True if the text is of a script without spaces."""
+    return _RUN.match(text) is not None

@@ -1,0 +1,340 @@
+from __future__ import annotations
+
+import codecs
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memsyncd.core.editing.sections import (
+    contain,
+    find_closing_lines,
+    find_section_bytes,
+    make_heading_line,
+    replace_section,
+    split_note_sections,
+)
+from memsyncd.core.markdown.decode import decode_note
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.markdown.scanner import HEADING, split_blocks
+from memsyncd.core.markdown.sections import heading_text
+from memsyncd.core.notepath import NotePath
+from memsyncd.errors import NoteNotFound
+
+# --- The bytes of a section -----------------------------------------------------------------------
+
+NOTE = b"---\ntags: [x]\n---\ntop\n\n# One\ntext\n\n## Two\r\nmore\r\n# One\nlast"
+pieces = st.lists(
+    st.sampled_from(
+        [
+            "# a",
+            "## b",
+            "# a",
+            "text",
+            "Title",
+            "===",
+            "---",
+            "```",
+            "<!--",
+            "",
+            "k: v",
+            "é",
+            "\udcff",
+            "\0",
+        ]
+    ),
+    max_size=12,
+)
+ends = st.lists(st.sampled_from(["\n", "\r\n", "\r"]), min_size=12, max_size=12)
+
+
+@st.composite
+def notes(draw: st.DrawFn) -> bytes:
+    lines, line_ends = draw(pieces), draw(ends)
+    text = "".join(line + end for line, end in zip(lines, line_ends, strict=False))
+    text = text.rstrip("\r\n") if draw(st.booleans()) else text
+    mark = draw(st.sampled_from(["", "utf-8-sig", "utf-16-le", "utf-16-be"]))
+    if mark.startswith("utf-16"):
+        return {"utf-16-le": codecs.BOM_UTF16_LE, "utf-16-be": codecs.BOM_UTF16_BE}[
+            mark
+        ] + text.encode(mark, "surrogatepass")
+    return (codecs.BOM_UTF8 if mark else b"") + text.encode("utf-8", "surrogateescape")
+
+
+@pytest.mark.parametrize(
+    ("anchor", "own"),
+    [
+        ("n.md#", b"---\ntags: [x]\n---\ntop\n"),
+        ("n.md#one", b"# One\ntext\n"),
+        ("n.md#one/two", b"## Two\r\nmore\r\n"),
+        ("n.md#one-2", b"# One\nlast"),
+    ],
+)
+def test_a_sections_bytes_run_to_its_last_line_that_is_not_blank(anchor: str, own: bytes) -> None:
+    found = find_section_bytes("n.md", NOTE, anchor)
+    assert found is not None
+    assert NOTE[slice(*found)] == own
+
+
+def test_a_byte_order_mark_is_no_sections() -> None:
+    assert find_section_bytes("n.md", codecs.BOM_UTF8 + b"# a\n", "n.md#a") == (3, 7)
+
+
+def test_plain_text_is_one_section() -> None:
+    assert find_section_bytes("n.txt", b"# a\n\nb", "n.txt#") == (0, 6)
+
+
+def test_a_section_that_is_not_there_is_not_found() -> None:
+    assert find_section_bytes("n.md", NOTE, "n.md#three") is None
+    assert find_section_bytes("n.md", b"", "n.md#") is None
+    with pytest.raises(NoteNotFound):
+        replace_section("n.md", NOTE, "n.md#three", b"")
+
+
+def test_other_bytes_take_the_place_of_a_section() -> None:
+    assert replace_section("n.md", NOTE, "n.md#one", b"# 1\n") == NOTE.replace(
+        b"# One\ntext\n", b"# 1\n"
+    )
+
+
+def test_a_section_that_is_taken_out_takes_the_blank_lines_with_it_that_set_it_off() -> None:
+    note = b"# one\n\n \n# two\ntext\n\n# three\n"
+    assert replace_section("n.md", note, "n.md#one", b"") == b"# two\ntext\n\n# three\n"
+    assert replace_section("n.md", note, "n.md#two", b"") == b"# one\n\n \n# three\n"
+    assert replace_section("n.md", note, "n.md#three", b"") == b"# one\n\n \n# two\ntext\n"
+    assert replace_section("n.md", b"\n\n# one", "n.md#one", b"") == b""
+
+
+def test_a_section_added_below_changes_none_above() -> None:
+    note = b"# one\ntext\n"
+    above = find_section_bytes("n.md", note, "n.md#one")
+    assert above == find_section_bytes("n.md", note + b"\n# two\n", "n.md#one")
+
+
+@pytest.mark.parametrize(
+    ("data", "by", "expected"),
+    [
+        (b"# a\n# b", b"# c", b"# c\n# b"),
+        (b"# a\r\n# b", b"# c", b"# c\r\n# b"),
+        (b"# a\n# b", b"# c\r", b"# c\r# b"),
+        (b"# a\n", b"# c", b"# c"),
+        (b"# a\n# b", b"", b"# b"),
+    ],
+)
+def test_a_section_without_a_line_end_gets_one_only_above_another(
+    data: bytes, by: bytes, expected: bytes
+) -> None:
+    assert replace_section("n.md", data, "n.md#a", by) == expected
+
+
+def test_a_section_of_utf16_gets_a_wide_line_end() -> None:
+    data = codecs.BOM_UTF16_LE + "# a\r\n# b".encode("utf-16-le")
+    by = "# c".encode("utf-16-le")
+    assert replace_section("n.md", data, "n.md#a", by).decode("utf-16") == "# c\r\n# b"
+    assert (
+        replace_section("n.md", data, "n.md#a", by + "\n".encode("utf-16-le")).decode("utf-16")
+        == "# c\n# b"
+    )
+
+
+@given(notes(), st.sampled_from(["n.md", "n.txt"]))
+@example(codecs.BOM_UTF16_LE + b"#\0 \0a\0\n\0\0", "n.md")
+@example(codecs.BOM_UTF16_LE + b"\n\n\n\0", "n.md")
+def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(
+    data: bytes, path: str
+) -> None:
+    lines = decode_note(path, data).lines
+    sections = parse_note(NotePath(path), data).sections
+    assert [section.anchor for section in sections] == [
+        part.anchor for part in split_note_sections(path, data)
+    ]
+    end_before = 0
+    for section in sections:
+        found = find_section_bytes(path, data, section.anchor)
+        assert found is not None
+        start, end = found
+        assert end_before <= start <= end
+        end_before = end
+        mark = data[:2] if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else b""
+        own = decode_note(path, mark + data[start:end]).lines
+        assert own == drop_blank_end(lines[section.span.start - 1 : section.span.end])
+
+
+def drop_blank_end(lines: list[str]) -> list[str]:
+    n_lines = max((at for at, line in enumerate(lines, 1) if line.strip()), default=0)
+    return lines[:n_lines]
+
+
+@given(notes(), st.sampled_from([b"# new", b"# new\n\n## and\r\n", b"\xff", b"```\n"]))
+def test_a_section_put_back_gives_the_same_bytes(data: bytes, by: bytes) -> None:
+    for part in split_note_sections("n.md", data):
+        found = find_section_bytes("n.md", data, part.anchor)
+        assert found is not None
+        start, end = found
+        changed = replace_section("n.md", data, part.anchor, by)
+        assert changed.startswith(data[:start])
+        assert changed.endswith(data[end:])
+        after = len(data) - end
+        assert changed[:start] + data[start:end] + changed[len(changed) - after :] == data
+        assert start == end or replace_section("n.md", data, part.anchor, data[start:end]) == data
+
+
+@given(notes())
+@example(b"```\n```\n# a\n```\n# a\n")
+def test_a_section_changed_and_put_back_by_its_name_gives_the_same_bytes(data: bytes) -> None:
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return
+    for part in split_note_sections("n.md", data):
+        start, end = find_section_bytes("n.md", data, part.anchor) or (0, 0)
+        head = data[start:end].split(b"\n")[0].split(b"\r")[0]
+        other = head + b"\n\nother words\n"
+        changed = replace_section("n.md", data, part.anchor, other)
+        # Bytes that leave a fence open, or change the heading, make another section.
+        if find_section_bytes("n.md", changed, part.anchor) == (start, start + len(other)):
+            assert replace_section("n.md", changed, part.anchor, data[start:end]) == data
+
+
+# --- Keeping a text within its section ------------------------------------------------------------
+
+WILD = """\
+# one
+## two
+### three
+###### six
+####### seven
+#
+Title
+===
+---
+***
+```
+````
+~~~
+```py
+<!--
+-->
+<!-- memory: {kind: error} -->
+<script>
+</script>
+<pre>
+<style>
+<textarea>
+<?php
+?>
+<!DOCTYPE
+<![CDATA[
+]]>
+<div>
+</div>
+<a
+> quote
+> ```
+> # x
+- item
+- # x
+  - ```
+1. one
+    code
+\tcode
+| a | b |
+|---|---|
+[a]: http://x
+[a]:
+'title
+text
+
+  ```
+   # x
+""".split("\n")
+WILD += ["<q", "- " * 50 + "x", "> " * 120]
+wild = st.lists(st.sampled_from(WILD) | st.text("#`~<>-=! a|[]", max_size=6), max_size=12)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("just words", None),
+        ("### three\n#### four", None),
+        ("##### five", None),
+        ("# one\ntext\n## two", "### one\ntext\n#### two"),
+        ("## two\n### three", "### two\n#### three"),
+        ("# one\n###### six", "### one\n###### six"),
+        ("Title\n===\n\nmore\n---", "### Title\n\n#### more"),
+        ("Two\nlines\n---", "### Two lines"),
+        ("C #\n===", "### C \\#"),
+        ("   # indented", "### indented"),
+        ("#", "###"),
+        ("```\n# not one\n```", None),
+        ("> # not one", None),
+        ("```\nopen", "```\nopen\n```"),
+        ("~~~~\nopen ```", "~~~~\nopen ```\n~~~~"),
+        ("<!-- open\n\n# x", "<!-- open\n\n# x\n-->"),
+        ("<script>\n\nx", "<script>\n\nx\n</script>"),
+        ("<?php\n\nx", "<?php\n\nx\n?>"),
+        ("- ```\n  open in an item", None),
+        ("---\n***", None),
+    ],
+)
+def test_a_text_stays_within_its_section(text: str, kept: str | None) -> None:
+    assert contain(text.split("\n")) == (kept if kept is not None else text).split("\n")
+
+
+@pytest.mark.parametrize(("last", "fence"), [("x", "```"), ("``` ````", "`````")])
+def test_a_text_that_cannot_be_kept_otherwise_goes_into_a_fence(last: str, fence: str) -> None:
+    # Below lists that nest so deeply, the parser gives up.
+    lines = ["<q", "- " * 50 + last]
+    assert contain(lines) == [fence, *lines, fence]
+
+
+@given(wild)
+@example(["<!--", "--", "```"])
+@example(["[a]:", "===", "# x"])
+def test_a_heading_before_and_one_after_enclose_any_text_between(lines: list[str]) -> None:
+    kept = contain(lines)
+    whole = ["## before", "<!-- memory: {kind: x} -->", *kept, "", "## after"]
+    heads = [block for block in split_blocks(whole) if block.kind == HEADING]
+    assert (heads[0].start, heads[-1].start) == (0, len(whole) - 1)
+    assert all(head.level > 2 for head in heads[1:-1])
+
+
+@given(wild)
+def test_no_line_is_lost_but_the_marks_of_headings(lines: list[str]) -> None:
+    kept = contain(lines)
+    n_heads = sum(block.kind == HEADING for block in split_blocks(lines))
+    if n_heads == 0:
+        at = kept[: len(lines)] == lines or kept[1:-1] == lines
+        assert at
+        assert len(kept) - len(lines) in (0, 1, 2)
+    assert contain(kept) == kept
+
+
+@given(st.text("#\\ab `*", min_size=1, max_size=12))
+@example("C #")
+@example("###")
+@example("a \\#")
+def test_a_heading_line_is_one_heading(text: str) -> None:
+    line = make_heading_line(2, text)
+    block = split_blocks([line])[0]
+    assert (block.kind, block.level) == (HEADING, 2)
+    if "`" not in text and "*" not in text and "\\" not in text:
+        assert heading_text([line], block) == " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "closing"),
+    [
+        ("", []),
+        ("words", []),
+        ("```\nx", ["```"]),
+        ("````\nx\n```", ["````"]),
+        ("<!-- x", ["-->"]),
+        ("<!-- x -->", []),
+        ("- a\n  ```", []),
+        ("<PRE>\n\n", ["</pre>"]),
+        ("<textarea>", ["</textarea>"]),
+        ("<!DOCTYPE", [">"]),
+        ("<![CDATA[", ["]]>"]),
+    ],
+)
+def test_an_open_fence_or_comment_of_a_note_is_closed(text: str, closing: list[str]) -> None:
+    assert find_closing_lines(text.split("\n")) == closing

@@ -1,0 +1,447 @@
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from memsyncd.core.search.query import (
+    NO_FILTERS,
+    QUERY_LIMIT_BYTES,
+    TERM_LIMIT,
+    VALUE_LIMIT,
+    Filters,
+    Form,
+    Query,
+    Term,
+    compile_query,
+    drop_terms,
+    extract_filters,
+    parse_day,
+    parse_query,
+)
+from memsyncd.core.search.words import find_subwords
+from memsyncd.errors import TooLarge
+from memsyncd.store.schema import TOKENIZER
+
+# --- Filters --------------------------------------------------------------------------------------
+
+NAMES = ("kind", "tag", "path", "section", "task", "is", "after", "before")
+typed_filters = st.lists(
+    st.sampled_from(
+        [
+            *NAMES,
+            ":",
+            '"',
+            "-",
+            " ",
+            "archived",
+            "2026-03-01",
+            "2026-13",
+            "#x",
+            "../*",
+            "a b",
+            "é",
+            "\0",
+            "\ud800",
+            "[",
+        ]
+    )
+    | st.text(max_size=3),
+    max_size=30,
+).map("".join)
+
+
+@pytest.mark.parametrize(
+    ("text", "filters", "rest"),
+    [
+        ("", {}, ""),
+        ("redis timeout", {}, "redis timeout"),
+        ("kind:decision", {"kinds": ("decision",)}, ""),
+        ("redis kind:decision timeout", {"kinds": ("decision",)}, "redis timeout"),
+        ("KIND:Decision", {"kinds": ("Decision",)}, ""),
+        ("kind:decision kind:error kind:error", {"kinds": ("decision", "error")}, ""),
+        ('tag:"two words" x', {"tags": ("two words",)}, "x"),
+        ("tag:#auth", {"tags": ("auth",)}, ""),
+        ("path:.memories/api", {"paths": (".memories/api",)}, ""),
+        ("path:**/*.txt path:MEMORY.md", {"paths": ("**/*.txt", "MEMORY.md")}, ""),
+        ('section:"Cache keys"', {"sections": ("Cache keys",)}, ""),
+        ("section:MEMORY.md#cache/keys", {"sections": ("MEMORY.md#cache/keys",)}, ""),
+        ("task:WU-12", {"tasks": ("WU-12",)}, ""),
+        ("is:archived old", {"is_archived": True}, "old"),
+        ("is:Archived", {"is_archived": True}, ""),
+        ("after:2026-03-01", {"after": "2026-03-01"}, ""),
+        ("after:2026-3 before:2026", {"after": "2026-03-01", "before": "2026-01-01"}, ""),
+        ("after:2026-01-01 after:2026-02-01", {"after": "2026-02-01"}, ""),
+        ("before:2026-01-01 before:2026-02-01", {"before": "2026-01-01"}, ""),
+        ("redis -kind:draft", {"exclude": Filters(kinds=("draft",))}, "redis"),
+        ('-tag:a -tag:"b c" tag:d', {"tags": ("d",), "exclude": Filters(tags=("a", "b c"))}, ""),
+        (
+            "what of kind:decision, and tag:c++?",
+            {"kinds": ("decision",), "tags": ("c++",)},
+            "what of and",
+        ),
+        ("since after:2026-03!", {"after": "2026-03-01"}, "since"),
+        (
+            'kind:"a?" path:a? -task:x.',
+            {"kinds": ("a?",), "paths": ("a?",), "exclude": Filters(tasks=("x",))},
+            "",
+        ),
+        # Text that looks like a filter and is none.
+        ("kind: decision", {}, "kind: decision"),
+        ("kind:", {}, "kind:"),
+        ('kind:""', {}, 'kind:""'),
+        ('kind:"open', {}, 'kind:"open'),
+        ("kind:?!", {}, "kind:?!"),
+        ("tag:#", {}, "tag:#"),
+        ("colour:red", {}, "colour:red"),
+        ("mankind:lost", {}, "mankind:lost"),
+        ("(kind:x", {}, "(kind:x"),
+        ("--kind:x", {}, "--kind:x"),
+        ("is:open", {}, "is:open"),
+        ("-is:archived", {}, "-is:archived"),
+        ("-after:2026", {}, "-after:2026"),
+        ("after:spring", {}, "after:spring"),
+        ("after:2026-02-30", {}, "after:2026-02-30"),
+        ("before:0000", {}, "before:0000"),
+        ("path:../*", {}, "path:../*"),
+        ("tag:a\0b", {}, "tag:a\0b"),
+        ("tag:\ud800", {}, "tag:\ud800"),
+        ('"a kind:x b"', {}, '"a kind:x b"'),
+        ('5" disk kind:x "and" tag:y', {"tags": ("y",)}, '5" disk kind:x "and"'),
+    ],
+)
+def test_filters_are_extracted_from_the_typed_text(
+    text: str, filters: dict[str, Any], rest: str
+) -> None:
+    taken, left = extract_filters(text)
+    assert taken == Filters(**filters)
+    assert left.split() == rest.split()
+
+
+def test_a_text_holds_no_more_filters_than_the_limit() -> None:
+    taken, rest = extract_filters(" ".join(f"tag:t{number}" for number in range(VALUE_LIMIT + 2)))
+    assert len(taken.tags) == VALUE_LIMIT
+    assert rest.split() == [f"tag:t{VALUE_LIMIT}", f"tag:t{VALUE_LIMIT + 1}"]
+
+
+@given(typed_filters)
+@example('kind:"' * 100)
+@example("-" * 500 + "kind:x")
+def test_any_text_can_be_asked_for_filters_and_phrases_are_never_touched(text: str) -> None:
+    taken, rest = extract_filters(text)
+    assert taken.is_empty == (rest == text)
+    assert len(rest) <= len(text)
+    quoted = '"' + text.replace('"', "") + '"'
+    assert extract_filters(quoted) == (NO_FILTERS, quoted)
+
+
+@given(st.text(alphabet="0123456789-/. ", max_size=12))
+@example("2026-2-28")
+@example("9999-12-31")
+def test_a_day_is_one_of_the_calendar_or_none(text: str) -> None:
+    day = parse_day(text)
+    assert day is None or parse_day(day) == day
+
+
+# --- filters as values ----------------------------------------------------------------------------
+
+
+def test_filters_name_themselves_as_people_type_them() -> None:
+    filters, _ = extract_filters("-path:old task:T1 kind:a after:2026 before:2027 is:archived")
+    assert filters.words == ("kind", "task", "after", "before", "is:archived", "-path")
+    assert filters.join(Filters(kinds=("b",), tags=("t",))).words == (*filters.words, "tag")
+    assert NO_FILTERS.words == ()
+    assert NO_FILTERS.is_empty
+
+
+def test_joined_filters_are_all_kept_and_none_twice() -> None:
+    one, two, three = (Filters(kinds=(kind,)) for kind in "abc")
+    joined = one.join(two).join(three)
+    assert [each.kinds for each in joined.chain()] == [("a",), ("b",), ("c",)]
+    assert NO_FILTERS.join(one) == one.join(NO_FILTERS) == one
+
+
+# --- Queries --------------------------------------------------------------------------------------
+
+pieces = [
+    "kind:",
+    "-tag:",
+    "path:",
+    "section:",
+    "is:archived",
+    "after:",
+    "2026",
+    '"',
+    " ",
+    "-",
+    "a",
+    "b*",
+]
+typed = (
+    st.text(max_size=250)
+    | st.text(
+        alphabet=st.sampled_from("ab\"-*_:()^+{}[]~. \t'’é\u0301ß日本ANDORNOT0"), max_size=250
+    )
+    | st.lists(st.sampled_from(pieces), max_size=30).map("".join)
+)
+
+
+def make_table(*texts: str) -> apsw.Connection:
+    """A real FTS5 table with two columns, as the index has more than one."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(
+        f"CREATE VIRTUAL TABLE notes USING fts5(text, parts, tokenize='{TOKENIZER}')"
+    )
+    connection.executemany(
+        "INSERT INTO notes VALUES(?, ?)", [(text, find_subwords(text)) for text in texts]
+    )
+    return connection
+
+
+def find(connection: apsw.Connection, query: str) -> list[int]:
+    """The 1-based numbers of the texts that a query finds; none for a query without terms."""
+    match = compile_query(parse_query(query))
+    return (
+        sorted(
+            row[0]
+            for row in connection.execute("SELECT rowid FROM notes WHERE notes MATCH ?", (match,))
+        )
+        if match
+        else []
+    )
+
+
+def show(terms: tuple[Term, ...]) -> list[str]:
+    return [f"{term.form.value}:{' '.join(term.words)}" for term in terms]
+
+
+# --- parsing --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("", ""),
+        ("  \t ", ""),
+        ("?!", ""),
+        ("_ __ -_", ""),
+        ("redis", '"redis"'),
+        ("redis timeout", '"redis" OR "timeout"'),
+        ("redis redis Redis", '"redis"'),
+        ("How does the redis cache work?", '"redis" OR "cache" OR "work"'),
+        ("the", '"the"'),
+        ("what's this?", '"what" OR "this"'),
+        ("what's new", '"new"'),
+        ("What’s new", '"new"'),
+        ("to-do list", '"to do" OR "list"'),
+        ('"redis timeout"', '"redis timeout"'),
+        ('"redis timeout" cache', '"redis timeout" AND ("redis timeout" OR "cache")'),
+        ('"redis timeout" "is cold"', '"redis timeout" AND "is cold"'),
+        ('"redis timeout" the', '"redis timeout"'),
+        ('a "b', '"b"'),
+        ('5" disk failure', '"5" OR "disk" OR "failure"'),
+        ("redis -cache", '("redis") NOT "cache"'),
+        ('redis -"cold cache" -warm', '(("redis") NOT "cold cache") NOT "warm"'),
+        ("redis -the", '("redis") NOT "the"'),
+        ("git push --force", '"git" OR "push" OR "force"'),
+        ("- redis", '"redis"'),
+        ("-cache", ""),
+        ("re*", '"re" *'),
+        ("r*", '"r"'),
+        ("*", ""),
+        ("redis*", '"redis" *'),
+        ("redis redis*", '"redis" OR "redis" *'),
+        ("snake_ca*", '"snake ca" *'),
+        (
+            "snake_case DEC-0054 a/b.py user@host",
+            '"snake case" OR "DEC 0054" OR "a b py" OR "user host"',
+        ),
+        ("NEAR(a b, 3) AND OR NOT", '"NEAR a" OR "b" OR "3"'),
+        ("text:redis {heading}:x ^start", '"text redis" OR "heading x" OR "start"'),
+        ("don't", '"don t"'),
+        ("Ann's dog's", '"Ann" OR "dog"'),
+        ("Ann’s?", '"Ann"'),
+        ("日本語", '"日本 本語"'),
+        ("語", '"語" *'),
+        ("疫苗温度", '"疫苗" OR "苗温" OR "温度"'),
+        ('"疫苗温度"', '"疫苗 苗温 温度"'),
+        ("x -疫苗温度", '("x") NOT "疫苗 苗温 温度"'),
+        ("v2の設計", '"v2" OR "の設 設計"'),
+        ("C++ f#", '"Cplusplus" OR "fsharp"'),
+        ("cafe\u0301s", '"cafe\u0301s"'),
+        ("nul\0byte \ud800", '"nul byte"'),
+        ("kind:decision", ""),
+        ("redis kind:decision -tag:old cache", '"redis" OR "cache"'),
+        ('"cold start" section:"Cache keys"', '"cold start"'),
+        ("is:archived redis after:2026-03 before:2027", '"redis"'),
+        ('"kind:decision"', '"kind decision"'),
+        ("kind: decision", '"kind" OR "decision"'),
+        ("what do we know about Amara?", '"Amara"'),
+        ("who said so", '"who" OR "said" OR "so"'),
+        ("after:spring", '"after spring"'),
+    ],
+)
+def test_a_query_compiles_to_this_expression(text: str, expression: str) -> None:
+    assert compile_query(parse_query(text)) == expression
+
+
+def test_strict_terms_and_others_are_distinguished() -> None:
+    query = parse_query('cache redis* "time out" -slow -"very slow"')
+    assert show(query.should) == ["word:cache", "prefix:redis"]
+    assert show(query.must) == ["phrase:time out"]
+    assert show(query.must_not) == ["word:slow", "phrase:very slow"]
+    assert show(query.positive) == ["phrase:time out", "word:cache", "prefix:redis"]
+
+
+def test_a_term_keeps_the_text_as_it_was_typed() -> None:
+    assert [term.text for term in parse_query('Snake_Case "Two Words" re*').positive] == [
+        "Two Words",
+        "Snake_Case",
+        "re*",
+    ]
+
+
+# --- bounds ---------------------------------------------------------------------------------------
+
+
+def test_a_query_may_have_1_kib_and_not_a_byte_more() -> None:
+    assert parse_query("x" * QUERY_LIMIT_BYTES).positive
+    with pytest.raises(TooLarge):
+        parse_query("x" * (QUERY_LIMIT_BYTES + 1))
+    with pytest.raises(TooLarge):
+        parse_query("日" * (QUERY_LIMIT_BYTES // 3 + 1))
+
+
+def test_stopwords_take_no_room_from_the_words_that_count() -> None:
+    query = parse_query(" ".join(f"the of w{number}" for number in range(TERM_LIMIT)))
+    assert len(query.should) == TERM_LIMIT
+    assert query.n_dropped == 0
+
+
+def test_terms_beyond_the_limit_are_dropped_and_counted() -> None:
+    query = parse_query(" ".join(f"w{number}" for number in range(TERM_LIMIT + 5)))
+    assert [term.text for term in query.should] == [f"w{number}" for number in range(TERM_LIMIT)]
+    assert query.n_dropped == 5
+
+
+def test_must_not_terms_count_after_any_number_of_words() -> None:
+    words = " ".join(f"w{number}" for number in range(TERM_LIMIT + 5))
+    query = parse_query(f'{words} -secret "a phrase"')
+    assert show(query.must_not) == ["word:secret"]
+    assert show(query.must) == ["phrase:a phrase"]
+    assert query.n_dropped == 7
+
+
+@given(typed)
+@example('"' * 200)
+@example("-a " * 300)
+@example('"a" ' * 250)
+@example(" ".join(f'"{number}"' for number in range(200)))
+@example(" ".join(f"-{number}" for number in range(150)) + " x")
+def test_a_query_never_holds_more_terms_than_the_limit(text: str) -> None:
+    query = (
+        parse_query(text) if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES else Query()
+    )
+    assert len(query.positive) + len(query.must_not) <= TERM_LIMIT
+
+
+# --- compiling to FTS5 ----------------------------------------------------------------------------
+
+
+@given(typed, st.text(max_size=100))
+@example("(" * 1000, "")
+@example(" ".join(f"-{number}" for number in range(200)) + " x", "")
+@example("a." * 512, "")
+@example("\U00011fc0", "")
+def test_any_text_is_a_query_and_none_is_a_syntax_error_to_fts5(text: str, note: str) -> None:
+    connection = make_table("a b", note.encode("utf-8", "replace").decode())
+    if len(text.encode("utf-8", "replace")) <= QUERY_LIMIT_BYTES:
+        find(connection, text)
+    connection.close()
+
+
+# Scripts and forms that people write: precomposed and not, letters with an irregular case,
+# ligatures, scripts with and without spaces.
+words = st.text(
+    alphabet=st.sampled_from("abzAZ09éÉïßİıǅﬁΣςжЖא日本語한국กำहिन्दी²½")
+    | st.sampled_from("\u0301\u0308_-./@"),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(words)
+@example("İstanbul")
+@example("re\u0301sume\u0301")
+@example("snake_case")
+@example("DEC-0054")
+@example("a/b.py")
+@example("user@host")
+def test_typing_the_words_of_a_note_finds_it(word: str) -> None:
+    connection = make_table(f"before {word} after", "another note")
+    tokens = connection.fts5_tokenizer("porter", ["unicode61", "remove_diacritics", "2"])(
+        word.encode(),
+        apsw.FTS5_TOKENIZE_DOCUMENT,
+        None,
+        include_offsets=False,
+        include_colocated=False,
+    )
+    typed_word = word.lstrip("-")
+    if tokens and parse_query(typed_word).positive:
+        assert 1 in find(connection, typed_word)
+    connection.close()
+
+
+def test_words_find_notes_with_any_of_them_and_phrases_only_those_with_them_in_a_row() -> None:
+    connection = make_table(
+        "redis runs hot", "the timeout of redis", "redis timeout is long", "nothing"
+    )
+    assert find(connection, "redis timeout") == [1, 2, 3]
+    assert find(connection, '"redis timeout"') == [3]
+    assert find(connection, '"redis timeout" hot') == [3]
+
+
+def test_must_not_terms_exclude_notes() -> None:
+    connection = make_table("redis cache", "redis disk", "cold redis cache")
+    assert find(connection, "redis -cache") == [2]
+    assert find(connection, 'redis -"cold redis"') == [1, 2]
+
+
+def test_a_flag_is_looked_for_like_any_word() -> None:
+    connection = make_table("use --force with care", "use a feather")
+    assert find(connection, "--force") == [1]
+
+
+def test_a_prefix_finds_its_words_also_within_an_identifier() -> None:
+    connection = make_table("kubernetes", "kube_proxy", "cube", "kube_client")
+    assert find(connection, "kube*") == [1, 2, 4]
+    assert find(connection, "kube_cl*") == [4]
+
+
+def test_the_parts_of_an_identifier_find_it() -> None:
+    connection = make_table("call snake_case_name here", "DEC-0054 was taken")
+    assert find(connection, "case") == [1]
+    assert find(connection, "0054") == [2]
+
+
+def test_words_are_found_whatever_their_case_accents_or_ending() -> None:
+    connection = make_table("Résumés were deployed")
+    for text in ("resume", "RÉSUMÉ", "re\u0301sume\u0301s", "deploy", "DEPLOYING"):
+        assert find(connection, text) == [1], text
+
+
+def test_a_prefix_has_no_fewer_characters_than_keep_it_cheap() -> None:
+    assert parse_query("a*").should[0].form is Form.WORD
+    assert parse_query("ab*").should[0].form is Form.PREFIX
+
+
+def test_common_words_are_dropped_while_others_remain() -> None:
+    query = parse_query("redis file cache")
+    redis, file, cache = query.should
+    assert drop_terms(query, [file]).should == (redis, cache)
+    assert drop_terms(query, [redis, file, cache]) == query
+    strict = parse_query('"cold start" file')
+    assert drop_terms(strict, strict.should).positive == strict.must

@@ -1,0 +1,412 @@
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.model import Span
+from memsyncd.core.search.dates import find_named_dates
+from memsyncd.core.search.ranking import (
+    DAY_S,
+    MAX_BOOST,
+    Boosts,
+    Candidate,
+    Passage,
+    RankingFeatures,
+    RankingPolicy,
+    apply_boosts,
+    compute_boosts,
+    join_passages,
+    normalize_scores,
+    rank_candidates,
+)
+
+# --- Raw scores -----------------------------------------------------------------------------------
+
+# Each chunk by itself: other tests cover the shares of its note and its neighbours.
+ALONE = RankingPolicy(exact=0.5, note=0.0, neighbour_bonus=0.0, day=0.4)
+
+
+def make(
+    chunk: int,
+    start: int,
+    end: int,
+    *,
+    stemmed: float = 5.0,
+    exact: float = 0.0,
+    file: int = 1,
+    n_tokens: int = 50,
+    day: str | None = None,
+) -> Candidate:
+    return Candidate(
+        chunk=chunk,
+        file=file,
+        section=chunk,
+        path=f"{file}.md",
+        span=Span(start, end),
+        stemmed=stemmed,
+        exact=exact,
+        n_tokens=n_tokens,
+        day=day,
+    )
+
+
+def rank(*candidates: Candidate, limit: int = 10, passage_tokens: int = 400) -> tuple[Passage, ...]:
+    return join_passages(
+        rank_candidates(candidates, (), ALONE), limit=limit, passage_tokens=passage_tokens
+    )
+
+
+@st.composite
+def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
+    rows = draw(
+        st.lists(
+            st.tuples(
+                st.integers(1, 3),
+                st.integers(1, 40),
+                st.integers(0, 6),
+                st.floats(0, 30),
+                st.integers(1, 200),
+            ),
+            max_size=25,
+        )
+    )
+    return [
+        make(number, start, start + more, stemmed=stemmed, file=file, n_tokens=n_tokens)
+        for number, (file, start, more, stemmed, n_tokens) in enumerate(rows, 1)
+    ]
+
+
+# --- order ----------------------------------------------------------------------------------------
+
+
+def test_the_strongest_comes_first() -> None:
+    passages = rank(
+        make(1, 1, 2, stemmed=1.0, file=1),
+        make(2, 1, 2, stemmed=9.0, file=2),
+        make(3, 1, 2, stemmed=4.0, file=3),
+    )
+    assert [passage.best.candidate.chunk for passage in passages] == [2, 3, 1]
+
+
+def test_equal_scores_order_by_path_and_line() -> None:
+    passages = rank(
+        make(1, 50, 51, file=2),
+        make(2, 90, 91, file=1),
+        make(3, 10, 11, file=2),
+        make(4, 1, 2, file=1),
+    )
+    assert [passage.best.candidate.chunk for passage in passages] == [4, 2, 3, 1]
+
+
+@given(candidate_lists(), st.randoms(use_true_random=False))
+def test_the_order_in_which_candidates_come_does_not_matter(
+    candidates: list[Candidate], shuffler: random.Random
+) -> None:
+    distinct = list(
+        {
+            (candidate.file, candidate.span, candidate.stemmed): candidate
+            for candidate in candidates
+        }.values()
+    )
+    shuffled = shuffler.sample(distinct, len(distinct))
+    assert rank(*shuffled) == rank(*distinct)
+
+
+@given(candidate_lists())
+def test_scores_never_grow_on_the_way_down(candidates: list[Candidate]) -> None:
+    raw_scores = [passage.best.raw_score for passage in rank(*candidates, limit=100)]
+    assert raw_scores == sorted(raw_scores, reverse=True)
+
+
+def test_exact_words_count_half_relative_to_their_stems() -> None:
+    first, second = rank_candidates(
+        [make(1, 1, 2, stemmed=4.0), make(2, 5, 6, stemmed=3.0, exact=4.0)], (), ALONE
+    )
+    assert (first.candidate.chunk, first.raw_score, second.raw_score) == (2, 5.0, 4.0)
+    assert first.parts == {"stems": 3.0, "exact": 2.0, "note": 0.0, "beside": 0.0, "day": 1.0}
+
+
+def test_a_chunk_gains_by_the_best_of_its_note() -> None:
+    weak, strong, other = (
+        make(1, 1, 2, stemmed=4.0),
+        make(2, 50, 51, stemmed=10.0),
+        make(3, 1, 2, stemmed=5.0, file=2),
+    )
+    order = rank_candidates([weak, strong, other], (), RankingPolicy(note=0.2))
+    assert [(one.candidate.chunk, one.raw_score) for one in order] == [
+        (2, 12.0),
+        (1, 6.0),
+        (3, 6.0),
+    ]
+
+
+@pytest.mark.parametrize(("start", "gain"), [(4, 2.0), (5, 2.0), (6, 2.0), (7, 0.0), (1, 2.0)])
+def test_a_chunk_gains_by_the_best_that_touches_it(start: int, gain: float) -> None:
+    policy = RankingPolicy(note=0.0, neighbour_bonus=0.2)
+    chunks = [
+        make(1, 1, 4, stemmed=1.0),
+        make(2, 1, 4, stemmed=3.0),
+        make(3, start, 9, stemmed=10.0),
+    ]
+    parts = {
+        one.candidate.chunk: one.parts["beside"] for one in rank_candidates(chunks, (), policy)
+    }
+    assert parts == pytest.approx({1: max(gain, 0.6), 2: max(gain, 0.2), 3: 0.6 if gain else 0.0})
+
+
+def test_a_chunk_gains_nothing_by_another_note_or_by_chunks_without_the_words() -> None:
+    chunks = [make(1, 1, 4), make(2, 2, 5, file=2), make(3, 3, 6, file=2, stemmed=-0.1)]
+    parts = {
+        one.candidate.chunk: one.parts["beside"]
+        for one in rank_candidates(chunks, (), RankingPolicy())
+    }
+    assert parts == {1: 0.0, 2: 0.0, 3: 1.0}
+
+
+def test_a_note_gains_whose_day_the_question_names() -> None:
+    candidates = [
+        make(1, 1, 2, day="2023-05-07", file=1),
+        make(2, 1, 2, day="2023-06-07", file=2),
+        make(3, 1, 2, file=3),
+    ]
+    order = rank_candidates(candidates, find_named_dates("what was decided on 7 May 2023?"), ALONE)
+    assert [(one.candidate.chunk, one.raw_score) for one in order] == [(1, 7.0), (2, 5.0), (3, 5.0)]
+    assert [one.candidate.chunk for one in rank_candidates(candidates, (), ALONE)] == [1, 2, 3]
+
+
+# --- scores ---------------------------------------------------------------------------------------
+
+
+def test_a_score_is_the_share_of_the_first_times_the_share_of_words_held() -> None:
+    assert normalize_scores([8.0, 4.0, 2.0], coverage=1.0) == (1.0, 0.5, 0.25)
+    assert normalize_scores([8.0, 4.0], coverage=0.5) == (0.5, 0.25)
+    assert normalize_scores([], coverage=1.0) == ()
+
+
+@pytest.mark.parametrize("raw_scores", [[0.0], [0.000001, 0.0], [5.0, 0.0, -0.000001], [-0.5]])
+def test_a_word_in_nearly_all_chunks_is_still_a_hit(
+    raw_scores: list[float],
+) -> None:
+    assert all(score > 0 for score in normalize_scores(raw_scores, coverage=0.01))
+
+
+@given(st.lists(st.floats(-1, 1e9), max_size=20), st.floats(0, 1))
+def test_scores_lie_above_0_up_to_1_and_never_grow_on_the_way_down(
+    raw_scores: list[float], coverage: float
+) -> None:
+    scores = normalize_scores(sorted(raw_scores, reverse=True), coverage=coverage)
+    assert len(scores) == len(raw_scores)
+    assert list(scores) == sorted(scores, reverse=True)
+    assert all(0 < score <= 1 for score in scores)
+
+
+# --- joining --------------------------------------------------------------------------------------
+
+
+def test_touching_chunks_of_a_note_become_one_passage_under_the_stronger() -> None:
+    [passage] = rank(make(1, 1, 4, stemmed=3.0), make(2, 6, 9, stemmed=8.0))
+    assert passage.best.candidate.chunk == 2
+    assert {candidate.chunk for candidate in passage.chunks} == {1, 2}
+    assert passage.span == Span(1, 9)
+    assert passage.best.raw_score == 8.0
+
+
+def test_chunks_apart_or_of_other_notes_stay_apart() -> None:
+    assert len(rank(make(1, 1, 4), make(2, 7, 9))) == 2
+    assert len(rank(make(1, 1, 4, file=1), make(2, 5, 9, file=2))) == 2
+
+
+def test_a_passage_takes_in_no_more_than_it_may_hold() -> None:
+    passages = rank(
+        make(1, 1, 4, n_tokens=100),
+        make(2, 5, 8, n_tokens=100),
+        make(3, 9, 12, n_tokens=100),
+        passage_tokens=200,
+    )
+    assert [passage.span for passage in passages] == [Span(1, 8), Span(9, 12)]
+
+
+def test_lines_that_chunks_share_count_once() -> None:
+    overlapping = make(1, 1, 10, n_tokens=100), make(2, 6, 15, n_tokens=100)
+    assert len(rank(*overlapping, passage_tokens=150)) == 1
+    assert len(rank(*overlapping, passage_tokens=149)) == 2
+
+
+@pytest.mark.parametrize("strongest", [1, 2, 3])
+def test_lines_above_the_strongest_count_as_those_below(strongest: int) -> None:
+    chunks = [
+        make(n, 4 * n, 4 * n + 3, n_tokens=100, stemmed=9.0 - abs(n - strongest)) for n in (1, 2, 3)
+    ]
+    for passage_tokens, n_chunks in [(300, 3), (299, 2), (199, 1)]:
+        assert len(rank(*chunks, passage_tokens=passage_tokens)[0].chunks) == n_chunks
+
+
+def test_a_chunk_alone_may_be_larger_than_a_passage() -> None:
+    assert rank(make(1, 1, 4, n_tokens=900), passage_tokens=400)[0].span == Span(1, 4)
+
+
+@given(candidate_lists(), st.integers(10, 400))
+def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
+    candidates: list[Candidate], passage_tokens: int
+) -> None:
+    passages = rank(*candidates, limit=100, passage_tokens=passage_tokens)
+    placed = [candidate.chunk for passage in passages for candidate in passage.chunks]
+    assert sorted(placed) == sorted(candidate.chunk for candidate in candidates)
+    for passage in passages:
+        assert {candidate.file for candidate in passage.chunks} == {passage.best.candidate.file}
+        assert passage.span.start == min(candidate.span.start for candidate in passage.chunks)
+        assert passage.span.end == max(candidate.span.end for candidate in passage.chunks)
+        assert passage.best.candidate.stemmed == max(
+            candidate.stemmed for candidate in passage.chunks
+        )
+
+
+# --- cutting --------------------------------------------------------------------------------------
+
+
+def test_there_are_no_more_passages_than_asked_for() -> None:
+    many = [make(number, 10 * number, 10 * number) for number in range(1, 20)]
+    assert [passage.best.candidate.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
+
+
+def test_chunks_of_one_giant_line_are_one_passage_though_each_alone_is_too_large() -> None:
+    (passage,) = rank(
+        *(make(number, 3, 3, stemmed=number, n_tokens=16_384) for number in range(1, 20))
+    )
+    assert passage.span == Span(3, 3)
+    assert len(passage.chunks) == 19
+
+
+# --- Boosts ---------------------------------------------------------------------------------------
+
+TODAY_S = 20_000 * DAY_S  # 2024-10-04
+WEIGHTS = st.floats(0.0, 0.1)
+LEANINGS = st.builds(
+    Boosts,
+    importance=WEIGHTS,
+    recency=WEIGHTS,
+    decay=WEIGHTS,
+    half_life_days=st.floats(0.1, 36_500),
+)
+TRAITS = st.builds(
+    RankingFeatures,
+    importance=st.none() | st.floats(0, 1),
+    day=st.none() | st.dates().map(lambda day: day.isoformat()),
+    saved_s=st.floats(-2e9, 8e9),
+)
+
+
+def factors(
+    boosts: Boosts, *, importance: float | None = None, day: str | None = None, age_days: float = 0
+) -> dict[str, float]:
+    features = RankingFeatures(importance=importance, day=day, saved_s=TODAY_S - age_days * DAY_S)
+    return {
+        name: round(factor, 4) for name, factor in compute_boosts(features, boosts, TODAY_S).items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("importance", "factor"),
+    [(1.0, 1.1), (0.75, 1.0488), (0.5, 1.0), (None, 1.0), (0.0, round(1 / 1.1, 4))],
+)
+def test_importance_moves_both_ways_from_the_middle(
+    importance: float | None, factor: float
+) -> None:
+    assert factors(Boosts(importance=0.1), importance=importance) == {"importance": factor}
+
+
+@pytest.mark.parametrize(
+    ("age_days", "factor"), [(0, 1.1), (30, 1.0488), (60, 1.0241), (10_000, 1.0), (-5, 1.1)]
+)
+def test_recency_raises_new_notes(age_days: int, factor: float) -> None:
+    assert factors(Boosts(recency=0.1), age_days=age_days, day="1990-01-01") == {"recency": factor}
+
+
+@pytest.mark.parametrize(
+    ("day", "factor"),
+    [
+        ("2024-10-04", 1.0),
+        ("2024-09-04", 0.9535),
+        ("1990-01-01", round(1 / 1.1, 4)),
+        ("2030-01-01", 1.0),
+        (None, 0.9535),
+    ],
+)
+def test_decay_lowers_notes_of_an_old_day_or_saved_on_one(day: str | None, factor: float) -> None:
+    assert factors(Boosts(decay=0.1), age_days=30, day=day) == {"decay": factor}
+
+
+def test_a_half_life_is_the_configured_one() -> None:
+    assert factors(Boosts(recency=0.1, half_life_days=7), age_days=7) == {"recency": 1.0488}
+
+
+def test_half_a_weight_goes_half_as_far_and_boosts_that_are_off_are_no_part() -> None:
+    assert factors(Boosts(importance=0.05), importance=1.0) == {"importance": 1.0488}
+    assert factors(Boosts()) == {}
+    assert Boosts().is_off
+    assert not Boosts(decay=0.01).is_off
+
+
+def test_an_age_is_the_same_all_day_long() -> None:
+    features = RankingFeatures(importance=None, day="2024-10-01", saved_s=TODAY_S - 1)
+    boosts = Boosts(recency=0.1, decay=0.1)
+    assert compute_boosts(features, boosts, TODAY_S) == compute_boosts(
+        features, boosts, TODAY_S + DAY_S - 1
+    )
+    assert compute_boosts(features, boosts, TODAY_S) != compute_boosts(
+        features, boosts, TODAY_S + DAY_S
+    )
+
+
+@given(TRAITS, LEANINGS, st.floats(0, 8e9))
+def test_together_they_never_go_beyond_their_bounds(
+    features: RankingFeatures, boosts: Boosts, now_s: float
+) -> None:
+    product = math.prod(compute_boosts(features, boosts, now_s).values())
+    assert 1 / MAX_BOOST - 1e-9 <= product <= MAX_BOOST + 1e-9
+
+
+def test_boosted_candidates_are_sorted_again_and_name_their_boosts() -> None:
+    candidates = [
+        Candidate(
+            chunk=chunk,
+            file=chunk,
+            section=chunk,
+            path=f"{chunk}.md",
+            span=Span(1, 2),
+            stemmed=stemmed,
+            exact=0.0,
+            n_tokens=50,
+        )
+        for chunk, stemmed in ((1, 10.0), (2, 9.5), (3, 4.0))
+    ]
+    ranked = rank_candidates(candidates, (), RankingPolicy(note=0.0))
+    features = {
+        chunk: RankingFeatures(importance=importance, day=None, saved_s=0.0)
+        for chunk, importance in ((1, None), (2, 1.0), (3, 1.0))
+    }
+    boosted = apply_boosts(ranked, features, Boosts(importance=0.1), TODAY_S)
+    assert [one.candidate.chunk for one in boosted] == [2, 1, 3]
+    assert boosted[0].raw_score == pytest.approx(10.45)
+    assert boosted[0].parts["importance"] == pytest.approx(1.1)
+    assert math.prod([boosted[2].parts["stems"], boosted[2].parts["importance"]]) == pytest.approx(
+        boosted[2].raw_score
+    )
+
+
+def test_a_section_without_importance_has_that_of_its_kind() -> None:
+    boosts = Boosts(importance=0.1, kinds={"decision": 1.0})
+    said, by_kind, nothing = (
+        RankingFeatures(importance=importance, kind=kind, day=None, saved_s=0.0)
+        for importance, kind in ((1.0, None), (None, "Decision"), (None, "rumour"))
+    )
+    assert (
+        compute_boosts(said, boosts, TODAY_S)
+        == compute_boosts(by_kind, boosts, TODAY_S)
+        == {"importance": MAX_BOOST}
+    )
+    assert compute_boosts(nothing, boosts, TODAY_S) == {"importance": 1.0}

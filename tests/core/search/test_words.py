@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.search.words import (
+    NAME_LIMIT_CHARACTERS,
+    find_subword_ranges,
+    find_subwords,
+    is_unspaced,
+    split_words,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("plain words, snake_case and DEC-0054", ""),
+        ("call getUserName or HTTPServer2", "get User Name HTTP Server 2"),
+        ("C++ and f#, not a+b or #tag", "Cplusplus fsharp"),
+        ("日本語のメモ", "日本 本語 語の のメ メモ モ"),
+        ("v2の設計", "の設 設計 計"),
+        ("ภาษา", "ภา าษ ษา า"),
+        ("x" * 100_000, ""),
+        ("aB" * NAME_LIMIT_CHARACTERS, ""),
+    ],
+)
+def test_these_subwords_are_indexed_with_a_text(text: str, parts: str) -> None:
+    assert find_subwords(text) == parts
+
+
+@pytest.mark.parametrize(
+    ("typed", "rows"),
+    [
+        ("snake_case", [("snake", "case")]),
+        ("src/app/main.py", [("src", "app", "main", "py")]),
+        ("C++", [("Cplusplus",)]),
+        ("日本語", [("日本", "本語")]),
+        ("語", [("語",)]),
+        ("疫苗温度", [("疫苗",), ("苗温",), ("温度",)]),
+        ("v2の設計", [("v2",), ("の設", "設計")]),
+        ("!?", []),
+    ],
+)
+def test_a_typed_word_is_split_into_these_sequences(
+    typed: str, rows: list[tuple[str, ...]]
+) -> None:
+    assert [row.words for row in split_words(typed)] == rows
+
+
+def test_a_phrase_is_one_row_however_long() -> None:
+    assert [row.words for row in split_words("疫苗温度", is_strict=True)] == [
+        ("疫苗", "苗温", "温度")
+    ]
+
+
+@given(
+    st.text(st.characters(min_codepoint=0x4E00, max_codepoint=0x9FFF), min_size=2, max_size=12),
+    st.data(),
+)
+def test_any_two_adjacent_characters_are_found(run: str, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(run) - 2))
+    [row] = split_words(run[at : at + 2])
+    assert is_unspaced(run)
+    assert row.words[0] in find_subwords(f"before {run} after").split()
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_cut(text: str) -> None:
+    find_subwords(text)
+    assert all(row.words for row in split_words(text))
+
+
+@given(st.text(max_size=100))
+def test_a_subword_is_at_its_range(text: str) -> None:
+    for start, end, word in find_subword_ranges(text):
+        assert word[0] == text[start]
+        assert start < end <= len(text)
+
+
+@given(st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60))
+def test_the_indexed_parts_are_those_that_have_places(text: str) -> None:
+    assert find_subwords(text).split() == [word for _, _, word in find_subword_ranges(text)]
