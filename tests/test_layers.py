@@ -34,7 +34,7 @@ IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"
 CLIENT_PATH = ("memsyncd.client", "memsyncd.client.memory", "memsyncd.dirs", "memsyncd.errors", "memsyncd.cli.main")
 FORBIDDEN_NAME_PARTS = frozenset({"util", "helper", "common", "misc", "base", "manager", "runner", "coordinator", "processor"})
 OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
-FILE_LIMIT_LINES = 300
+FILE_LIMIT_LINES = 600
 FUNCTION_LIMIT_LINES = 60
 LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical"})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from memsyncd.client.places import split_place
+from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
@@ -31,9 +31,9 @@ def parse_target(text: str) -> Target:
     """Read `PATH`, `PATH:A`, `PATH:A-B` or `PATH#heading/sub-heading`. A file that is called `a:1` stays out of reach."""
     path, _, lines = text.rpartition(":")
     first, dash, last = lines.partition("-")
-    if path and first.isdecimal() and (last.isdecimal() or not dash) and split_place(path)[1] is None:
+    if path and first.isdecimal() and (last.isdecimal() or not dash) and split_anchor(path)[1] is None:
         return Target(path, start_line=int(first), end_line=int(last or first))
-    path, heading = split_place(text)
+    path, heading = split_anchor(text)
     return Target(path, heading=heading)
 
 

@@ -15,7 +15,7 @@ from memsyncd.cli.figures import render_count
 from memsyncd.cli.grammar import JSON, Argument, Command, name_workspace_option
 from memsyncd.cli.stdin import DASH
 from memsyncd.errors import BadRequest
-from memsyncd.quickjson import parse_json
+from memsyncd.client.fastjson import parse_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

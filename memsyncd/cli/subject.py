@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memsyncd.cli.grammar import Argument, Option, read_count
 from memsyncd.cli.places import find_own_note, find_roots
-from memsyncd.client.places import split_place
+from memsyncd.client.anchors import split_anchor
 from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ def find_subject(text: str | None, console: Console) -> tuple[str | None, dict[s
         return None, {}
     if not text:
         raise BadRequest("the name of the note is empty", hint="name a section, a note or a folder; a dot is for all of them")
-    path, heading = split_place(text)
+    path, heading = split_anchor(text)
     root, path = find_writable(path, console, find_roots(console.ask("workspace.list")["workspaces"]))
     return root, {"path": path} if heading is None else {"anchor": f"{path}#{heading}"}
 

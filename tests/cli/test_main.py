@@ -319,10 +319,10 @@ def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, st
     code = f"import sys; from memsyncd.cli.main import main; main({words}); print(*sys.modules)"
     found = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
     loaded = set(found.stdout.split())
-    clients = {"memsyncd.client", "memsyncd.client.connection"}
-    ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors", "memsyncd.quickjson"}
+    clients = {"memsyncd.client", "memsyncd.client.connection", "memsyncd.client.fastjson"}
+    ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors"}
     asked = {name for name in loaded if name.startswith("memsyncd") and not f"{name}.".startswith("memsyncd.cli.")}
-    assert asked - {"memsyncd.client.places"} == ours
+    assert asked - {"memsyncd.client.anchors"} == ours
     slow = {
         "argparse",
         "typing",

@@ -1,15 +1,17 @@
-"""The client's JSON is the JSON of `json`."""
+"""The client's JSON is equal to that of `json`, with its engine in C and without."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.quickjson import parse_json, render_json
+from memsyncd.client.fastjson import parse_json, render_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -35,6 +37,26 @@ def read(parse: Callable[[str], object], text: str) -> str:
         return repr(parse(text))
     except ValueError:
         return "refused"
+
+
+def test_without_the_engine_in_c_the_same_is_read_and_written() -> None:
+    code = """if True:
+        import sys
+        sys.modules["_json"] = None
+        from memsyncd.client.fastjson import parse_json, render_json
+        assert "json" in sys.modules
+        value = {"a": ["ä\\n", 1, 2.5, None, True]}
+        assert render_json(value) == '{"a":["ä\\\\n",1,2.5,null,true]}'
+        assert parse_json(" " + render_json(value)) == value
+        try:
+            parse_json("1 2")
+        except ValueError:
+            print("refused")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "refused\n"
 
 
 def test_what_json_has_no_word_for_is_refused() -> None:
