@@ -16,13 +16,23 @@ PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return {"HOME": str(tmp_path), "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
+    return {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": PACKAGE_HOME,
+        "PATH": os.environ["PATH"],
+        "PYTHONUTF8": "1",
+    }
 
 
 @functools.cache
 def write_script(shell: str) -> str:
     """What `memsyncd completion` prints for the shell."""
-    env = {"HOME": os.devnull, "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
+    env = {
+        "HOME": os.devnull,
+        "PYTHONPATH": PACKAGE_HOME,
+        "PATH": os.environ["PATH"],
+        "PYTHONUTF8": "1",
+    }
     command = [sys.executable, "-m", "memsyncd", "completion", shell]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
@@ -59,7 +69,9 @@ def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
         _memsyncd
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    answer = subprocess.run([str(BASH), "-c", story], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [str(BASH), "-c", story], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert [word for word in answer.stdout.splitlines() if word] == found
     assert not (tmp_path / "ran").exists()
 
@@ -70,18 +82,27 @@ def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, s
     if program is None:
         pytest.skip(f"needs {shell}")
     (tmp_path / "script").write_text(write_script(shell))
-    assert subprocess.run([program, "-n", str(tmp_path / "script")], env=env, check=False).returncode == 0
+    assert (
+        subprocess.run([program, "-n", str(tmp_path / "script")], env=env, check=False).returncode
+        == 0
+    )
 
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
 @pytest.mark.parametrize(
     ("line", "found"),
-    [("memsyncd sta", ["start", "status"]), ("memsyncd search --ex", ["--explain"]), ("memsyncd completion z", ["zsh"])],
+    [
+        ("memsyncd sta", ["start", "status"]),
+        ("memsyncd search --ex", ["--explain"]),
+        ("memsyncd completion z", ["zsh"]),
+    ],
 )
 def test_fish_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
     (tmp_path / "script").write_text(write_script("fish"))
     story = f"source {tmp_path}/script; complete -C '{line}'"
-    answer = subprocess.run(["fish", "--no-config", "-c", story], env=env, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        ["fish", "--no-config", "-c", story], env=env, capture_output=True, text=True, check=True
+    )
     assert [each.partition("\t")[0] for each in answer.stdout.splitlines()] == found
 
 

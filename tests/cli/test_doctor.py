@@ -35,13 +35,21 @@ def see_remedies(found: list[Finding]) -> None:
 
 
 def answer(path: str = SOCKET, **fields: Any) -> reach.Answer:
-    return reach.Answer(path=path, **{"pid": 7, "version": "1.0", "protocol": 1, "is_listening": True, **fields})
+    return reach.Answer(
+        path=path, **{"pid": 7, "version": "1.0", "protocol": 1, "is_listening": True, **fields}
+    )
 
 
 SILENT = reach.Answer(path=SOCKET, failure="no daemon answers")
-HUNG = reach.Answer(path=SOCKET, failure="no answer within 5 s", is_listening=True, is_late=True, holder_pid=7)
-DAEMON = processes.Process(pid=7, words=("python", "-m", "memsyncd", "run"), databases=("/s/index.db",))
-STOPPED = processes.Process(pid=7, words=("/bin/memsyncd", "run"), databases=("/s/index.db",), is_stopped=True)
+HUNG = reach.Answer(
+    path=SOCKET, failure="no answer within 5 s", is_listening=True, is_late=True, holder_pid=7
+)
+DAEMON = processes.Process(
+    pid=7, words=("python", "-m", "memsyncd", "run"), databases=("/s/index.db",)
+)
+STOPPED = processes.Process(
+    pid=7, words=("/bin/memsyncd", "run"), databases=("/s/index.db",), is_stopped=True
+)
 
 
 @pytest.mark.parametrize(
@@ -92,14 +100,21 @@ NO_SOCKET = reach.Entry(path=SOCKET, kind="missing")
         (reach.Entry(path=SOCKET, kind="socket", mode=0o600, uid=0), GOOD_FOLDER, True, "error"),
         (reach.Entry(path=SOCKET, kind="file", mode=0o600, uid=UID), GOOD_FOLDER, False, "error"),
         (reach.Entry(path=SOCKET, kind="link", mode=0o777, uid=UID), GOOD_FOLDER, False, "error"),
-        (GOOD_SOCKET, reach.Entry(path=FOLDER, kind="folder", mode=0o755, uid=UID), True, "warning"),
+        (
+            GOOD_SOCKET,
+            reach.Entry(path=FOLDER, kind="folder", mode=0o755, uid=UID),
+            True,
+            "warning",
+        ),
         (GOOD_SOCKET, reach.Entry(path=FOLDER, kind="folder", mode=0o777, uid=UID), True, "error"),
         (GOOD_SOCKET, reach.Entry(path=FOLDER, kind="folder", mode=0o700, uid=5), True, "error"),
         (NO_SOCKET, reach.Entry(path=FOLDER, kind="link", mode=0o777, uid=UID), False, "error"),
         (reach.Entry(path=f"/{'x' * 120}/m.sock", kind="missing"), GOOD_FOLDER, False, "error"),
     ],
 )
-def test_who_can_reach_the_socket_is_judged(entry: reach.Entry, folder: reach.Entry, level: str | None, *, is_held: bool) -> None:
+def test_who_can_reach_the_socket_is_judged(
+    entry: reach.Entry, folder: reach.Entry, level: str | None, *, is_held: bool
+) -> None:
     found = reach.judge_socket(entry, folder, uid=UID, is_held=is_held)
     assert (find_worst(found)[1] if found else None) == level
     see_remedies(found)
@@ -110,7 +125,10 @@ def test_what_stands_at_a_path_is_seen_without_following_links(tmp_path: Path) -
     (tmp_path / "link").symlink_to("file")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "sock"))
-        kinds = {name: reach.look_at(str(tmp_path / name)).kind for name in ("file", "link", "sock", "gone", "file/beneath", ".")}
+        kinds = {
+            name: reach.look_at(str(tmp_path / name)).kind
+            for name in ("file", "link", "sock", "gone", "file/beneath", ".")
+        }
     assert kinds == {
         "file": "file",
         "link": "link",
@@ -148,8 +166,12 @@ def test_a_socket_that_is_held_without_an_answer_is_told_from_one_that_nobody_ho
         (10**10, 10, "warning"), (10**10, 0, "error"),
     ],
 )  # fmt: skip
-def test_room_is_judged_by_bytes_and_by_files(free_bytes: int, n_inodes: int | None, level: str) -> None:
-    found = places.judge_room([places.Room(device=1, places=("/a",), free_bytes=free_bytes, n_inodes=n_inodes)])
+def test_room_is_judged_by_bytes_and_by_files(
+    free_bytes: int, n_inodes: int | None, level: str
+) -> None:
+    found = places.judge_room(
+        [places.Room(device=1, places=("/a",), free_bytes=free_bytes, n_inodes=n_inodes)]
+    )
     assert find_worst(found) == ("disk", level)
     see_remedies(found)
 
@@ -168,20 +190,27 @@ def test_each_disk_is_measured_once_also_for_folders_that_are_not_there_yet(tmp_
         ("folder", 0o700, 0, "error"), ("file", 0o400, UID, "error"), ("unreadable", 0, 0, "error"),
     ],
 )  # fmt: skip
-def test_who_may_read_what_is_kept_is_judged(kind: str, mode: int, uid: int, level: str | None) -> None:
+def test_who_may_read_what_is_kept_is_judged(
+    kind: str, mode: int, uid: int, level: str | None
+) -> None:
     found = places.judge_private([reach.Entry(path="/p", kind=kind, mode=mode, uid=uid)], uid=UID)
     assert (find_worst(found)[1] if found else None) == level
     see_remedies(found)
 
 
-@pytest.mark.parametrize(("mode", "uid", "n_found"), [(0o644, UID, 0), (0o600, 0, 0), (0o666, UID, 1), (0o600, 5, 1)])
-def test_others_may_read_the_configuration_and_not_change_it(mode: int, uid: int, n_found: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "uid", "n_found"), [(0o644, UID, 0), (0o600, 0, 0), (0o666, UID, 1), (0o600, 5, 1)]
+)
+def test_others_may_read_the_configuration_and_not_change_it(
+    mode: int, uid: int, n_found: int
+) -> None:
     entry = reach.Entry(path="/c", kind="file", mode=mode, uid=uid)
     assert len(places.judge_config_mode(entry, uid=UID)) == n_found
 
 
 @pytest.mark.parametrize(
-    ("told", "n_found"), [("/c/config.toml", 0), ("/c/config.toml (none: defaults)", 0), ("/d/config.toml", 1), ("", 1)]
+    ("told", "n_found"),
+    [("/c/config.toml", 0), ("/c/config.toml (none: defaults)", 0), ("/d/config.toml", 1), ("", 1)],
 )
 def test_a_daemon_that_reads_another_configuration_is_found(told: str, n_found: int) -> None:
     assert len(places.judge_config_path(told, "/c/config.toml")) == n_found
@@ -218,7 +247,12 @@ def test_without_a_table_of_mounts_nothing_is_claimed() -> None:
     assert filesystems.find_mount("/x", []) is None
     ground = filesystems.Ground(path="/x", mount=None)
     assert filesystems.judge_notes_ground(ground) == []
-    assert filesystems.judge_own_ground(ground, what_lies_there="x lies", variable="X", is_lasting=True) == []
+    assert (
+        filesystems.judge_own_ground(
+            ground, what_lies_there="x lies", variable="X", is_lasting=True
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,11 +267,15 @@ def test_without_a_table_of_mounts_nothing_is_claimed() -> None:
     ],
 )  # fmt: skip
 def test_sync_services_are_known_by_their_names_and_marks(path: str, service: str) -> None:
-    assert filesystems.find_service(path, lambda place: place == "/home/u/synced/.stfolder") == service
+    assert (
+        filesystems.find_service(path, lambda place: place == "/home/u/synced/.stfolder") == service
+    )
 
 
 def stand_on(kind: str, *options: str, service: str = "") -> filesystems.Ground:
-    return filesystems.Ground(path="/g", mount=filesystems.Mount(folder="/", kind=kind, options=options), service=service)
+    return filesystems.Ground(
+        path="/g", mount=filesystems.Mount(folder="/", kind=kind, options=options), service=service
+    )
 
 
 @pytest.mark.parametrize(
@@ -255,8 +293,12 @@ def test_what_a_file_system_means_depends_on_what_lies_there(
     ground: filesystems.Ground, of_notes: str | None, of_records: str | None, of_index: str | None
 ) -> None:
     notes = filesystems.judge_notes_ground(ground)
-    records = filesystems.judge_own_ground(ground, what_lies_there="history lies", variable="XDG_STATE_HOME", is_lasting=True)
-    index = filesystems.judge_own_ground(ground, what_lies_there="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False)
+    records = filesystems.judge_own_ground(
+        ground, what_lies_there="history lies", variable="XDG_STATE_HOME", is_lasting=True
+    )
+    index = filesystems.judge_own_ground(
+        ground, what_lies_there="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
+    )
     levels = [find_worst(found)[1] if found else None for found in (notes, records, index)]
     assert levels == [of_notes, of_records, of_index]
     see_remedies([*notes, *records, *index])
@@ -303,10 +345,15 @@ def test_a_daemon_is_known_by_how_it_was_called(words: tuple[str, ...], *, is_da
         (run(8, "bash"), ("locks", "ok")),
         (run(8, "memsyncd", "run", databases=("/s/index.db",)), ("two_daemons", "error")),
         (run(8, "sqlite3", databases=("/s/index.db",)), ("locks", "info")),
-        (run(8, "sqlite3", databases=("/s/index.db",), locked=("/s/index.db-shm",)), ("locks", "warning")),
+        (
+            run(8, "sqlite3", databases=("/s/index.db",), locked=("/s/index.db-shm",)),
+            ("locks", "warning"),
+        ),
     ],
 )
-def test_who_else_has_the_databases_open_is_judged(process: processes.Process, worst: tuple[str, str]) -> None:
+def test_who_else_has_the_databases_open_is_judged(
+    process: processes.Process, worst: tuple[str, str]
+) -> None:
     found = processes.judge_open_files([DAEMON, process], daemon_pid=7)
     assert find_worst(found) == worst
     see_remedies(found)
@@ -317,7 +364,8 @@ def test_where_no_process_can_be_seen_nothing_is_claimed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n_watches", "n_instances", "level"), [(10, 1, "ok"), (899, 1, "ok"), (900, 1, "warning"), (10, 116, "warning")]
+    ("n_watches", "n_instances", "level"),
+    [(10, 1, "ok"), (899, 1, "ok"), (900, 1, "warning"), (10, 116, "warning")],
 )
 def test_the_limits_of_inotify_are_judged(n_watches: int, n_instances: int, level: str) -> None:
     limits = processes.Inotify(max_watches=1000, max_instances=128)
@@ -358,7 +406,9 @@ def serve(**fields: Any) -> supervision.Service:
         (serve(n_restarts=2), 7, "info"),
     ],
 )
-def test_what_the_supervisor_tells_is_judged(service: supervision.Service, daemon_pid: int | None, level: str) -> None:
+def test_what_the_supervisor_tells_is_judged(
+    service: supervision.Service, daemon_pid: int | None, level: str
+) -> None:
     found = supervision.judge_service(service, daemon_pid=daemon_pid)
     assert find_worst(found) == ("service", level)
     see_remedies(found)
@@ -378,7 +428,9 @@ def make_head(page_bytes: int = 4096) -> bytes:
         (make_head()[:50], 50, "no database"), (b"x" * 100, 4096, "no database"), (make_head(0), 4096, "cut off"),
     ],
 )  # fmt: skip
-def test_a_database_is_known_by_its_first_bytes_and_its_size(head: bytes, size_bytes: int, trouble: str) -> None:
+def test_a_database_is_known_by_its_first_bytes_and_its_size(
+    head: bytes, size_bytes: int, trouble: str
+) -> None:
     said = registered.find_trouble(head, size_bytes)
     assert trouble in said
     assert bool(trouble) == bool(said)
@@ -403,7 +455,10 @@ def test_the_last_complaint_of_a_log_is_found() -> None:
         "some other line",
     ]
     assert registered.find_complaint(lines) == "sync_failed: it is damaged"
-    assert registered.find_complaint([*lines, "memsyncd: the configuration is wrong"]) == "the configuration is wrong"
+    assert (
+        registered.find_complaint([*lines, "memsyncd: the configuration is wrong"])
+        == "the configuration is wrong"
+    )
     assert registered.find_complaint([]) == ""
 
 
@@ -412,11 +467,27 @@ def test_the_last_complaint_of_a_log_is_found() -> None:
 FINDINGS = [
     Finding(level="ok", check="daemon", what="it answers"),
     Finding(level="ok", check="socket", what="only you can reach it", where="/s"),
-    Finding(level="info", check="service", what="no service is installed", remedy="memsyncd service install"),
     Finding(
-        level="warning", check="notes_skipped", what="too \x1b[31mlarge", where="a\nb.md", remedy="split it", workspace="w-1"
+        level="info",
+        check="service",
+        what="no service is installed",
+        remedy="memsyncd service install",
     ),
-    Finding(level="error", check="index", what="it is damaged", remedy="memsyncd reindex", workspace="w-1"),
+    Finding(
+        level="warning",
+        check="notes_skipped",
+        what="too \x1b[31mlarge",
+        where="a\nb.md",
+        remedy="split it",
+        workspace="w-1",
+    ),
+    Finding(
+        level="error",
+        check="index",
+        what="it is damaged",
+        remedy="memsyncd reindex",
+        workspace="w-1",
+    ),
 ]
 
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 
-from memsyncd.cli.table import ENTRIES
+from memsyncd.cli.commands import ENTRIES
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import parse_note_path
 from memsyncd.core.tokens import count_tokens

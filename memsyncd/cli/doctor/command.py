@@ -21,12 +21,29 @@ from memsyncd.cli.doctor.places import (
     judge_silent,
     measure_room,
 )
-from memsyncd.cli.doctor.processes import judge_inotify, judge_open_files, list_processes, read_inotify
-from memsyncd.cli.doctor.reach import ask_daemons, find_daemon_pid, judge_answers, judge_socket, look_at
-from memsyncd.cli.doctor.registered import Registered, find_last_words, judge_database, judge_root, read_registered
+from memsyncd.cli.doctor.processes import (
+    judge_inotify,
+    judge_open_files,
+    list_processes,
+    read_inotify,
+)
+from memsyncd.cli.doctor.reach import (
+    ask_daemons,
+    find_daemon_pid,
+    judge_answers,
+    judge_socket,
+    look_at,
+)
+from memsyncd.cli.doctor.registered import (
+    Registered,
+    find_last_words,
+    judge_database,
+    judge_root,
+    read_registered,
+)
 from memsyncd.cli.doctor.render import render_examination
 from memsyncd.cli.doctor.supervision import ask_supervisor, judge_service
-from memsyncd.cli.grammar import JSON, Argument, Command, Option
+from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client.connection import find_sockets
 from memsyncd.dirs import find_dirs
@@ -74,14 +91,20 @@ def _doctor(args: Args, console: Console) -> int:
 # --- what is looked at ------------------------------------------------------------------------------------------------
 
 
-def _examine_program(console: Console, dirs: Dirs, answers: list[Answer], processes: list[Process]) -> list[Finding]:
+def _examine_program(
+    console: Console, dirs: Dirs, answers: list[Answer], processes: list[Process]
+) -> list[Finding]:
     """The daemon, its socket, its configuration."""
     is_answered = any(answer.pid is not None for answer in answers)
     is_held = any(answer.is_listening for answer in answers)
     path = next((answer.path for answer in answers if answer.pid is not None), answers[0].path)
     found = [
-        *judge_answers(answers, processes, version=memsyncd.__version__, protocol=memsyncd.PROTOCOL),
-        *judge_socket(look_at(path), look_at(os.path.dirname(path)), uid=os.geteuid(), is_held=is_held),
+        *judge_answers(
+            answers, processes, version=memsyncd.__version__, protocol=memsyncd.PROTOCOL
+        ),
+        *judge_socket(
+            look_at(path), look_at(os.path.dirname(path)), uid=os.geteuid(), is_held=is_held
+        ),
         *_examine_config(console, dirs),
     ]
     last_words = "" if is_answered else find_last_words(dirs.log_file)
@@ -100,18 +123,37 @@ def _examine_config(console: Console, dirs: Dirs) -> list[Finding]:
     except MemsyncdError as error:
         what = f"the configuration is refused: {' '.join(error.message.split())}"
         remedy = error.hint or "memsyncd config check says where"
-        return [*found, Finding(level="error", check="config", what=what, where=dirs.config_file, remedy=remedy)]
+        return [
+            *found,
+            Finding(
+                level="error", check="config", what=what, where=dirs.config_file, remedy=remedy
+            ),
+        ]
     found += [
-        Finding(level="warning", check="config", what=warning, where=dirs.config_file, remedy="memsyncd config check")
+        Finding(
+            level="warning",
+            check="config",
+            what=warning,
+            where=dirs.config_file,
+            remedy="memsyncd config check",
+        )
         for warning in loaded.warnings
     ]
-    return found or [Finding(level="ok", check="config", what="the configuration is fine", where=dirs.config_file)]
+    return found or [
+        Finding(
+            level="ok", check="config", what="the configuration is fine", where=dirs.config_file
+        )
+    ]
 
 
-def _examine_machine(dirs: Dirs, workspaces: list[Registered], processes: list[Process], daemon_pid: int | None) -> list[Finding]:
+def _examine_machine(
+    dirs: Dirs, workspaces: list[Registered], processes: list[Process], daemon_pid: int | None
+) -> list[Finding]:
     """Disks, file systems, rights, and the user's other processes."""
     uid = os.geteuid()
-    kept = [f"{folder}/{each.id}" for folder in (dirs.state_dir, dirs.cache_dir) for each in workspaces]
+    kept = [
+        f"{folder}/{each.id}" for folder in (dirs.state_dir, dirs.cache_dir) for each in workspaces
+    ]
     files = [f"{dirs.state_dir}/{each.id}/records.db" for each in workspaces]
     files += [f"{dirs.cache_dir}/{each.id}/index.db" for each in workspaces]
     entries = [look_at(path) for path in (dirs.state_dir, dirs.cache_dir, *kept, *files)]
@@ -121,17 +163,29 @@ def _examine_machine(dirs: Dirs, workspaces: list[Registered], processes: list[P
     workspaces = [each for each in workspaces if each.root not in silent]
     found += [
         *judge_private(entries, uid=uid),
-        *judge_room(measure_room([dirs.state_dir, dirs.cache_dir, *(each.root for each in workspaces)])),
-        *judge_own_ground(state, what_lies_there="history lies", variable="XDG_STATE_HOME", is_lasting=True),
-        *judge_own_ground(cache, what_lies_there="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False),
+        *judge_room(
+            measure_room([dirs.state_dir, dirs.cache_dir, *(each.root for each in workspaces)])
+        ),
+        *judge_own_ground(
+            state, what_lies_there="history lies", variable="XDG_STATE_HOME", is_lasting=True
+        ),
+        *judge_own_ground(
+            cache, what_lies_there="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
+        ),
         *judge_open_files(processes, daemon_pid=daemon_pid),
         *judge_inotify(read_inotify(), processes, daemon_pid=daemon_pid),
     ]
     grounds = look_at_grounds([each.root for each in workspaces])
     for workspace, ground in zip(workspaces, grounds, strict=True):
         found += [_of(workspace, finding) for finding in judge_notes_ground(ground)]
-    if state.mount is not None and not any(finding.check in ("filesystem", "cloud") for finding in found):
-        found.append(Finding(level="ok", check="filesystem", what="notes, index and records lie on local disks"))
+    if state.mount is not None and not any(
+        finding.check in ("filesystem", "cloud") for finding in found
+    ):
+        found.append(
+            Finding(
+                level="ok", check="filesystem", what="notes, index and records lie on local disks"
+            )
+        )
     return found
 
 
@@ -142,7 +196,9 @@ def _of(workspace: Registered, finding: Finding) -> Finding:
 # --- workspaces, with the daemon and without --------------------------------------------------------------------------
 
 
-def _have_examined(args: Args, console: Console, dirs: Dirs) -> tuple[list[Registered], list[Finding]]:
+def _have_examined(
+    args: Args, console: Console, dirs: Dirs
+) -> tuple[list[Registered], list[Finding]]:
     """The workspaces that are meant, and what the daemon finds in them. Raises WorkspaceNotFound."""
     try:
         chosen, findings = _ask_what_is_there(args, console, dirs)
@@ -153,56 +209,83 @@ def _have_examined(args: Args, console: Console, dirs: Dirs) -> tuple[list[Regis
         what = f"the daemon answers, but not when asked how it is: {why}"
         remedy = "memsyncd restart; if it does not stop, the answer to that says what does"
         workspaces, found = _examine_alone(args, console, dirs)
-        return workspaces, [Finding(level="error", check="daemon", what=what, remedy=remedy), *found]
+        return workspaces, [
+            Finding(level="error", check="daemon", what=what, remedy=remedy),
+            *found,
+        ]
     terminal = console.terminal
     console.client.timeout_s = VERIFY_S if args.verify else EXAMINE_S
     for number, workspace in enumerate(chosen.values(), 1):
         doing = "comparing the notes of" if args.verify else "looking at"
-        terminal.show(f"{doing} {clean_line(workspace.name)} ({number} of {len(chosen)})")
+        terminal.draw(f"{doing} {clean_line(workspace.name)} ({number} of {len(chosen)})")
         try:
-            findings += read_findings(console.ask("doctor", workspace=workspace.id, verify=args.verify))
+            findings += read_findings(
+                console.call("doctor", workspace=workspace.id, verify=args.verify)
+            )
         except WorkspaceNotFound:
             continue  # it was removed meanwhile
         except (MemsyncdError, LookupError, TypeError) as error:
             why, hint = (
-                (error.message, error.hint) if isinstance(error, MemsyncdError) else ("its answer is another version's", "")
+                (error.message, error.hint)
+                if isinstance(error, MemsyncdError)
+                else ("its answer is another version's", "")
             )
             what, remedy = f"the daemon could not look at this: {why}", hint or "memsyncd restart"
-            findings.append(Finding(level="error", check="daemon", what=what, remedy=remedy, workspace=workspace.id))
+            findings.append(
+                Finding(
+                    level="error", check="daemon", what=what, remedy=remedy, workspace=workspace.id
+                )
+            )
     terminal.clear()
     if not chosen:
         what = "no folder is indexed"
-        findings.append(Finding(level="info", check="workspaces", what=what, remedy="memsyncd add PATH"))
+        findings.append(
+            Finding(level="info", check="workspaces", what=what, remedy="memsyncd add PATH")
+        )
     return list(chosen.values()), findings
 
 
-def _ask_what_is_there(args: Args, console: Console, dirs: Dirs) -> tuple[dict[str, Registered], list[Finding]]:
+def _ask_what_is_there(
+    args: Args, console: Console, dirs: Dirs
+) -> tuple[dict[str, Registered], list[Finding]]:
     """The workspaces that are meant, by their ids, and whether the daemon reads the configuration that is meant."""
     chosen: dict[str, Registered] = {}
     console.client.timeout_s = STATUS_S
-    named = [console.ask("status", workspace=console.name_workspace(name)) for name in args.workspaces]
-    for answer in named or [console.ask("workspace.list")]:
+    named = [
+        console.call("status", workspace=console.name_workspace(name)) for name in args.workspaces
+    ]
+    for answer in named or [console.call("workspace.list")]:
         for info in answer["workspaces"]:
             chosen[info["id"]] = Registered(id=info["id"], name=info["name"], root=info["root"])
-    return chosen, judge_config_path(str(console.ask("status")["config"]), dirs.config_file)
+    return chosen, judge_config_path(str(console.call("status")["config"]), dirs.config_file)
 
 
-def _examine_alone(args: Args, console: Console, dirs: Dirs) -> tuple[list[Registered], list[Finding]]:
+def _examine_alone(
+    args: Args, console: Console, dirs: Dirs
+) -> tuple[list[Registered], list[Finding]]:
     """The workspaces that are meant, and what can be seen of them without a daemon. Raises WorkspaceNotFound."""
     list_file = f"{dirs.state_dir}/workspaces.json"
     known, trouble = read_registered(list_file)
     known += _read_configured(console, dirs)
     chosen = [_find_registered(name, known) for name in args.workspaces] or known
-    findings = [Finding(level="error", check="workspaces", what=trouble, where=list_file, remedy="see what stands in it")] * bool(
-        trouble
-    )
+    findings = [
+        Finding(
+            level="error",
+            check="workspaces",
+            what=trouble,
+            where=list_file,
+            remedy="see what stands in it",
+        )
+    ] * bool(trouble)
     for workspace in chosen:
         findings.append(judge_root(workspace))
         for check, folder in (("index", dirs.cache_dir), ("records", dirs.state_dir)):
             path = f"{folder}/{workspace.id}/{check}.db"
             findings += judge_database(path, check=check, workspace=workspace.id)
     what = "index, records, watcher and notes are looked at by the daemon only"
-    findings.append(Finding(level="info", check="daemon", what=what, remedy="once one answers, ask again"))
+    findings.append(
+        Finding(level="info", check="daemon", what=what, remedy="once one answers, ask again")
+    )
     return chosen, findings
 
 
@@ -215,13 +298,19 @@ def _read_configured(console: Console, dirs: Dirs) -> list[Registered]:
     except MemsyncdError:
         return []
     roots = [(os.path.realpath(os.path.expanduser(each.path)), each.name) for each in configured]
-    return [Registered(id=root, name=name or os.path.basename(root), root=root) for root, name in roots]
+    return [
+        Registered(id=root, name=name or os.path.basename(root), root=root) for root, name in roots
+    ]
 
 
 def _find_registered(name: str, known: list[Registered]) -> Registered:
     path = os.path.realpath(os.path.expanduser(name))
     for workspace in known:
-        if name in (workspace.id, workspace.name) or path == workspace.root or path.startswith(f"{workspace.root}/"):
+        if (
+            name in (workspace.id, workspace.name)
+            or path == workspace.root
+            or path.startswith(f"{workspace.root}/")
+        ):
             return workspace
     names = ", ".join(sorted(each.name for each in known)) or "none"
     raise WorkspaceNotFound(f"no such workspace: {name}", hint=f"those that were added: {names}")
@@ -230,15 +319,25 @@ def _find_registered(name: str, known: list[Registered]) -> Registered:
 # --- what is shown ----------------------------------------------------------------------------------------------------
 
 
-def _show(findings: list[Finding], workspaces: list[Registered], daemon: Answer | None, args: Args, console: Console) -> None:
+def _show(
+    findings: list[Finding],
+    workspaces: list[Registered],
+    daemon: Answer | None,
+    args: Args,
+    console: Console,
+) -> None:
     terminal = console.terminal
     if args.json:
-        about = None if daemon is None else {"pid": daemon.pid, "version": daemon.version, "socket": daemon.path}
+        about = (
+            None
+            if daemon is None
+            else {"pid": daemon.pid, "version": daemon.version, "socket": daemon.path}
+        )
         said = [finding.to_json() for finding in findings]
         terminal.print_json({"daemon": about, "findings": said, "counts": count_levels(findings)})
         return
     names = {workspace.id: workspace.name for workspace in workspaces}
-    width = terminal.width if terminal.is_shown else 0
+    width = terminal.width if terminal.is_out_terminal else 0
     for line in render_examination(findings, names, terminal.paint, width=width, has_all=args.all):
         terminal.print(line)
 
@@ -246,7 +345,11 @@ def _show(findings: list[Finding], workspaces: list[Registered], daemon: Answer 
 COMMANDS = {
     "doctor": Command(
         _doctor,
-        arguments=(Argument("workspaces", "WS", "names, ids or folders; by default all workspaces", many="any"),),
+        arguments=(
+            Argument(
+                "workspaces", "WS", "names, ids or folders; by default all workspaces", many="any"
+            ),
+        ),
         options=(
             Option("--verify", "read every note and prove that the index equals the disk"),
             Option("-a --all", "show what is well, too"),

@@ -68,7 +68,11 @@ class Ground:
 def parse_mounts(text: str) -> list[Mount]:
     """The kernel's table of mounts, in whose paths a blank is its octal number after a backslash."""
     rows = (line.split(" ") for line in text.splitlines())
-    return [Mount(folder=_unescape(row[1]), kind=row[2], options=tuple(row[3].split(","))) for row in rows if len(row) >= 4]
+    return [
+        Mount(folder=_unescape(row[1]), kind=row[2], options=tuple(row[3].split(",")))
+        for row in rows
+        if len(row) >= 4
+    ]
 
 
 def _unescape(text: str) -> str:
@@ -77,7 +81,11 @@ def _unescape(text: str) -> str:
 
 def find_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
     """The mount that a real path lies on: the last of the deepest."""
-    above = [mount for mount in mounts if path == mount.folder or path.startswith(mount.folder.rstrip("/") + "/")]
+    above = [
+        mount
+        for mount in mounts
+        if path == mount.folder or path.startswith(mount.folder.rstrip("/") + "/")
+    ]
     depth = max((len(mount.folder) for mount in above), default=0)
     return next((mount for mount in reversed(above) if len(mount.folder) == depth), None)
 
@@ -101,7 +109,10 @@ def look_at_grounds(paths: Sequence[str]) -> list[Ground]:
     mounts = read_mounts()
     reals = [(path, os.path.realpath(path)) for path in paths]
     return [
-        Ground(path=path, mount=find_mount(real, mounts), service=find_service(real, os.path.lexists)) for path, real in reals
+        Ground(
+            path=path, mount=find_mount(real, mounts), service=find_service(real, os.path.lexists)
+        )
+        for path, real in reals
     ]
 
 
@@ -114,44 +125,71 @@ def read_mounts() -> list[Mount]:
         return []
 
 
-def judge_notes_ground(ground: Ground, *, reconcile: str = "every `sync.reconcile_s`") -> list[Finding]:
+def judge_notes_ground(
+    ground: Ground, *, reconcile: str = "every `sync.reconcile_s`"
+) -> list[Finding]:
     """What a workspace's folder stands on: whether changes are heard there, and notes may vanish or split."""
     found = []
     kind = ground.mount.kind if ground.mount else ""
     if kind in NETWORK:
-        what = f"the notes lie on a {kind} file system: what other machines change there is not heard"
+        what = (
+            f"the notes lie on a {kind} file system: what other machines change there is not heard"
+        )
         remedy = f"it is found by the timed look ({reconcile}); `search --wait` looks at once; or keep notes on a local disk"
-        found.append(Finding(level="warning", check="filesystem", what=what, where=ground.path, remedy=remedy))
+        found.append(
+            Finding(
+                level="warning", check="filesystem", what=what, where=ground.path, remedy=remedy
+            )
+        )
     elif ground.mount and "ro" in ground.mount.options:
-        what = "the notes lie on a disk that cannot be written: they are found, and cannot be edited"
+        what = (
+            "the notes lie on a disk that cannot be written: they are found, and cannot be edited"
+        )
         found.append(Finding(level="info", check="filesystem", what=what, where=ground.path))
     if ground.service:
         what = (
-            f"{ground.service} keeps this folder: two machines that write at once leave conflict copies, which are both indexed"
+            f"{ground.service} syncs this folder: two machines that write at once leave"
+            " conflict copies, which are both indexed"
         )
         remedy = "keep its files on this machine (no `online only`); copies show up here as `sync_conflict`"
-        found.append(Finding(level="info", check="cloud", what=what, where=ground.path, remedy=remedy))
+        found.append(
+            Finding(level="info", check="cloud", what=what, where=ground.path, remedy=remedy)
+        )
     return found
 
 
-def judge_own_ground(ground: Ground, *, what_lies_there: str, variable: str, is_lasting: bool) -> list[Finding]:
+def judge_own_ground(
+    ground: Ground, *, what_lies_there: str, variable: str, is_lasting: bool
+) -> list[Finding]:
     """What index or records stand on. A network's locks, or a service that copies a database while it is written, damage it."""
     found = []
     kind = ground.mount.kind if ground.mount else ""
     if kind in NETWORK:
         what = f"{what_lies_there} on a {kind} file system, whose locks SQLite cannot trust"
         remedy = f"stop the daemon, set {variable} to a folder on a local disk, start it again"
-        found.append(Finding(level="error", check="filesystem", what=what, where=ground.path, remedy=remedy))
+        found.append(
+            Finding(level="error", check="filesystem", what=what, where=ground.path, remedy=remedy)
+        )
     elif ground.mount and "ro" in ground.mount.options:
         what = f"{what_lies_there} on a disk that cannot be written"
         remedy = f"mount it for writing, or set {variable} to another folder"
-        found.append(Finding(level="error", check="filesystem", what=what, where=ground.path, remedy=remedy))
+        found.append(
+            Finding(level="error", check="filesystem", what=what, where=ground.path, remedy=remedy)
+        )
     elif kind in FLEETING and is_lasting:
-        what = f"{what_lies_there} in memory ({kind}) and will be gone after a restart of the machine"
+        what = (
+            f"{what_lies_there} in memory ({kind}) and will be gone after a restart of the machine"
+        )
         remedy = f"set {variable} to a folder on a disk"
-        found.append(Finding(level="warning", check="filesystem", what=what, where=ground.path, remedy=remedy))
+        found.append(
+            Finding(
+                level="warning", check="filesystem", what=what, where=ground.path, remedy=remedy
+            )
+        )
     if ground.service:
         what = f"{what_lies_there} in a folder that {ground.service} copies about, which damages databases"
         remedy = f"stop the daemon, set {variable} to a folder that is not synced, start it again"
-        found.append(Finding(level="error", check="cloud", what=what, where=ground.path, remedy=remedy))
+        found.append(
+            Finding(level="error", check="cloud", what=what, where=ground.path, remedy=remedy)
+        )
     return found

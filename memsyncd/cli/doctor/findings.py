@@ -31,7 +31,10 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """As the socket's `doctor` says it."""
-        return {name: getattr(self, name) for name in ("level", "check", "what", "where", "remedy", "workspace")}
+        return {
+            name: getattr(self, name)
+            for name in ("level", "check", "what", "where", "remedy", "workspace")
+        }
 
 
 def read_findings(answer: dict[str, Any]) -> list[Finding]:
@@ -40,7 +43,9 @@ def read_findings(answer: dict[str, Any]) -> list[Finding]:
     for each in answer["findings"]:
         level: Level = next((known for known in LEVELS if known == each["level"]), "warning")
         texts = {name: str(each.get(name) or "") for name in ("what", "where", "remedy")}
-        found.append(Finding(level=level, check=str(each["check"]), workspace=each.get("workspace"), **texts))
+        found.append(
+            Finding(level=level, check=str(each["check"]), workspace=each.get("workspace"), **texts)
+        )
     return found
 
 

@@ -13,7 +13,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 from memsyncd.cli.doctor.findings import Finding
-from memsyncd.cli.figures import render_size
+from memsyncd.cli.format import render_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -68,7 +68,9 @@ def measure_room(paths: Iterable[str]) -> list[Room]:
             continue
         known = rooms[device].places if device in rooms else ()
         n_inodes = found.f_favail if found.f_files else None
-        rooms[device] = Room(device=device, places=(*known, path), free_bytes=free_bytes, n_inodes=n_inodes)
+        rooms[device] = Room(
+            device=device, places=(*known, path), free_bytes=free_bytes, n_inodes=n_inodes
+        )
     return list(rooms.values())
 
 
@@ -96,7 +98,9 @@ def judge_room(rooms: Sequence[Room]) -> list[Finding]:
             found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
     if rooms and not found:
         least = min(room.free_bytes for room in rooms)
-        found.append(Finding(level="ok", check="disk", what=f"there is room ({render_size(least)} free)"))
+        found.append(
+            Finding(level="ok", check="disk", what=f"there is room ({render_size(least)} free)")
+        )
     return found
 
 
@@ -104,7 +108,9 @@ def judge_private(entries: Sequence[Entry], *, uid: int) -> list[Finding]:
     """Whether folders and files that hold text of notes, or say what is indexed, are the user's own and closed to others."""
     found = [finding for entry in entries if (finding := _judge_one(entry, uid)) is not None]
     if not found and any(entry.kind != "missing" for entry in entries):
-        found.append(Finding(level="ok", check="folders", what="only you can read what memsyncd keeps"))
+        found.append(
+            Finding(level="ok", check="folders", what="only you can read what memsyncd keeps")
+        )
     return found
 
 
@@ -121,13 +127,31 @@ def _judge_one(entry: Entry, uid: int) -> Finding | None:
         return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
     if entry.mode & 0o022:
         what = f"others may write here (mode {entry.mode:04o})"
-        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=f"chmod {mode} {entry.path}")
+        return Finding(
+            level="error",
+            check="folders",
+            what=what,
+            where=entry.path,
+            remedy=f"chmod {mode} {entry.path}",
+        )
     if entry.mode & 0o055:
         what = f"others may read here, where text of your notes is kept (mode {entry.mode:04o})"
-        return Finding(level="warning", check="folders", what=what, where=entry.path, remedy=f"chmod {mode} {entry.path}")
+        return Finding(
+            level="warning",
+            check="folders",
+            what=what,
+            where=entry.path,
+            remedy=f"chmod {mode} {entry.path}",
+        )
     if not entry.mode & 0o200:
         what = f"you may not write here (mode {entry.mode:04o})"
-        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=f"chmod {mode} {entry.path}")
+        return Finding(
+            level="error",
+            check="folders",
+            what=what,
+            where=entry.path,
+            remedy=f"chmod {mode} {entry.path}",
+        )
     return None
 
 

@@ -41,7 +41,9 @@ class Process:
     @property
     def is_daemon(self) -> bool:
         """True for what looks like `memsyncd run`."""
-        return "run" in self.words and any(os.path.basename(word) in ("memsyncd", "__main__.py") for word in self.words)
+        return "run" in self.words and any(
+            os.path.basename(word) in ("memsyncd", "__main__.py") for word in self.words
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,9 @@ def list_processes(folders: Sequence[str], *, proc: str = PROC) -> list[Process]
     return found
 
 
-def _look_at(pid: int, folders: Sequence[str], locks: frozenset[tuple[int, int]], proc: str) -> Process:
+def _look_at(
+    pid: int, folders: Sequence[str], locks: frozenset[tuple[int, int]], proc: str
+) -> Process:
     with open(f"{proc}/{pid}/cmdline", "rb") as file:
         words = tuple(os.fsdecode(word) for word in file.read().split(b"\0") if word)
     databases, locked, n_instances, n_watches = set(), set(), 0, 0
@@ -79,7 +83,9 @@ def _look_at(pid: int, folders: Sequence[str], locks: frozenset[tuple[int, int]]
         if target == INOTIFY:
             n_instances += 1
             n_watches += _count_watches(f"{proc}/{pid}/fdinfo/{fd}")
-        elif target.endswith(DATABASE_SUFFIXES) and any(target.startswith(f"{folder}/") for folder in folders):
+        elif target.endswith(DATABASE_SUFFIXES) and any(
+            target.startswith(f"{folder}/") for folder in folders
+        ):
             databases.add(target)
             with contextlib.suppress(OSError):  # closed meanwhile
                 if (pid, os.stat(f"{proc}/{pid}/fd/{fd}").st_ino) in locks:
@@ -128,14 +134,26 @@ def read_locks(proc: str = PROC) -> frozenset[tuple[int, int]]:
 def parse_locks(text: str) -> frozenset[tuple[int, int]]:
     """Rows such as `1: POSIX  ADVISORY  WRITE 1234 fd:01:5678 120 120`; those that wait have an arrow."""
     rows = (line.split() for line in text.splitlines())
-    return frozenset((int(row[4]), int(row[5].rpartition(":")[2])) for row in rows if len(row) >= 8 and row[3] == "WRITE")
+    return frozenset(
+        (int(row[4]), int(row[5].rpartition(":")[2]))
+        for row in rows
+        if len(row) >= 8 and row[3] == "WRITE"
+    )
 
 
 def read_inotify(folder: str = SYSCTLS) -> Inotify | None:
     """The kernel's limits, None where there is no inotify. Within a container its own may be lower than the machine's."""
-    watches = _read_numbers(f"{folder}/fs/inotify/max_user_watches", f"{folder}/user/max_inotify_watches")
-    instances = _read_numbers(f"{folder}/fs/inotify/max_user_instances", f"{folder}/user/max_inotify_instances")
-    return Inotify(max_watches=min(watches), max_instances=min(instances)) if watches and instances else None
+    watches = _read_numbers(
+        f"{folder}/fs/inotify/max_user_watches", f"{folder}/user/max_inotify_watches"
+    )
+    instances = _read_numbers(
+        f"{folder}/fs/inotify/max_user_instances", f"{folder}/user/max_inotify_instances"
+    )
+    return (
+        Inotify(max_watches=min(watches), max_instances=min(instances))
+        if watches and instances
+        else None
+    )
 
 
 def _read_numbers(*paths: str) -> list[int]:
@@ -159,21 +177,37 @@ def judge_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
         if process.is_daemon:
             what = f"a second daemon (pid {process.pid}) has these databases open, and writes them"
             remedy = f"end it: kill {process.pid}; then look where it was started, and with which MEMSYNCD_SOCKET"
-            found.append(Finding(level="error", check="two_daemons", what=what, where=where, remedy=remedy))
+            found.append(
+                Finding(level="error", check="two_daemons", what=what, where=where, remedy=remedy)
+            )
         elif process.locked:
             what = f"{process.name} (pid {process.pid}) holds a write lock: what is saved cannot be indexed meanwhile"
             remedy = f"let it finish, or end it: kill {process.pid}"
-            found.append(Finding(level="warning", check="locks", what=what, where=process.locked[0], remedy=remedy))
+            found.append(
+                Finding(
+                    level="warning",
+                    check="locks",
+                    what=what,
+                    where=process.locked[0],
+                    remedy=remedy,
+                )
+            )
         else:
             what = f"{process.name} (pid {process.pid}) has a database open"
             remedy = "reading is fine; writing to it is not, and an old SQLite had better not open it at all"
-            found.append(Finding(level="info", check="locks", what=what, where=where, remedy=remedy))
+            found.append(
+                Finding(level="info", check="locks", what=what, where=where, remedy=remedy)
+            )
     if processes and not found:
-        found.append(Finding(level="ok", check="locks", what="no other program has the databases open"))
+        found.append(
+            Finding(level="ok", check="locks", what="no other program has the databases open")
+        )
     return found
 
 
-def judge_inotify(limits: Inotify | None, processes: Sequence[Process], *, daemon_pid: int | None) -> list[Finding]:
+def judge_inotify(
+    limits: Inotify | None, processes: Sequence[Process], *, daemon_pid: int | None
+) -> list[Finding]:
     """Whether the user's processes come near the limits of inotify, and what the daemon's part is."""
     if limits is None:
         return []
@@ -187,9 +221,16 @@ def judge_inotify(limits: Inotify | None, processes: Sequence[Process], *, daemo
     ):
         if used < most * NEAR:
             continue
-        greedy = max(processes, key=lambda process: process.n_watches if name == "max_user_watches" else process.n_instances)
+        greedy = max(
+            processes,
+            key=lambda process: (
+                process.n_watches if name == "max_user_watches" else process.n_instances
+            ),
+        )
         said = f"{used:,} of {most:,} inotify {what} are in use, most by {greedy.name} (pid {greedy.pid})"
         remedy = f"sudo sysctl fs.inotify.{name}={max(most * 4, 1024)}; to keep it, write it into /etc/sysctl.d/60-inotify.conf"
         found.append(Finding(level="warning", check="inotify", what=said, remedy=remedy))
-    said = f"{n_watches:,} of {limits.max_watches:,} inotify watches are in use, {own:,} by the daemon"
+    said = (
+        f"{n_watches:,} of {limits.max_watches:,} inotify watches are in use, {own:,} by the daemon"
+    )
     return found or [Finding(level="ok", check="inotify", what=said)]

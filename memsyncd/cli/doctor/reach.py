@@ -60,7 +60,9 @@ def look_at(path: str) -> Entry:
     try:
         found = os.lstat(path)
     except OSError as error:
-        kind = "missing" if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
+        kind = (
+            "missing" if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
+        )
         return Entry(path=path, kind=kind)
     kinds = {stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
     kind = kinds.get(stat.S_IFMT(found.st_mode), "file")
@@ -79,10 +81,19 @@ def _ask(path: str) -> Answer:
             is_listening = True
             told = client.call("ping")
         return Answer(
-            path=path, pid=int(told["pid"]), version=str(told["version"]), protocol=int(told["protocol"]), is_listening=True
+            path=path,
+            pid=int(told["pid"]),
+            version=str(told["version"]),
+            protocol=int(told["protocol"]),
+            is_listening=True,
         )
     except (KeyError, TypeError, ValueError):
-        return Answer(path=path, failure="its answer is not memsyncd's", is_listening=True, holder_pid=_read_holder(path))
+        return Answer(
+            path=path,
+            failure="its answer is not memsyncd's",
+            is_listening=True,
+            holder_pid=_read_holder(path),
+        )
     except MemsyncdError as error:
         is_crowded = isinstance(error, Busy)
         holder_pid = _read_holder(path) if is_listening or is_crowded else None
@@ -111,25 +122,47 @@ def find_daemon_pid(answers: Sequence[Answer], processes: Sequence[Process]) -> 
     return next((pid for pid in (*asked, *running) if pid is not None), None)
 
 
-def judge_answers(answers: Sequence[Answer], processes: Sequence[Process], *, version: str, protocol: int) -> list[Finding]:
+def judge_answers(
+    answers: Sequence[Answer], processes: Sequence[Process], *, version: str, protocol: int
+) -> list[Finding]:
     """Whether one daemon answers, and whether it is this program's."""
     there = [answer for answer in answers if answer.pid is not None]
     if not there:
         return [_judge_silence(answers, processes)]
     first = there[0]
-    found = [Finding(level="ok", check="daemon", what=f"the daemon answers (pid {first.pid})", where=first.path)]
+    found = [
+        Finding(
+            level="ok",
+            check="daemon",
+            what=f"the daemon answers (pid {first.pid})",
+            where=first.path,
+        )
+    ]
     others = {answer.pid: answer for answer in there if answer.pid != first.pid}
     for pid, other in others.items():
         what = f"a second daemon answers (pid {pid}): which one a client finds depends on its environment"
         found.append(
-            Finding(level="error", check="two_daemons", what=what, where=other.path, remedy=f"end one of them: kill {pid}")
+            Finding(
+                level="error",
+                check="two_daemons",
+                what=what,
+                where=other.path,
+                remedy=f"end one of them: kill {pid}",
+            )
         )
     if not others:
         found.append(Finding(level="ok", check="two_daemons", what="no other daemon answers"))
     if first.version != version or first.protocol != protocol:
         level: Level = "warning" if first.protocol == protocol else "error"
         what = f"the daemon is version {first.version}, this program {version}"
-        found.append(Finding(level=level, check="version", what=what, remedy="memsyncd restart brings them together"))
+        found.append(
+            Finding(
+                level=level,
+                check="version",
+                what=what,
+                remedy="memsyncd restart brings them together",
+            )
+        )
     else:
         found.append(Finding(level="ok", check="version", what=f"both are version {version}"))
     return found
@@ -142,14 +175,24 @@ def _judge_silence(answers: Sequence[Answer], processes: Sequence[Process]) -> F
     named = f"the daemon (pid {pid})" if pid is not None else "a daemon"
     if process is not None and process.is_stopped:
         what = f"{named} is stopped, by somebody's signal or a debugger"
-        return Finding(level="error", check="daemon", what=what, where=answers[0].path, remedy=f"let it go on: kill -CONT {pid}")
+        return Finding(
+            level="error",
+            check="daemon",
+            what=what,
+            where=answers[0].path,
+            remedy=f"let it go on: kill -CONT {pid}",
+        )
     if held is not None:
         return _judge_holder(held, named, pid)
     if process is not None:
         what = f"{named} runs and listens elsewhere"
         remedy = f"ask with the XDG_RUNTIME_DIR and MEMSYNCD_SOCKET that it was started with, or end it: kill {pid}"
-        return Finding(level="error", check="daemon", what=what, where=answers[0].path, remedy=remedy)
-    return Finding(level="error", check="daemon", what="no daemon runs", where=answers[0].path, remedy=START)
+        return Finding(
+            level="error", check="daemon", what=what, where=answers[0].path, remedy=remedy
+        )
+    return Finding(
+        level="error", check="daemon", what="no daemon runs", where=answers[0].path, remedy=START
+    )
 
 
 def _judge_holder(held: Answer, named: str, pid: int | None) -> Finding:
@@ -157,7 +200,9 @@ def _judge_holder(held: Answer, named: str, pid: int | None) -> Finding:
     remedy = f"end it, and its index heals itself: kill -KILL {pid or 'PID'}; then start it again"
     if held.is_full:
         what = f"{named} answers nobody else now: {held.failure}"
-        remedy = "end some of the programs that are connected to it, or raise max_clients under [socket]"
+        remedy = (
+            "end some of the programs that are connected to it, or raise max_clients under [socket]"
+        )
     elif not held.is_late:
         what = f"it is no memsyncd that answers there: {held.failure}"
         remedy = "see what it is (`ss -xlp` or `lsof -U` names it), end it, and: memsyncd start"
@@ -172,20 +217,38 @@ def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_held: bool) -> li
         return found
     if socket.kind != "socket":
         what = f"what stands at the socket's path is no socket but a {socket.kind}"
-        found.append(Finding(level="error", check="socket", what=what, where=socket.path, remedy="see what it is and remove it"))
+        found.append(
+            Finding(
+                level="error",
+                check="socket",
+                what=what,
+                where=socket.path,
+                remedy="see what it is and remove it",
+            )
+        )
     elif socket.uid != uid:
         what = f"the socket belongs to user {socket.uid}"
-        remedy = "do not trust who answers there; set MEMSYNCD_SOCKET to a path in a folder of your own"
-        found.append(Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy))
+        remedy = (
+            "do not trust who answers there; set MEMSYNCD_SOCKET to a path in a folder of your own"
+        )
+        found.append(
+            Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy)
+        )
     elif socket.mode & 0o077:
         what = f"others may reach the socket (mode {socket.mode:04o})"
         remedy = f"chmod 600 {socket.path}"
-        found.append(Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy))
+        found.append(
+            Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy)
+        )
     elif not is_held:
         what = "a socket of a daemon that is gone lies there; the next one removes it"
         found.append(Finding(level="info", check="socket", what=what, where=socket.path))
     if not [finding for finding in found if finding.check == "socket"]:
-        found.append(Finding(level="ok", check="socket", what="only you can reach the socket", where=socket.path))
+        found.append(
+            Finding(
+                level="ok", check="socket", what="only you can reach the socket", where=socket.path
+            )
+        )
     return found
 
 
@@ -203,7 +266,15 @@ def _judge_folder(folder: Entry, uid: int) -> list[Finding]:
         return []
     if folder.kind != "folder":
         what = f"the socket's folder is a {folder.kind}, so no daemon will start"
-        return [Finding(level="error", check="socket", what=what, where=folder.path, remedy="name the real folder")]
+        return [
+            Finding(
+                level="error",
+                check="socket",
+                what=what,
+                where=folder.path,
+                remedy="name the real folder",
+            )
+        ]
     if folder.uid != uid:
         what = f"the socket's folder belongs to user {folder.uid}, so no daemon will start"
         remedy = "set MEMSYNCD_SOCKET to a path in a folder of your own"
@@ -211,5 +282,13 @@ def _judge_folder(folder: Entry, uid: int) -> list[Finding]:
     if folder.mode & 0o077:
         level: Level = "error" if folder.mode & 0o022 else "warning"
         what = f"others may look into the socket's folder (mode {folder.mode:04o})"
-        return [Finding(level=level, check="socket", what=what, where=folder.path, remedy=f"chmod 700 {folder.path}")]
+        return [
+            Finding(
+                level=level,
+                check="socket",
+                what=what,
+                where=folder.path,
+                remedy=f"chmod 700 {folder.path}",
+            )
+        ]
     return []

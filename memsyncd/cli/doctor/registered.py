@@ -36,13 +36,19 @@ def read_registered(path: str) -> tuple[list[Registered], str]:
     try:
         with open(path, encoding="utf-8") as file:
             entries = json.load(file)["workspaces"]
-        return [Registered(id=str(each["id"]), name=str(each["name"]), root=str(each["root"])) for each in entries], ""
+        return [
+            Registered(id=str(each["id"]), name=str(each["name"]), root=str(each["root"]))
+            for each in entries
+        ], ""
     except FileNotFoundError:
         return [], ""
     except OSError as error:
         return [], f"the list of workspaces cannot be read: {error.strerror}"
     except (ValueError, KeyError, TypeError):
-        return [], "the list of workspaces is damaged; the daemon sets it aside and begins a new one"
+        return (
+            [],
+            "the list of workspaces is damaged; the daemon sets it aside and begins a new one",
+        )
 
 
 def judge_root(workspace: Registered) -> Finding:
@@ -53,11 +59,23 @@ def judge_root(workspace: Registered) -> Finding:
     if not os.path.isdir(where):
         remedy = "bring the folder back, or start the daemon and: memsyncd remove"
         return Finding(
-            level="error", check="folder", what="the folder is missing", where=where, remedy=remedy, workspace=workspace.id
+            level="error",
+            check="folder",
+            what="the folder is missing",
+            where=where,
+            remedy=remedy,
+            workspace=workspace.id,
         )
     if not os.access(where, os.R_OK | os.X_OK):
         what, remedy = "the folder cannot be listed", "make it readable for you"
-        return Finding(level="error", check="folder", what=what, where=where, remedy=remedy, workspace=workspace.id)
+        return Finding(
+            level="error",
+            check="folder",
+            what=what,
+            where=where,
+            remedy=remedy,
+            workspace=workspace.id,
+        )
     what = "the folder is there and can be listed"
     return Finding(level="ok", check="folder", what=what, where=where, workspace=workspace.id)
 
@@ -73,7 +91,16 @@ def judge_database(path: str, *, check: str, workspace: str) -> list[Finding]:
     except OSError as error:
         what = f"it cannot be read: {error.strerror}"
         remedy = "see who owns it"
-        return [Finding(level="error", check=check, what=what, where=path, remedy=remedy, workspace=workspace)]
+        return [
+            Finding(
+                level="error",
+                check=check,
+                what=what,
+                where=path,
+                remedy=remedy,
+                workspace=workspace,
+            )
+        ]
     trouble = find_trouble(head, size_bytes)
     if not trouble:
         return []
@@ -82,7 +109,16 @@ def judge_database(path: str, *, check: str, workspace: str) -> list[Finding]:
         "records": "keep a copy of it; at its next start the daemon sets it aside and begins an empty one",
     }[check]
     name = os.path.basename(path)
-    return [Finding(level="error", check=check, what=f"{name} {trouble}", where=path, remedy=remedy, workspace=workspace)]
+    return [
+        Finding(
+            level="error",
+            check=check,
+            what=f"{name} {trouble}",
+            where=path,
+            remedy=remedy,
+            workspace=workspace,
+        )
+    ]
 
 
 def find_trouble(head: bytes, size_bytes: int) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from memsyncd.cli.doctor.findings import LEVELS, count_levels
-from memsyncd.cli.figures import measure, pad, render_count
-from memsyncd.cli.render import wrap_words
+from memsyncd.cli.format import display_width, pad, render_count, wrap_words
 from memsyncd.cli.terminal import clean_line
 
 if TYPE_CHECKING:
@@ -15,12 +14,22 @@ if TYPE_CHECKING:
     from memsyncd.cli.doctor.findings import Finding
     from memsyncd.cli.terminal import Paint
 
-MARKS = {"error": ("✗", "red"), "warning": ("!", "yellow"), "info": ("·", "cyan"), "ok": ("✓", "green")}
+MARKS = {
+    "error": ("✗", "red"),
+    "warning": ("!", "yellow"),
+    "info": ("·", "cyan"),
+    "ok": ("✓", "green"),
+}
 INDENT = "  "
 
 
 def render_examination(
-    findings: Sequence[Finding], names: Mapping[str, str], paint: Paint, *, width: int, has_all: bool
+    findings: Sequence[Finding],
+    names: Mapping[str, str],
+    paint: Paint,
+    *,
+    width: int,
+    has_all: bool,
 ) -> Iterator[str]:
     """Lines: what concerns everything, then each workspace, then the sum. `names` are those of workspaces by their ids.
 
@@ -29,7 +38,9 @@ def render_examination(
     groups: dict[str | None, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.workspace, []).append(finding)
-    for workspace in sorted(groups, key=lambda each: (each is not None, names.get(each or "", each or ""))):
+    for workspace in sorted(
+        groups, key=lambda each: (each is not None, names.get(each or "", each or ""))
+    ):
         title = "memsyncd" if workspace is None else f"workspace {names.get(workspace, workspace)}"
         yield paint("bold", clean_line(title))
         yield from _render_group(groups[workspace], paint, width=width, has_all=has_all)
@@ -37,9 +48,11 @@ def render_examination(
     yield _render_sum(findings, paint)
 
 
-def _render_group(findings: Sequence[Finding], paint: Paint, *, width: int, has_all: bool) -> Iterator[str]:
+def _render_group(
+    findings: Sequence[Finding], paint: Paint, *, width: int, has_all: bool
+) -> Iterator[str]:
     shown = [finding for finding in findings if has_all or finding.level != "ok"]
-    column = max((measure(finding.check) for finding in shown), default=0) + 2
+    column = max((display_width(finding.check) for finding in shown), default=0) + 2
     for finding in sorted(shown, key=lambda each: LEVELS.index(each.level)):
         yield from _render_finding(finding, paint, column=column, width=width)
     well = [finding.check for finding in findings if finding.level == "ok"]

@@ -38,12 +38,14 @@ def ask_supervisor(console: Console) -> Service:
         supervisor = find_supervisor(console)
         if not supervisor.is_installed():
             return Service()
-        if not supervisor.is_there():
-            return Service(absence=supervisor.say_absence())
+        if not supervisor.is_available():
+            return Service(absence=supervisor.describe_absence())
         told: dict[str, Any] = supervisor.read_state()
         is_current = are_files_current(supervisor, console) is not False
     except (MemsyncdError, OSError, subprocess.SubprocessError) as error:
-        return Service(absence=error.message if isinstance(error, MemsyncdError) else type(error).__name__)
+        return Service(
+            absence=error.message if isinstance(error, MemsyncdError) else type(error).__name__
+        )
     return Service(
         is_installed=True,
         is_current=is_current,
@@ -59,7 +61,11 @@ def ask_supervisor(console: Console) -> Service:
 def judge_service(service: Service, *, daemon_pid: int | None) -> list[Finding]:
     """Whether the service runs the daemon that answers."""
     if service.absence:
-        return [Finding(level="info", check="service", what=f"nobody restarts the daemon: {service.absence}")]
+        return [
+            Finding(
+                level="info", check="service", what=f"nobody restarts the daemon: {service.absence}"
+            )
+        ]
     if not service.is_installed:
         what = "no service is installed: after a restart of the machine no daemon runs"
         return [Finding(level="info", check="service", what=what, remedy=INSTALL)]
@@ -70,17 +76,40 @@ def judge_service(service: Service, *, daemon_pid: int | None) -> list[Finding]:
         found.append(Finding(level="error", check="service", what=what, remedy=remedy))
     elif service.pid is None and not service.is_waiting and daemon_pid is None:
         what = f"the service does not run ({service.state})"
-        found.append(Finding(level="error", check="service", what=what, remedy="memsyncd service restart"))
-    if daemon_pid is not None and service.pid != daemon_pid and not (service.is_waiting and service.pid is None):
-        what = f"the daemon that answers (pid {daemon_pid}) is not the service's: nobody restarts it"
-        found.append(Finding(level="warning", check="service", what=what, remedy="memsyncd service restart puts it in its place"))
+        found.append(
+            Finding(level="error", check="service", what=what, remedy="memsyncd service restart")
+        )
+    if (
+        daemon_pid is not None
+        and service.pid != daemon_pid
+        and not (service.is_waiting and service.pid is None)
+    ):
+        what = (
+            f"the daemon that answers (pid {daemon_pid}) is not the service's: nobody restarts it"
+        )
+        found.append(
+            Finding(
+                level="warning",
+                check="service",
+                what=what,
+                remedy="memsyncd service restart puts it in its place",
+            )
+        )
     if not service.is_current:
         what = "the service's files are not those of this program and environment"
-        found.append(Finding(level="warning", check="service", what=what, remedy=f"write them anew: {INSTALL}"))
+        found.append(
+            Finding(
+                level="warning", check="service", what=what, remedy=f"write them anew: {INSTALL}"
+            )
+        )
     if not service.is_enabled:
         what = "the service does not start by itself"
         found.append(Finding(level="warning", check="service", what=what, remedy=INSTALL))
     if service.n_restarts:
         what = f"the system restarted the daemon {service.n_restarts} times"
-        found.append(Finding(level="info", check="service", what=what, remedy="memsyncd service logs says why"))
+        found.append(
+            Finding(
+                level="info", check="service", what=what, remedy="memsyncd service logs says why"
+            )
+        )
     return found or [Finding(level="ok", check="service", what="the system runs the daemon")]

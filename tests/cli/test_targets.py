@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.cli.places import find_note, parse_target, show_path, show_span
+from memsyncd.cli.format import render_path, render_span
+from memsyncd.cli.targets import find_note, parse_target
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,9 @@ from memsyncd.cli.places import find_note, parse_target, show_path, show_span
         ("", ("", None, None, None)),
     ],
 )
-def test_a_target_is_a_path_with_lines_or_a_heading(text: str, found: tuple[str, str | None, int | None, int | None]) -> None:
+def test_a_target_is_a_path_with_lines_or_a_heading(
+    text: str, found: tuple[str, str | None, int | None, int | None]
+) -> None:
     target = parse_target(text)
     assert (target.path, target.heading, target.start_line, target.end_line) == found
 
@@ -85,13 +88,13 @@ def test_without_a_current_folder_a_relative_path_stays_as_it_is(root: Path) -> 
 
 
 def test_paths_are_shown_as_one_would_type_them_here() -> None:
-    assert show_path(".memories/a.md", "/w", "/w") == ".memories/a.md"
-    assert show_path(".memories/a.md", "/w", "/w/.memories") == "a.md"
-    assert show_path("MEMORY.md", "/w", "/w/src") == "../MEMORY.md"
-    assert show_path("MEMORY.md", "/w", "/wide") == "/w/MEMORY.md"
-    assert show_path("MEMORY.md", "", "/wide") == "MEMORY.md"
+    assert render_path(".memories/a.md", "/w", "/w") == ".memories/a.md"
+    assert render_path(".memories/a.md", "/w", "/w/.memories") == "a.md"
+    assert render_path("MEMORY.md", "/w", "/w/src") == "../MEMORY.md"
+    assert render_path("MEMORY.md", "/w", "/wide") == "/w/MEMORY.md"
+    assert render_path("MEMORY.md", "", "/wide") == "MEMORY.md"
 
 
 def test_a_span_of_one_line_is_one_number() -> None:
-    assert show_span("a.md", 3, 3) == "a.md:3"
-    assert show_span("a.md", 3, 9) == "a.md:3-9"
+    assert render_span("a.md", 3, 3) == "a.md:3"
+    assert render_span("a.md", 3, 9) == "a.md:3-9"

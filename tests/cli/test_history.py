@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
-from memsyncd.cli.revisions import find_deed, render_diff, render_growth, render_revisions
+from memsyncd.cli.history import (
+    describe_change,
+    render_diff,
+    render_revisions,
+    render_size_change,
+    render_undone,
+)
 from memsyncd.cli.terminal import Paint
-from memsyncd.cli.undo import render_undone
 
 PLAIN = Paint()
 COLOUR = Paint(has_colour=True)
@@ -33,13 +38,15 @@ def test_revisions_line_up() -> None:
     lines = [*render_revisions([EDIT, SEEN | MADE | {"is_kept": False}], PLAIN, now_s=1000 + 7200)]
     assert lines == [
         "42  2 h ago  cli      str_replace  +120 B  .memories/redis.md",
-        "7   2 h ago  outside  create       +220 B  .memories/redis.md  (its texts are not kept any more)",
+        "7   2 h ago  outside  create       +220 B  .memories/redis.md  (its texts are no longer kept)",
     ]
 
 
 def test_a_move_shows_both_places() -> None:
     moved = SEEN | {"old_path": ".memories/old.md", "new_bytes": 100}
-    assert next(render_revisions([moved], PLAIN, now_s=1000)).endswith("rename  ±0 B  .memories/old.md → .memories/redis.md")
+    assert next(render_revisions([moved], PLAIN, now_s=1000)).endswith(
+        "rename  ±0 B  .memories/old.md → .memories/redis.md"
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,15 +60,20 @@ def test_a_move_shows_both_places() -> None:
     ],
 )
 def test_a_change_from_outside_is_named_by_what_it_did(revision: dict[str, Any], deed: str) -> None:
-    assert find_deed(revision) == deed
+    assert describe_change(revision) == deed
 
 
 @pytest.mark.parametrize(
     ("revision", "growth"),
-    [(EDIT, "+120 B"), (EDIT | GONE, "-100 B"), (EDIT | MADE, "+220 B"), (EDIT | {"new_bytes": 100}, "±0 B")],
+    [
+        (EDIT, "+120 B"),
+        (EDIT | GONE, "-100 B"),
+        (EDIT | MADE, "+220 B"),
+        (EDIT | {"new_bytes": 100}, "±0 B"),
+    ],
 )
 def test_growth_has_its_sign(revision: dict[str, Any], growth: str) -> None:
-    assert render_growth(revision) == growth
+    assert render_size_change(revision) == growth
 
 
 DIFF = "--- a\n+++ b\n@@ -1,3 +1,3 @@\n # Redis\n--- a list\n+++ another\n\\ No newline at end of file\n"
@@ -84,7 +96,10 @@ def test_lines_of_a_diff_are_coloured_by_what_was_done_to_them() -> None:
 
 
 def test_an_undo_says_what_it_took_back() -> None:
-    assert render_undone(EDIT, now_s=1180) == ".memories/redis.md  took back revision 42: str_replace by cli, 3 min ago"
+    assert (
+        render_undone(EDIT, now_s=1180)
+        == ".memories/redis.md  undid revision 42: str_replace by cli, 3 min ago"
+    )
     assert render_undone(SEEN | {"old_path": "x.md"}, now_s=1180) == (
-        ".memories/redis.md → x.md  took back revision 7: rename from outside, 3 min ago"
+        ".memories/redis.md → x.md  undid revision 7: rename from outside, 3 min ago"
     )

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsyncd.cli.editor import become_editor, find_editor
+from memsyncd.cli.search import build_editor_command, exec_editor
 from memsyncd.errors import BadRequest
 
 
@@ -17,17 +17,19 @@ from memsyncd.errors import BadRequest
         ({"EDITOR": "/usr/bin/hx"}, ["/usr/bin/hx", "/w/a b.md:4"]),
     ],
 )
-def test_the_editor_that_is_named_is_called_in_its_own_way(env: dict[str, str], words: list[str]) -> None:
-    assert find_editor(env, "/w/a b.md", 4) == words
+def test_the_editor_that_is_named_is_called_in_its_own_way(
+    env: dict[str, str], words: list[str]
+) -> None:
+    assert build_editor_command(env, "/w/a b.md", 4) == words
 
 
 @pytest.mark.parametrize("env", [{}, {"EDITOR": " "}, {"EDITOR": "vim 'x"}])
 def test_without_an_editor_that_can_be_called_it_says_how_to_name_one(env: dict[str, str]) -> None:
     with pytest.raises(BadRequest) as caught:
-        find_editor(env, "/w/a.md", 1)
+        build_editor_command(env, "/w/a.md", 1)
     assert "EDITOR=" in caught.value.hint
 
 
 def test_an_editor_that_is_not_there_is_named() -> None:
     with pytest.raises(BadRequest, match="/nowhere/vim cannot be started"):
-        become_editor(["/nowhere/vim", "/w/a.md"])
+        exec_editor(["/nowhere/vim", "/w/a.md"])

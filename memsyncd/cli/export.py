@@ -1,7 +1,8 @@
-"""`memsyncd export` and `memsyncd import`: how does a workspace's history come into a file, and out of it?
+"""`memsyncd export` and `memsyncd import`: write the history of a workspace to a file and read it
+back.
 
-A file of JSON lines: a header that says of what version they are, the daemon's entries as they came, and a last line with their
-number, by which a file that was cut off is known.
+The file has JSON lines: a header with the format's version, the daemon's entries, and a last line
+with their number, which shows whether the file is complete.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import os
 import sys
 import time
 
-from memsyncd.cli.figures import render_count
-from memsyncd.cli.grammar import JSON, Argument, Command, name_workspace_option
-from memsyncd.cli.stdin import DASH
-from memsyncd.errors import BadRequest
+from memsyncd.cli.format import render_count
+from memsyncd.cli.notes import DASH
+from memsyncd.cli.parser import JSON, Argument, Command, make_workspace_option
 from memsyncd.client.fastjson import parse_json
+from memsyncd.errors import BadRequest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,10 +26,11 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
 
+# The size of the lines in one import request, plus one line; the daemon's default limit is four
+# times as much.
 REQUEST_BYTES = 1024 * 1024
-"""Lines that are imported with one request, and one line more; the daemon takes four times as much unless told otherwise."""
+# The time for one page; the daemon gives up earlier and reports it.
 ANSWER_S = 120.0
-"""How long one page may take; the daemon itself gives up one whose turn does not come, and says so."""
 REQUEST_ENTRIES = 5000
 COUNTS = ("revisions", "texts", "moves")
 
@@ -51,18 +53,21 @@ def _export(args: Args, console: Console) -> int:
         n_entries += len(page["entries"])
         n_damaged += page["damaged"]
     terminal.print_json({"entry": "end", "entries": n_entries})
-    terminal.say(f"exported {render_count(found['revision'], 'revision')} and {render_count(found['text'], 'text')}")
+    terminal.report(
+        f"exported {render_count(found['revision'], 'revision')}"
+        f" and {render_count(found['text'], 'text')}"
+    )
     if n_damaged:
-        lost = f"{render_count(n_damaged, 'text')} in records.db cannot be read any more and had to be left out"
-        terminal.say(terminal.err_paint("yellow", lost))
+        lost = f"{render_count(n_damaged, 'text')} in records.db cannot be read and was left out"
+        terminal.report(terminal.err_paint("yellow", lost))
     return 0
 
 
 def _read_pages(workspace: str | None, console: Console) -> Iterator[dict[str, Any]]:
-    page = console.ask_about(workspace, "records.export")
+    page = console.call_on(workspace, "records.export")
     yield page
     while page["after"] is not None:
-        page = console.ask("records.export", workspace=page["workspace"], after=page["after"])
+        page = console.call("records.export", workspace=page["workspace"], after=page["after"])
         yield page
 
 
@@ -73,7 +78,7 @@ def _import(args: Args, console: Console) -> int:
     if args.json:
         console.terminal.print_json(answer)
     else:
-        _say_imported(answer, console)
+        _report_imported(answer, console)
     return 0
 
 
@@ -83,19 +88,28 @@ def _open(name: str) -> BinaryIO:
     try:
         return open(os.path.expanduser(name), "rb")
     except OSError as error:
-        raise BadRequest(f"{name}: {error.strerror}", hint="name a file that `memsyncd export` has written, or -") from error
+        raise BadRequest(
+            f"{name}: {error.strerror}", hint="name a file written by `memsyncd export`, or -"
+        ) from error
 
 
 def _send(file: BinaryIO, workspace: str | None, console: Console) -> dict[str, Any]:
-    """Hand the file's entries to the daemon, many at once; what was new, as one answer."""
+    """Import the file's entries in batches; return the sum of the results."""
     lines = _read_lines(file)
     header = next(lines, (0, {}))[1]
     if header.get("entry") != "header":
-        raise BadRequest("this is no export: its first line is no header", hint="it is made by `memsyncd export`")
+        raise BadRequest(
+            "not an export: the first line is not a header",
+            hint="use a file written by `memsyncd export`",
+        )
     total: dict[str, Any] = {**dict.fromkeys(COUNTS, 0), "is_renumbered": False}
-    for entries in _gather(lines):
-        answer = console.ask_about(
-            total.get("workspace", workspace), "records.import", version=header.get("version"), entries=entries, client="cli"
+    for entries in _make_batches(lines):
+        answer = console.call_on(
+            total.get("workspace", workspace),
+            "records.import",
+            version=header.get("version"),
+            entries=entries,
+            client="cli",
         )
         counts = {name: total[name] + answer[name] for name in COUNTS}
         is_renumbered = total["is_renumbered"] or answer["is_renumbered"]
@@ -103,8 +117,10 @@ def _send(file: BinaryIO, workspace: str | None, console: Console) -> dict[str, 
     return total
 
 
-def _gather(lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
-    """As many entries as go into one request. Raises BadRequest if the last line is not there, once all others were given."""
+def _make_batches(lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the entries of each request. Raises BadRequest after the last batch if the end line is
+    missing.
+    """
     entries: list[dict[str, Any]] = []
     n_bytes = 0
     for n_before, (size, entry) in enumerate(lines):
@@ -117,7 +133,10 @@ def _gather(lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[list[dict[s
             yield entries
             entries, n_bytes = [], 0
     yield entries
-    raise BadRequest("the file ends too early; what it holds was imported", hint="export it anew; importing twice does no harm")
+    raise BadRequest(
+        "the file ends too early; its entries were imported",
+        hint="export again; importing twice is harmless",
+    )
 
 
 def _read_lines(file: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -127,31 +146,50 @@ def _read_lines(file: BinaryIO) -> Iterator[tuple[int, dict[str, Any]]]:
         except ValueError:
             entry = None
         if not isinstance(entry, dict):
-            raise BadRequest(f"line {number} is no JSON object", hint="import the file as it was exported")
+            raise BadRequest(
+                f"line {number} is not a JSON object", hint="import the file unchanged"
+            )
         yield len(line), entry
 
 
-def _say_imported(answer: dict[str, Any], console: Console) -> None:
+def _report_imported(answer: dict[str, Any], console: Console) -> None:
     terminal = console.terminal
     if not any(answer[name] for name in COUNTS):
-        terminal.say("nothing new: all of it was here already")
+        terminal.report("nothing new: all entries exist already")
         return
     n_texts = render_count(answer["texts"], "text")
-    terminal.say(f"imported {render_count(answer['revisions'], 'revision')} and {n_texts}")
+    terminal.report(f"imported {render_count(answer['revisions'], 'revision')} and {n_texts}")
     if answer["is_renumbered"]:
-        terminal.say(terminal.err_paint("dim", "revisions that come after these have new numbers: memsyncd history"))
+        terminal.report(
+            terminal.err_paint("dim", "later revisions have new numbers: memsyncd history")
+        )
 
 
 COMMANDS = {
     "export": Command(
         _export,
-        arguments=(Argument("workspace", "WS", "a name, an id or a folder; by default the current folder's", many="optional"),),
-        examples=("memsyncd export > history.jsonl", "memsyncd export notes | gzip > notes.jsonl.gz"),
+        arguments=(
+            Argument(
+                "workspace",
+                "WS",
+                "a name, an id or a folder; by default the current folder's",
+                many="optional",
+            ),
+        ),
+        examples=(
+            "memsyncd export > history.jsonl",
+            "memsyncd export notes | gzip > notes.jsonl.gz",
+        ),
     ),
     "import": Command(
         _import,
-        arguments=(Argument("file", "FILE", "what `memsyncd export` has written; - reads it from stdin"),),
-        options=(name_workspace_option(), JSON),
-        examples=("memsyncd import history.jsonl", "gunzip < notes.jsonl.gz | memsyncd import - -w notes"),
+        arguments=(
+            Argument("file", "FILE", "a file written by `memsyncd export`; - reads it from stdin"),
+        ),
+        options=(make_workspace_option(), JSON),
+        examples=(
+            "memsyncd import history.jsonl",
+            "gunzip < notes.jsonl.gz | memsyncd import - -w notes",
+        ),
     ),
 }
