@@ -17,7 +17,7 @@ import memsyncd
 from memsyncd.cli.commands import ENTRIES
 from memsyncd.cli.search import FILTERS
 from memsyncd.config import Config, find_keys
-from memsyncd.config.keys import ARRAYS
+from memsyncd.config.schema import ARRAYS
 from memsyncd.logs import Event
 from memsyncd.wire.methods import METHODS
 from memsyncd.wire.params import Filters

@@ -7,9 +7,6 @@ Writes the file; tests/client/test_types.py fails while the file differs from th
 
 from __future__ import annotations
 
-import ast
-import inspect
-import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +17,7 @@ import msgspec
 
 import memsyncd.client
 from memsyncd.wire import params, results, writing
+from tests.source_comments import read_comments
 
 TARGET = Path(memsyncd.client.__file__).with_name("types.py")
 WIDTH = 100
@@ -97,7 +95,7 @@ def _walk(kind: Any) -> Iterator[type[msgspec.Struct]]:
 
 def _render_parameters(name: str, struct: type[msgspec.Struct], filled_in: frozenset[str]) -> str:
     fields = [each for each in msgspec.structs.fields(struct) if each.encode_name not in filled_in]
-    comments = _read_comments(struct)
+    comments = read_comments(struct)
     lines = [f"\nclass {name}(TypedDict, total=False):", *_render_docstring(struct)]
     for field in fields:
         kind = _render_parameter_type(field.type)
@@ -109,7 +107,7 @@ def _render_parameters(name: str, struct: type[msgspec.Struct], filled_in: froze
 def _render_result(struct: type[msgspec.Struct]) -> str:
     base = next((each for each in RESULTS if each in struct.__bases__), None)
     inherited = {each.name for each in msgspec.structs.fields(base)} if base else set()
-    comments = _read_comments(struct)
+    comments = read_comments(struct)
     lines = [f"\nclass {struct.__name__}({base.__name__ if base else 'TypedDict'}):"]
     lines += _render_docstring(struct)
     for field in msgspec.structs.fields(struct):
@@ -156,27 +154,6 @@ def _render_docstring(struct: type[msgspec.Struct]) -> list[str]:
 def _render_comment(text: str) -> list[str]:
     wrapped = textwrap.wrap(" ".join(text.split()), WIDTH - 6, break_on_hyphens=False)
     return [f"    # {line}" for line in wrapped]
-
-
-def _read_comments(struct: type[msgspec.Struct]) -> dict[str, str]:
-    """Return what the struct's source says of each field: in `#` lines above or a string below."""
-    source = textwrap.dedent(inspect.getsource(struct))
-    lines = source.splitlines()
-    (tree,) = ast.parse(source).body
-    assert isinstance(tree, ast.ClassDef)
-    found: dict[str, str] = {}
-    for node, following in zip(tree.body, [*tree.body[1:], None], strict=True):
-        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
-            continue
-        above = []
-        for line in reversed(lines[: node.lineno - 1]):
-            if not (comment := re.fullmatch(r"\s*# (.*)", line)):
-                break
-            above.insert(0, comment[1])
-        found[node.target.id] = " ".join(above)
-        if isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant):
-            found[node.target.id] += str(following.value.value)
-    return found
 
 
 if __name__ == "__main__":
