@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from memsyncd.core.guard.warnings import GuardPolicy
-from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.recall.leanings import Leanings
 from memsyncd.core.writing.kinds import DEFAULT_KINDS, KindDefaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from memsyncd.core.guard.warnings import GuardPolicy
+    from memsyncd.core.markdown.chunks import ChunkPolicy
+    from memsyncd.core.recall.leanings import Leanings
+
+# The properties import the policies of core late: `memsyncd config` and `service` need none of
+# them, and the patterns of the guard alone take 20 ms to compile.
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -68,6 +72,8 @@ class ChunkingConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     @property
     def policy(self) -> ChunkPolicy:
+        from memsyncd.core.markdown.chunks import ChunkPolicy
+
         return ChunkPolicy(max_tokens=self.max_tokens, overlap_tokens=self.overlap)
 
 
@@ -113,6 +119,8 @@ class GuardConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
 
     @property
     def policy(self) -> GuardPolicy:
+        from memsyncd.core.guard.warnings import GuardPolicy
+
         return GuardPolicy(
             has_secrets=self.secrets != "off", has_instructions=self.instructions != "off"
         )
@@ -207,6 +215,8 @@ class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def boosts(self) -> Leanings:
+        from memsyncd.core.recall.leanings import Leanings
+
         return Leanings(
             importance=self.search.importance,
             recency=self.search.recency,
