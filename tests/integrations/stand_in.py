@@ -55,7 +55,9 @@ def stand_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "BetaLocalFilesystemMemoryTool", Tool)
     monkeypatch.setattr(module, "BetaAsyncLocalFilesystemMemoryTool", AsyncTool)
     monkeypatch.setattr(
-        module, "get_directory_snapshot", lambda base: {path.removeprefix("."): text for path, text in find_files(base).items()}
+        module,
+        "get_directory_snapshot",
+        lambda base: {path.removeprefix("."): text for path, text in find_files(base).items()},
     )
     yield
     while ADDED:

@@ -77,16 +77,34 @@ def own_tests(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def fetch(folder: Path) -> bytes:
     (folder / "hatchling").mkdir()
     (folder / "hatchling" / "build.py").write_text(BUILDER)
-    wanted = ["--no-deps", "--no-build-isolation", "--no-binary", "anthropic", f"anthropic=={VERSION}"]
-    patience = ["--retries", "1", "--timeout", "10", "--no-input", "--disable-pip-version-check", "--quiet"]
+    wanted = [
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-binary",
+        "anthropic",
+        f"anthropic=={VERSION}",
+    ]
+    patience = [
+        "--retries",
+        "1",
+        "--timeout",
+        "10",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--quiet",
+    ]
     command = [sys.executable, "-m", "pip", "download", *wanted, "--dest", str(folder), *patience]
     env = {**os.environ, "PYTHONPATH": str(folder)}
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=FETCH_S, check=False)
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=FETCH_S, check=False
+        )
     except subprocess.TimeoutExpired:
         pytest.skip(f"pip did not fetch the source of anthropic {VERSION} within {FETCH_S} s")
     if done.returncode:
-        pytest.skip(f"pip cannot fetch the source of anthropic {VERSION}: {done.stderr.strip().rpartition(chr(10))[2]}")
+        pytest.skip(
+            f"pip cannot fetch the source of anthropic {VERSION}: {done.stderr.strip().rpartition(chr(10))[2]}"
+        )
     (archive,) = folder.glob("anthropic-*.tar.gz")
     with tarfile.open(archive) as source:
         member = source.extractfile(f"anthropic-{VERSION}/{TESTS}")
@@ -109,7 +127,19 @@ def run(own_tests: Path, folder: Path, socket: str, *, selected: str) -> dict[st
         "PYTHONPATH": f"{here.parents[1]}:{here}",
         "TMPDIR": str(folder),
     }
-    command = [sys.executable, "-m", "pytest", "-p", "anyio", "-p", "stand_in", "-p", "no:cacheprovider", "-q", "--tb=line"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "anyio",
+        "-p",
+        "stand_in",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "--tb=line",
+    ]
     done = subprocess.run(
         [*command, "--basetemp", str(folder / "t"), "-k", selected, "test_filesystem.py"],
         cwd=folder,
@@ -120,7 +150,9 @@ def run(own_tests: Path, folder: Path, socket: str, *, selected: str) -> dict[st
         check=False,
     )
     assert outcomes.exists(), done.stdout + done.stderr
-    return {name: (outcome, why) for name, (outcome, why) in json.loads(outcomes.read_text()).items()}
+    return {
+        name: (outcome, why) for name, (outcome, why) in json.loads(outcomes.read_text()).items()
+    }
 
 
 def find_surprises(outcomes: dict[str, tuple[str, str]]) -> list[str]:
@@ -133,7 +165,9 @@ def find_surprises(outcomes: dict[str, tuple[str, str]]) -> list[str]:
 
 
 @pytest.mark.timeout(FETCH_S + RUN_S)
-def test_all_pass_but_those_that_cannot(own_tests: Path, tmp_path: Path, home: Home, daemon: object) -> None:
+def test_all_pass_but_those_that_cannot(
+    own_tests: Path, tmp_path: Path, home: Home, daemon: object
+) -> None:
     outcomes = run(own_tests, tmp_path / "run", home.socket_path, selected=SHORT)
     assert find_surprises(outcomes) == []
     assert sum(outcome == "passed" for outcome, _ in outcomes.values()) > 30
@@ -141,7 +175,9 @@ def test_all_pass_but_those_that_cannot(own_tests: Path, tmp_path: Path, home: H
 
 @pytest.mark.soak
 @pytest.mark.timeout(FETCH_S + RUN_S)
-def test_so_it_is_with_both_tools_and_with_much_text(own_tests: Path, tmp_path: Path, home: Home, daemon: object) -> None:
+def test_so_it_is_with_both_tools_and_with_much_text(
+    own_tests: Path, tmp_path: Path, home: Home, daemon: object
+) -> None:
     outcomes = run(own_tests, tmp_path / "run", home.socket_path, selected="")
     assert find_surprises(outcomes) == []
     assert CANNOT_PASS.keys() <= {name.partition("::")[2] for name in outcomes}
