@@ -10,39 +10,47 @@ import os
 import sys
 
 import memsyncd
-from memsyncd.cli.doctor.filesystems import judge_notes_ground, judge_own_ground, look_at_grounds
-from memsyncd.cli.doctor.findings import Finding, count_levels, is_well, read_findings
-from memsyncd.cli.doctor.places import (
+from memsyncd.cli.doctor.daemon_checks import (
+    ask_daemons,
+    ask_supervisor,
+    find_daemon_pid,
+    judge_answers,
+    judge_service,
+    judge_socket,
+)
+from memsyncd.cli.doctor.filesystem_checks import (
+    judge_notes_ground,
+    judge_own_ground,
+    look_at_grounds,
+)
+from memsyncd.cli.doctor.findings import (
+    Finding,
+    count_levels,
+    is_well,
+    read_findings,
+    render_examination,
+)
+from memsyncd.cli.doctor.folder_checks import (
+    Registered,
+    find_last_words,
     find_silent,
     judge_config_mode,
     judge_config_path,
+    judge_database,
     judge_private,
     judge_room,
+    judge_root,
     judge_silent,
+    look_at,
     measure_room,
+    read_registered,
 )
-from memsyncd.cli.doctor.processes import (
+from memsyncd.cli.doctor.process_checks import (
     judge_inotify,
     judge_open_files,
     list_processes,
     read_inotify,
 )
-from memsyncd.cli.doctor.reach import (
-    ask_daemons,
-    find_daemon_pid,
-    judge_answers,
-    judge_socket,
-    look_at,
-)
-from memsyncd.cli.doctor.registered import (
-    Registered,
-    find_last_words,
-    judge_database,
-    judge_root,
-    read_registered,
-)
-from memsyncd.cli.doctor.render import render_examination
-from memsyncd.cli.doctor.supervision import ask_supervisor, judge_service
 from memsyncd.cli.parser import JSON, Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
 from memsyncd.client.connection import find_sockets
@@ -54,8 +62,8 @@ if TYPE_CHECKING:
     from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
-    from memsyncd.cli.doctor.processes import Process
-    from memsyncd.cli.doctor.reach import Answer
+    from memsyncd.cli.doctor.daemon_checks import Answer
+    from memsyncd.cli.doctor.process_checks import Process
     from memsyncd.dirs import Dirs
 
 SOMETHING_FOUND = 1
