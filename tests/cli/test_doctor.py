@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsyncd.cli.doctor import daemon_checks, filesystem_checks, folder_checks, process_checks
-from memsyncd.cli.doctor.findings import Finding, count_levels, is_well, render_examination
+from memsyncd.cli.doctor.findings import Finding, count_levels, is_healthy, render_examination
 from memsyncd.cli.terminal import Paint
 
 UID = 1000
@@ -33,14 +33,14 @@ def see_remedies(found: list[Finding]) -> None:
     assert all(finding.remedy for finding in found if finding.level in ("warning", "error"))
 
 
-def answer(path: str = SOCKET, **fields: Any) -> daemon_checks.Answer:
-    return daemon_checks.Answer(
+def answer(path: str = SOCKET, **fields: Any) -> daemon_checks.PingResult:
+    return daemon_checks.PingResult(
         path=path, **{"pid": 7, "version": "1.0", "protocol": 1, "is_listening": True, **fields}
     )
 
 
-SILENT = daemon_checks.Answer(path=SOCKET, failure="no daemon answers")
-HUNG = daemon_checks.Answer(
+SILENT = daemon_checks.PingResult(path=SOCKET, failure="no daemon answers")
+HUNG = daemon_checks.PingResult(
     path=SOCKET, failure="no answer within 5 s", is_listening=True, is_late=True, holder_pid=7
 )
 DAEMON = process_checks.Process(
@@ -61,19 +61,19 @@ STOPPED = process_checks.Process(
         ([answer(version="0.9")], [], ("version", "warning"), "0.9"),
         ([answer(version="2.0", protocol=2)], [], ("version", "error"), "2.0"),
         ([SILENT], [], ("daemon", "error"), "no daemon runs"),
-        ([SILENT], [DAEMON], ("daemon", "error"), "listens elsewhere"),
+        ([SILENT], [DAEMON], ("daemon", "error"), "listens on another socket"),
         ([SILENT], [STOPPED], ("daemon", "error"), "is stopped"),
         ([HUNG], [DAEMON], ("daemon", "error"), "does not answer"),
         ([HUNG], [STOPPED], ("daemon", "error"), "is stopped"),
     ],
 )
 def test_who_answers_is_judged(
-    answers: list[daemon_checks.Answer],
+    answers: list[daemon_checks.PingResult],
     running: list[process_checks.Process],
     worst: tuple[str, str],
     said: str,
 ) -> None:
-    found = daemon_checks.judge_answers(answers, running, version="1.0", protocol=1)
+    found = daemon_checks.check_daemon(answers, running, version="1.0", protocol=1)
     assert find_worst(found) == worst
     assert any(said in finding.what for finding in found)
     see_remedies(found)
@@ -157,7 +157,7 @@ NO_SOCKET = folder_checks.Entry(path=SOCKET, kind="missing")
 def test_who_can_reach_the_socket_is_judged(
     entry: folder_checks.Entry, folder: folder_checks.Entry, level: str | None, *, is_held: bool
 ) -> None:
-    found = daemon_checks.judge_socket(entry, folder, uid=UID, is_held=is_held)
+    found = daemon_checks.check_socket(entry, folder, uid=UID, is_held=is_held)
     assert (find_worst(found)[1] if found else None) == level
     see_remedies(found)
 
@@ -168,7 +168,7 @@ def test_what_stands_at_a_path_is_seen_without_following_links(tmp_path: Path) -
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "sock"))
         kinds = {
-            name: folder_checks.look_at(str(tmp_path / name)).kind
+            name: folder_checks.stat_entry(str(tmp_path / name)).kind
             for name in ("file", "link", "sock", "gone", "file/beneath", ".")
         }
     assert kinds == {
@@ -179,7 +179,7 @@ def test_what_stands_at_a_path_is_seen_without_following_links(tmp_path: Path) -
         "file/beneath": "missing",
         ".": "folder",
     }
-    assert folder_checks.look_at(str(tmp_path / "file")).mode == 0o640
+    assert folder_checks.stat_entry(str(tmp_path / "file")).mode == 0o640
 
 
 def test_a_socket_that_is_held_without_an_answer_is_told_from_one_that_nobody_holds(
@@ -192,8 +192,8 @@ def test_a_socket_that_is_held_without_an_answer_is_told_from_one_that_nobody_ho
         listening.bind(str(path))
         path.chmod(0o600)
         listening.listen()
-        [held] = daemon_checks.ask_daemons([str(path)])
-    [left] = daemon_checks.ask_daemons([str(path)])
+        [held] = daemon_checks.ping_sockets([str(path)])
+    [left] = daemon_checks.ping_sockets([str(path)])
     assert (held.pid, held.is_listening, held.holder_pid) == (None, True, 4711)
     assert (left.pid, left.is_listening, left.holder_pid) == (None, False, None)
 
@@ -211,16 +211,16 @@ def test_a_socket_that_is_held_without_an_answer_is_told_from_one_that_nobody_ho
 def test_room_is_judged_by_bytes_and_by_files(
     free_bytes: int, n_inodes: int | None, level: str
 ) -> None:
-    found = folder_checks.judge_room(
-        [folder_checks.Room(device=1, places=("/a",), free_bytes=free_bytes, n_inodes=n_inodes)]
+    found = folder_checks.check_disk_space(
+        [folder_checks.DiskSpace(device=1, paths=("/a",), free_bytes=free_bytes, n_inodes=n_inodes)]
     )
     assert find_worst(found) == ("disk", level)
     see_remedies(found)
 
 
 def test_each_disk_is_measured_once_also_for_folders_that_are_not_there_yet(tmp_path: Path) -> None:
-    [room] = folder_checks.measure_room([str(tmp_path), str(tmp_path / "not" / "there")])
-    assert len(room.places) == 2
+    [room] = folder_checks.measure_disk_space([str(tmp_path), str(tmp_path / "not" / "there")])
+    assert len(room.paths) == 2
     assert room.free_bytes > 0
 
 
@@ -235,7 +235,7 @@ def test_each_disk_is_measured_once_also_for_folders_that_are_not_there_yet(tmp_
 def test_who_may_read_what_is_kept_is_judged(
     kind: str, mode: int, uid: int, level: str | None
 ) -> None:
-    found = folder_checks.judge_private(
+    found = folder_checks.check_permissions(
         [folder_checks.Entry(path="/p", kind=kind, mode=mode, uid=uid)], uid=UID
     )
     assert (find_worst(found)[1] if found else None) == level
@@ -249,7 +249,7 @@ def test_others_may_read_the_configuration_and_not_change_it(
     mode: int, uid: int, n_found: int
 ) -> None:
     entry = folder_checks.Entry(path="/c", kind="file", mode=mode, uid=uid)
-    assert len(folder_checks.judge_config_mode(entry, uid=UID)) == n_found
+    assert len(folder_checks.check_config_mode(entry, uid=UID)) == n_found
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_others_may_read_the_configuration_and_not_change_it(
     [("/c/config.toml", 0), ("/c/config.toml (none: defaults)", 0), ("/d/config.toml", 1), ("", 1)],
 )
 def test_a_daemon_that_reads_another_configuration_is_found(told: str, n_found: int) -> None:
-    assert len(folder_checks.judge_config_path(told, "/c/config.toml")) == n_found
+    assert len(folder_checks.check_config_path(told, "/c/config.toml")) == n_found
 
 
 # --- file systems -----------------------------------------------------------------------------------------------------
@@ -289,11 +289,11 @@ def test_a_path_lies_on_the_last_of_the_deepest_mounts(path: str, kind: str) -> 
 
 def test_without_a_table_of_mounts_nothing_is_claimed() -> None:
     assert filesystem_checks.find_mount("/x", []) is None
-    ground = filesystem_checks.Ground(path="/x", mount=None)
-    assert filesystem_checks.judge_notes_ground(ground) == []
+    storage = filesystem_checks.Storage(path="/x", mount=None)
+    assert filesystem_checks.check_notes_storage(storage) == []
     assert (
-        filesystem_checks.judge_own_ground(
-            ground, what_lies_there="x lies", variable="X", is_lasting=True
+        filesystem_checks.check_own_storage(
+            storage, contents="x lies", variable="X", is_lasting=True
         )
         == []
     )
@@ -317,8 +317,8 @@ def test_sync_services_are_known_by_their_names_and_marks(path: str, service: st
     )
 
 
-def stand_on(kind: str, *options: str, service: str = "") -> filesystem_checks.Ground:
-    return filesystem_checks.Ground(
+def stand_on(kind: str, *options: str, service: str = "") -> filesystem_checks.Storage:
+    return filesystem_checks.Storage(
         path="/g",
         mount=filesystem_checks.Mount(folder="/", kind=kind, options=options),
         service=service,
@@ -326,7 +326,7 @@ def stand_on(kind: str, *options: str, service: str = "") -> filesystem_checks.G
 
 
 @pytest.mark.parametrize(
-    ("ground", "of_notes", "of_records", "of_index"),
+    ("storage", "of_notes", "of_records", "of_index"),
     [
         (stand_on("ext4", "rw"), None, None, None),
         (stand_on("nfs4", "rw"), "warning", "error", "error"),
@@ -337,17 +337,17 @@ def stand_on(kind: str, *options: str, service: str = "") -> filesystem_checks.G
     ],
 )
 def test_what_a_file_system_means_depends_on_what_lies_there(
-    ground: filesystem_checks.Ground,
+    storage: filesystem_checks.Storage,
     of_notes: str | None,
     of_records: str | None,
     of_index: str | None,
 ) -> None:
-    notes = filesystem_checks.judge_notes_ground(ground)
-    records = filesystem_checks.judge_own_ground(
-        ground, what_lies_there="history lies", variable="XDG_STATE_HOME", is_lasting=True
+    notes = filesystem_checks.check_notes_storage(storage)
+    records = filesystem_checks.check_own_storage(
+        storage, contents="history lies", variable="XDG_STATE_HOME", is_lasting=True
     )
-    index = filesystem_checks.judge_own_ground(
-        ground, what_lies_there="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
+    index = filesystem_checks.check_own_storage(
+        storage, contents="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
     )
     levels = [find_worst(found)[1] if found else None for found in (notes, records, index)]
     assert levels == [of_notes, of_records, of_index]
@@ -368,7 +368,7 @@ def test_write_locks_are_read_and_those_that_wait_are_not() -> None:
 @given(st.text())
 def test_reading_the_kernels_tables_never_fails(text: str) -> None:
     filesystem_checks.parse_mounts(text)
-    folder_checks.find_complaint(text.splitlines())
+    folder_checks.find_error_line(text.splitlines())
 
 
 def run(pid: int, *words: str, **fields: Any) -> process_checks.Process:
@@ -404,13 +404,13 @@ def test_a_daemon_is_known_by_how_it_was_called(words: tuple[str, ...], *, is_da
 def test_who_else_has_the_databases_open_is_judged(
     process: process_checks.Process, worst: tuple[str, str]
 ) -> None:
-    found = process_checks.judge_open_files([DAEMON, process], daemon_pid=7)
+    found = process_checks.check_open_files([DAEMON, process], daemon_pid=7)
     assert find_worst(found) == worst
     see_remedies(found)
 
 
 def test_where_no_process_can_be_seen_nothing_is_claimed() -> None:
-    assert process_checks.judge_open_files([], daemon_pid=7) == []
+    assert process_checks.check_open_files([], daemon_pid=7) == []
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ def test_where_no_process_can_be_seen_nothing_is_claimed() -> None:
 def test_the_limits_of_inotify_are_judged(n_watches: int, n_instances: int, level: str) -> None:
     limits = process_checks.Inotify(max_watches=1000, max_instances=128)
     greedy = run(8, "/usr/bin/code", n_watches=n_watches, n_instances=n_instances)
-    found = process_checks.judge_inotify(limits, [DAEMON, greedy], daemon_pid=7)
+    found = process_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
     assert find_worst(found) == ("inotify", level)
     if level == "warning":
         assert "code (pid 8)" in found[0].what
@@ -429,22 +429,24 @@ def test_the_limits_of_inotify_are_judged(n_watches: int, n_instances: int, leve
 
 def test_where_there_is_no_inotify_nothing_is_said_of_it(tmp_path: Path) -> None:
     assert process_checks.read_inotify(str(tmp_path)) is None
-    assert process_checks.judge_inotify(None, [], daemon_pid=None) == []
+    assert process_checks.check_inotify(None, [], daemon_pid=None) == []
     assert process_checks.list_processes([], proc=str(tmp_path / "none")) == []
 
 
 # --- service ----------------------------------------------------------------------------------------------------------
 
 
-def serve(**fields: Any) -> daemon_checks.Service:
-    return daemon_checks.Service(**{"is_installed": True, "state": "active", "pid": 7, **fields})
+def serve(**fields: Any) -> daemon_checks.ServiceState:
+    return daemon_checks.ServiceState(
+        **{"is_installed": True, "state": "active", "pid": 7, **fields}
+    )
 
 
 @pytest.mark.parametrize(
     ("service", "daemon_pid", "level"),
     [
-        (daemon_checks.Service(absence="this system has no systemd"), 7, "info"),
-        (daemon_checks.Service(), 7, "info"),
+        (daemon_checks.ServiceState(absence="this system has no systemd"), 7, "info"),
+        (daemon_checks.ServiceState(), 7, "info"),
         (serve(), 7, "ok"),
         (serve(pid=None, is_waiting=True, state="inactive"), None, "ok"),
         (serve(pid=None, state="inactive"), None, "error"),
@@ -457,9 +459,9 @@ def serve(**fields: Any) -> daemon_checks.Service:
     ],
 )
 def test_what_the_supervisor_tells_is_judged(
-    service: daemon_checks.Service, daemon_pid: int | None, level: str
+    service: daemon_checks.ServiceState, daemon_pid: int | None, level: str
 ) -> None:
-    found = daemon_checks.judge_service(service, daemon_pid=daemon_pid)
+    found = daemon_checks.check_service(service, daemon_pid=daemon_pid)
     assert find_worst(found) == ("service", level)
     see_remedies(found)
 
@@ -474,24 +476,24 @@ def make_head(page_bytes: int = 4096) -> bytes:
 @pytest.mark.parametrize(
     ("head", "size_bytes", "trouble"),
     [
-        (make_head(), 8192, ""), (make_head(1), 131_072, ""), (b"", 0, ""), (make_head(), 8000, "cut off"),
-        (make_head()[:50], 50, "no database"), (b"x" * 100, 4096, "no database"), (make_head(0), 4096, "cut off"),
+        (make_head(), 8192, ""), (make_head(1), 131_072, ""), (b"", 0, ""), (make_head(), 8000, "truncated"),
+        (make_head()[:50], 50, "not a database"), (b"x" * 100, 4096, "not a database"), (make_head(0), 4096, "truncated"),
     ],
 )  # fmt: skip
 def test_a_database_is_known_by_its_first_bytes_and_its_size(
     head: bytes, size_bytes: int, trouble: str
 ) -> None:
-    said = folder_checks.find_trouble(head, size_bytes)
+    said = folder_checks.find_damage(head, size_bytes)
     assert trouble in said
     assert bool(trouble) == bool(said)
 
 
 def test_a_damaged_list_of_workspaces_is_said_and_no_failure(tmp_path: Path) -> None:
     place = tmp_path / "workspaces.json"
-    assert folder_checks.read_registered(str(place)) == ([], "")
+    assert folder_checks.read_workspace_list(str(place)) == ([], "")
     for text in ("{", "[]", '{"workspaces": [{}]}', '{"workspaces": 3}', "\xff"):
         place.write_bytes(text.encode("latin-1"))
-        known, trouble = folder_checks.read_registered(str(place))
+        known, trouble = folder_checks.read_workspace_list(str(place))
         assert known == []
         assert "damaged" in trouble
 
@@ -504,12 +506,12 @@ def test_the_last_complaint_of_a_log_is_found() -> None:
         "{broken",
         "some other line",
     ]
-    assert folder_checks.find_complaint(lines) == "sync_failed: it is damaged"
+    assert folder_checks.find_error_line(lines) == "sync_failed: it is damaged"
     assert (
-        folder_checks.find_complaint([*lines, "memsyncd: the configuration is wrong"])
+        folder_checks.find_error_line([*lines, "memsyncd: the configuration is wrong"])
         == "the configuration is wrong"
     )
-    assert folder_checks.find_complaint([]) == ""
+    assert folder_checks.find_error_line([]) == ""
 
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
@@ -542,12 +544,14 @@ FINDINGS = [
 
 
 def test_the_worst_comes_first_and_what_is_well_is_folded() -> None:
-    lines = list(render_examination(FINDINGS, {"w-1": "notes"}, Paint(), width=0, has_all=False))
+    lines = list(
+        render_examination(FINDINGS, {"w-1": "notes"}, Paint(), width=0, is_complete=False)
+    )
     assert lines == [
         "memsyncd",
         "  · service  no service is installed",
         "             → memsyncd service install",
-        "  ✓ well: daemon, socket",
+        "  ✓ ok: daemon, socket",
         "",
         "workspace notes",
         "  ✗ index          it is damaged",
@@ -556,31 +560,31 @@ def test_the_worst_comes_first_and_what_is_well_is_folded() -> None:
         "                   a b.md",
         "                   → split it",
         "",
-        "1 error, 1 warning; 2 checks are well",
+        "1 error, 1 warning; 2 checks passed",
     ]
 
 
 def test_with_all_nothing_is_folded() -> None:
-    lines = list(render_examination(FINDINGS[:2], {}, Paint(), width=0, has_all=True))
+    lines = list(render_examination(FINDINGS[:2], {}, Paint(), width=0, is_complete=True))
     assert lines == [
         "memsyncd",
         "  ✓ daemon  it answers",
         "  ✓ socket  only you can reach it",
         "            /s",
         "",
-        "nothing is wrong; 2 checks are well",
+        "nothing is wrong; 2 checks passed",
     ]
 
 
 def test_lines_keep_to_the_width_of_the_terminal() -> None:
     long = Finding(level="error", check="index", what="word " * 40, remedy="and " * 40)
-    lines = list(render_examination([long], {}, Paint(), width=60, has_all=False))
+    lines = list(render_examination([long], {}, Paint(), width=60, is_complete=False))
     assert all(len(line) <= 60 for line in lines)
 
 
 def test_only_warnings_and_errors_ask_for_somebody_to_act() -> None:
-    assert is_well(FINDINGS[:3])
-    assert not is_well(FINDINGS[:4])
+    assert is_healthy(FINDINGS[:3])
+    assert not is_healthy(FINDINGS[:4])
     assert count_levels(FINDINGS) == {"ok": 2, "info": 1, "warning": 1, "error": 1}
 
 

@@ -141,8 +141,8 @@ def test_everything_is_looked_at_and_found_well(home: Home, place: Place) -> Non
 def test_a_person_reads_what_is_well_in_one_line(home: Home, place: Place) -> None:
     done = run(home, "doctor", place.id)
     assert f"workspace {place.status()['name']}" in done.stdout
-    assert "✓ well: daemon, two_daemons" in done.stdout
-    assert "checks are well" in done.stdout.splitlines()[-1]
+    assert "✓ ok: daemon, two_daemons" in done.stdout
+    assert "checks passed" in done.stdout.splitlines()[-1]
     assert done.stderr == ""
 
 

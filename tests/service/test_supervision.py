@@ -124,7 +124,7 @@ def test_one_with_a_wrong_configuration_is_tried_once_and_found_with_where_its_r
 def test_another_environment_is_found_and_installing_with_it_restarts_it_with_that(installed: Manager) -> None:
     pid = installed.show("MainPID")
     [finding] = examine(installed, MEMSYNCD_LOG_LEVEL="debug")
-    assert (finding["level"], "not those of this program and environment" in finding["what"]) == ("warning", True)
+    assert (finding["level"], "do not match this program and environment" in finding["what"]) == ("warning", True)
     assert installed.memsyncd("service", "install", MEMSYNCD_LOG_LEVEL="debug").returncode == 0
     assert installed.show("MainPID") != pid
     assert "Environment=MEMSYNCD_LOG_LEVEL=debug" in (installed.units / "memsyncd.service").read_text()

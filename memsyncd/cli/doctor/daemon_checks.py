@@ -1,4 +1,8 @@
-"""Check that one daemon answers on its socket, and that the service runs it."""
+"""Check that one daemon answers on its socket, that only its user can reach it, and that the
+service runs it.
+
+`ping_sockets` and `read_service` collect facts; the `check_` functions turn them into findings.
+"""
 
 from __future__ import annotations
 
@@ -22,57 +26,59 @@ if TYPE_CHECKING:
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 ANSWER_S = 5.0
-START = "memsyncd start runs it in the background; memsyncd service install has the system run it"
+START_REMEDY = (
+    "memsyncd start runs it in the background; memsyncd service install has the system run it"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """What one socket gave to `ping`: a process and its version, or why there was none."""
+class PingResult:
+    """The result of `ping` on one socket: a process and its version, or a failure."""
 
     path: str
     pid: int | None = None
     version: str = ""
     protocol: int = 0
     failure: str = ""
+    # True if a process listens on the socket, whether it answers or not.
     is_listening: bool = False
-    """True if somebody holds the socket, whatever came of the question."""
+    # True if the daemon refuses the client because it has the most clients allowed.
     is_full: bool = False
-    """True if the daemon answers that it has as many clients as it takes."""
+    # True if no answer came within ANSWER_S.
     is_late: bool = False
-    """True if nothing came within ANSWER_S."""
+    # The pid in the lock file beside a socket that gave no answer.
     holder_pid: int | None = None
-    """Who took the lock beside a socket that is held and gave no answer."""
 
 
-def ask_daemons(paths: Sequence[str]) -> list[Answer]:
-    """Ask on each socket where a daemon may listen."""
-    return [_ask(path) for path in paths]
+def ping_sockets(paths: Sequence[str]) -> list[PingResult]:
+    """Ping each socket where a daemon may listen."""
+    return [_ping(path) for path in paths]
 
 
-def _ask(path: str) -> Answer:
+def _ping(path: str) -> PingResult:
     is_listening = False
     try:
         with Client(path, ANSWER_S) as client:
             is_listening = True
-            told = client.call("ping")
-        return Answer(
+            pong = client.call("ping")
+        return PingResult(
             path=path,
-            pid=int(told["pid"]),
-            version=str(told["version"]),
-            protocol=int(told["protocol"]),
+            pid=int(pong["pid"]),
+            version=str(pong["version"]),
+            protocol=int(pong["protocol"]),
             is_listening=True,
         )
     except (KeyError, TypeError, ValueError):
-        return Answer(
+        return PingResult(
             path=path,
-            failure="its answer is not memsyncd's",
+            failure="its answer is not that of memsyncd",
             is_listening=True,
-            holder_pid=_read_holder(path),
+            holder_pid=_read_lock_pid(path),
         )
     except MemsyncdError as error:
         is_crowded = isinstance(error, Busy)
-        holder_pid = _read_holder(path) if is_listening or is_crowded else None
-        return Answer(
+        holder_pid = _read_lock_pid(path) if is_listening or is_crowded else None
+        return PingResult(
             path=path,
             failure=error.message,
             is_listening=is_listening or is_crowded,
@@ -82,7 +88,7 @@ def _ask(path: str) -> Answer:
         )
 
 
-def _read_holder(path: str) -> int | None:
+def _read_lock_pid(path: str) -> int | None:
     try:
         with open(f"{path.removesuffix('.sock')}.lock", encoding="ascii") as file:
             return int(file.read(32))
@@ -90,20 +96,22 @@ def _read_holder(path: str) -> int | None:
         return None
 
 
-def find_daemon_pid(answers: Sequence[Answer], processes: Sequence[Process]) -> int | None:
-    """The daemon that is meant: the one that answers, else the one that should, else one that has our databases open."""
-    asked = [answer.pid or answer.holder_pid for answer in answers]
+def find_daemon_pid(answers: Sequence[PingResult], processes: Sequence[Process]) -> int | None:
+    """Return the pid of the daemon that answers, else of the lock's holder, else of one that has
+    our databases open.
+    """
+    pinged = [answer.pid or answer.holder_pid for answer in answers]
     running = [process.pid for process in processes if process.is_daemon and process.databases]
-    return next((pid for pid in (*asked, *running) if pid is not None), None)
+    return next((pid for pid in (*pinged, *running) if pid is not None), None)
 
 
-def judge_answers(
-    answers: Sequence[Answer], processes: Sequence[Process], *, version: str, protocol: int
+def check_daemon(
+    answers: Sequence[PingResult], processes: Sequence[Process], *, version: str, protocol: int
 ) -> list[Finding]:
-    """Whether one daemon answers, and whether it is this program's."""
+    """Check that exactly one daemon answers, and that it is of this version."""
     there = [answer for answer in answers if answer.pid is not None]
     if not there:
-        return [_judge_silence(answers, processes)]
+        return [_check_no_answer(answers, processes)]
     first = there[0]
     found = [
         Finding(
@@ -115,7 +123,9 @@ def judge_answers(
     ]
     others = {answer.pid: answer for answer in there if answer.pid != first.pid}
     for pid, other in others.items():
-        what = f"a second daemon answers (pid {pid}): which one a client finds depends on its environment"
+        what = (
+            f"a second daemon answers (pid {pid}): the environment decides which one a client uses"
+        )
         found.append(
             Finding(
                 level="error",
@@ -135,7 +145,7 @@ def judge_answers(
                 level=level,
                 check="version",
                 what=what,
-                remedy="memsyncd restart brings them together",
+                remedy="memsyncd restart makes them equal",
             )
         )
     else:
@@ -143,69 +153,74 @@ def judge_answers(
     return found
 
 
-def _judge_silence(answers: Sequence[Answer], processes: Sequence[Process]) -> Finding:
+def _check_no_answer(answers: Sequence[PingResult], processes: Sequence[Process]) -> Finding:
     held = next((answer for answer in answers if answer.is_listening), None)
     pid = find_daemon_pid(answers, processes)
     process = next((process for process in processes if process.pid == pid), None)
     named = f"the daemon (pid {pid})" if pid is not None else "a daemon"
     if process is not None and process.is_stopped:
-        what = f"{named} is stopped, by somebody's signal or a debugger"
+        what = f"{named} is stopped, by a signal or a debugger"
         return Finding(
             level="error",
             check="daemon",
             what=what,
             where=answers[0].path,
-            remedy=f"let it go on: kill -CONT {pid}",
+            remedy=f"resume it: kill -CONT {pid}",
         )
     if held is not None:
-        return _judge_holder(held, named, pid)
+        return _check_holder(held, named, pid)
     if process is not None:
-        what = f"{named} runs and listens elsewhere"
-        remedy = f"ask with the XDG_RUNTIME_DIR and MEMSYNCD_SOCKET that it was started with, or end it: kill {pid}"
+        what = f"{named} runs but listens on another socket"
+        remedy = (
+            "use the XDG_RUNTIME_DIR and MEMSYNCD_SOCKET that it was started with,"
+            f" or end it: kill {pid}"
+        )
         return Finding(
             level="error", check="daemon", what=what, where=answers[0].path, remedy=remedy
         )
     return Finding(
-        level="error", check="daemon", what="no daemon runs", where=answers[0].path, remedy=START
+        level="error",
+        check="daemon",
+        what="no daemon runs",
+        where=answers[0].path,
+        remedy=START_REMEDY,
     )
 
 
-def _judge_holder(held: Answer, named: str, pid: int | None) -> Finding:
+def _check_holder(held: PingResult, named: str, pid: int | None) -> Finding:
     what = f"{named} holds the socket and does not answer: {held.failure}"
-    remedy = f"end it, and its index heals itself: kill -KILL {pid or 'PID'}; then start it again"
+    remedy = f"end it: kill -KILL {pid or 'PID'}; then start it again: it repairs its index"
     if held.is_full:
-        what = f"{named} answers nobody else now: {held.failure}"
+        what = f"{named} accepts no more clients: {held.failure}"
         remedy = (
             "end some of the programs that are connected to it, or raise max_clients under [socket]"
         )
     elif not held.is_late:
-        what = f"it is no memsyncd that answers there: {held.failure}"
-        remedy = "see what it is (`ss -xlp` or `lsof -U` names it), end it, and: memsyncd start"
+        what = f"another program answers on the socket: {held.failure}"
+        remedy = "find it with `ss -xlp` or `lsof -U`, end it, and: memsyncd start"
     return Finding(level="error", check="daemon", what=what, where=held.path, remedy=remedy)
 
 
-def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_held: bool) -> list[Finding]:
-    """Whether the socket's place is one that it can have, and that only its owner can reach."""
-    found = _judge_length(socket.path)
-    found += _judge_folder(folder, uid)
+def check_socket(socket: Entry, folder: Entry, *, uid: int, is_held: bool) -> list[Finding]:
+    """Check that the socket's path is valid and that only its owner can reach it."""
+    found = _check_path_length(socket.path)
+    found += _check_socket_folder(folder, uid)
     if socket.kind == "missing":
         return found
     if socket.kind != "socket":
-        what = f"what stands at the socket's path is no socket but a {socket.kind}"
+        what = f"the socket's path is not a socket but a {socket.kind}"
         found.append(
             Finding(
                 level="error",
                 check="socket",
                 what=what,
                 where=socket.path,
-                remedy="see what it is and remove it",
+                remedy="check what it is and remove it",
             )
         )
     elif socket.uid != uid:
         what = f"the socket belongs to user {socket.uid}"
-        remedy = (
-            "do not trust who answers there; set MEMSYNCD_SOCKET to a path in a folder of your own"
-        )
+        remedy = "do not trust its answers; set MEMSYNCD_SOCKET to a path in a folder of your own"
         found.append(
             Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy)
         )
@@ -216,7 +231,7 @@ def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_held: bool) -> li
             Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy)
         )
     elif not is_held:
-        what = "a socket of a daemon that is gone lies there; the next one removes it"
+        what = "the socket of an ended daemon remains; the next daemon removes it"
         found.append(Finding(level="info", check="socket", what=what, where=socket.path))
     if not [finding for finding in found if finding.check == "socket"]:
         found.append(
@@ -227,16 +242,18 @@ def judge_socket(socket: Entry, folder: Entry, *, uid: int, is_held: bool) -> li
     return found
 
 
-def _judge_length(path: str) -> list[Finding]:
+def _check_path_length(path: str) -> list[Finding]:
     n_bytes = len(os.fsencode(path))
     if n_bytes <= PATH_LIMIT_BYTES:
         return []
-    what = f"the socket's path has {n_bytes} bytes, {PATH_LIMIT_BYTES} are possible"
-    remedy = "set MEMSYNCD_SOCKET, or `path` under [socket], to a shorter absolute path in a folder of your own"
+    what = f"the socket's path has {n_bytes} bytes, the limit is {PATH_LIMIT_BYTES}"
+    remedy = (
+        "set MEMSYNCD_SOCKET, or `path` under [socket], to a shorter path in a folder of your own"
+    )
     return [Finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
 
 
-def _judge_folder(folder: Entry, uid: int) -> list[Finding]:
+def _check_socket_folder(folder: Entry, uid: int) -> list[Finding]:
     if folder.kind == "missing":
         return []
     if folder.kind != "folder":
@@ -247,7 +264,7 @@ def _judge_folder(folder: Entry, uid: int) -> list[Finding]:
                 check="socket",
                 what=what,
                 where=folder.path,
-                remedy="name the real folder",
+                remedy="use the path of the real folder",
             )
         ]
     if folder.uid != uid:
@@ -256,7 +273,7 @@ def _judge_folder(folder: Entry, uid: int) -> list[Finding]:
         return [Finding(level="error", check="socket", what=what, where=folder.path, remedy=remedy)]
     if folder.mode & 0o077:
         level: Level = "error" if folder.mode & 0o022 else "warning"
-        what = f"others may look into the socket's folder (mode {folder.mode:04o})"
+        what = f"others may read the socket's folder (mode {folder.mode:04o})"
         return [
             Finding(
                 level=level,
@@ -269,14 +286,14 @@ def _judge_folder(folder: Entry, uid: int) -> list[Finding]:
     return []
 
 
-# --- service -------------------------------------------------------------------------------------
+# --- service ------------------------------------------------------------------------------------
 
-INSTALL = "memsyncd service install"
+INSTALL_REMEDY = "memsyncd service install"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
-    """What the supervisor tells; `absence` says why there is none to ask."""
+class ServiceState:
+    """The state that the supervisor reports; `absence` says why there is none to ask."""
 
     absence: str = ""
     is_installed: bool = False
@@ -289,49 +306,51 @@ class Service:
     n_restarts: int = 0
 
 
-def ask_supervisor(console: Console) -> Service:
-    """Ask systemd or launchd, if there is one."""
+def read_service(console: Console) -> ServiceState:
+    """Ask systemd or launchd, if there is one, for the service's state."""
     from memsyncd.cli.service import are_files_current, find_supervisor
 
     try:
         supervisor = find_supervisor(console)
         if not supervisor.is_installed():
-            return Service()
+            return ServiceState()
         if not supervisor.is_available():
-            return Service(absence=supervisor.describe_absence())
-        told: dict[str, Any] = supervisor.read_state()
+            return ServiceState(absence=supervisor.describe_absence())
+        state: dict[str, Any] = supervisor.read_state()
         is_current = are_files_current(supervisor, console) is not False
     except (MemsyncdError, OSError, subprocess.SubprocessError) as error:
-        return Service(
+        return ServiceState(
             absence=error.message if isinstance(error, MemsyncdError) else type(error).__name__
         )
-    return Service(
+    return ServiceState(
         is_installed=True,
         is_current=is_current,
-        is_enabled=bool(told["enabled"]),
-        is_waiting=bool(told["is_waiting"]),
-        state=str(told["state"]),
-        result=str(told["result"]),
-        pid=told["pid"],
-        n_restarts=int(told["restarts"] or 0),
+        is_enabled=bool(state["enabled"]),
+        is_waiting=bool(state["is_waiting"]),
+        state=str(state["state"]),
+        result=str(state["result"]),
+        pid=state["pid"],
+        n_restarts=int(state["restarts"] or 0),
     )
 
 
-def judge_service(service: Service, *, daemon_pid: int | None) -> list[Finding]:
-    """Whether the service runs the daemon that answers."""
+def check_service(service: ServiceState, *, daemon_pid: int | None) -> list[Finding]:
+    """Check that the service runs the daemon that answers."""
     if service.absence:
         return [
             Finding(
-                level="info", check="service", what=f"nobody restarts the daemon: {service.absence}"
+                level="info",
+                check="service",
+                what=f"no supervisor restarts the daemon: {service.absence}",
             )
         ]
     if not service.is_installed:
-        what = "no service is installed: after a restart of the machine no daemon runs"
-        return [Finding(level="info", check="service", what=what, remedy=INSTALL)]
+        what = "no service is installed: after a reboot no daemon runs"
+        return [Finding(level="info", check="service", what=what, remedy=INSTALL_REMEDY)]
     found = []
     if service.state == "failed":
-        what = f"the service has failed ({service.result}) and is not tried again"
-        remedy = "memsyncd service logs says why; then: memsyncd service restart"
+        what = f"the service has failed ({service.result}) and is not restarted"
+        remedy = "see memsyncd service logs; then: memsyncd service restart"
         found.append(Finding(level="error", check="service", what=what, remedy=remedy))
     elif service.pid is None and not service.is_waiting and daemon_pid is None:
         what = f"the service does not run ({service.state})"
@@ -344,31 +363,33 @@ def judge_service(service: Service, *, daemon_pid: int | None) -> list[Finding]:
         and not (service.is_waiting and service.pid is None)
     ):
         what = (
-            f"the daemon that answers (pid {daemon_pid}) is not the service's: nobody restarts it"
+            f"the daemon that answers (pid {daemon_pid}) is not the service's:"
+            " no supervisor restarts it"
         )
         found.append(
             Finding(
                 level="warning",
                 check="service",
                 what=what,
-                remedy="memsyncd service restart puts it in its place",
+                remedy="memsyncd service restart replaces it",
             )
         )
     if not service.is_current:
-        what = "the service's files are not those of this program and environment"
+        what = "the service's files do not match this program and environment"
         found.append(
             Finding(
-                level="warning", check="service", what=what, remedy=f"write them anew: {INSTALL}"
+                level="warning",
+                check="service",
+                what=what,
+                remedy=f"rewrite them: {INSTALL_REMEDY}",
             )
         )
     if not service.is_enabled:
         what = "the service does not start by itself"
-        found.append(Finding(level="warning", check="service", what=what, remedy=INSTALL))
+        found.append(Finding(level="warning", check="service", what=what, remedy=INSTALL_REMEDY))
     if service.n_restarts:
         what = f"the system restarted the daemon {service.n_restarts} times"
         found.append(
-            Finding(
-                level="info", check="service", what=what, remedy="memsyncd service logs says why"
-            )
+            Finding(level="info", check="service", what=what, remedy="see memsyncd service logs")
         )
     return found or [Finding(level="ok", check="service", what="the system runs the daemon")]

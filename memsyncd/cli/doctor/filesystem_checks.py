@@ -1,7 +1,7 @@
-"""On what kind of file system do notes, index and records lie, and does something copy them about?
+"""Check the file systems of notes, index and records, and whether a sync service keeps them.
 
-The kind comes from /proc/self/mounts (no such file: nothing is known). Sync services are known by the folders that they
-keep and the marks that they leave in them.
+The file system comes from /proc/self/mounts, and is unknown without it. Sync services are known by
+the names of their folders and by the marks that they leave in them.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 MOUNTS = "/proc/self/mounts"
-NETWORK = frozenset(
-    "9p afs beegfs ceph cifs davfs drvfs fuse.glusterfs fuse.gvfsd-fuse fuse.rclone fuse.s3fs fuse.sshfs gfs2 glusterfs lustre"
-    " ncpfs nfs nfs4 ocfs2 prl_fs smb3 smbfs vboxsf virtiofs vmhgfs fuse.vmhgfs-fuse".split()
+# File systems on which other machines, or this machine's host, change files without an event.
+NETWORK_KINDS = frozenset(
+    "9p afs beegfs ceph cifs davfs drvfs fuse.glusterfs fuse.gvfsd-fuse fuse.rclone fuse.s3fs"
+    " fuse.sshfs gfs2 glusterfs lustre ncpfs nfs nfs4 ocfs2 prl_fs smb3 smbfs vboxsf virtiofs"
+    " vmhgfs fuse.vmhgfs-fuse".split()
 )
-"""Where other machines, or the host of this one, change files of which this kernel tells nothing."""
-FLEETING = frozenset({"tmpfs", "ramfs"})
+VOLATILE = frozenset({"tmpfs", "ramfs"})
 
-MARKS = {
+# Entries that a sync service leaves in its folder.
+SERVICE_MARKS = {
     ".stfolder": "Syncthing",
     ".dropbox": "Dropbox",
     ".dropbox.cache": "Dropbox",
@@ -35,8 +37,7 @@ MARKS = {
     ".tmp.drivedownload": "Google Drive",
     ".tmp.driveupload": "Google Drive",
 }
-"""What a sync service leaves in the folder that it keeps."""
-NAMES = (
+SERVICE_PATHS = (
     (re.compile(r"/Library/Mobile Documents(/|$)"), "iCloud Drive"),
     (re.compile(r"/Library/CloudStorage/([A-Za-z]+)"), "a cloud service"),
     (re.compile(r"/Dropbox( \([^/]*\))?(/|$)"), "Dropbox"),
@@ -49,7 +50,7 @@ NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One line of the kernel's table."""
+    """One line of the kernel's table of mounts."""
 
     folder: str
     kind: str
@@ -57,8 +58,8 @@ class Mount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a folder stands on. `mount` is None where that cannot be known, `service` is empty if none is known."""
+class Storage:
+    """The storage of a folder. `mount` is None if unknown, `service` a sync service or empty."""
 
     path: str
     mount: Mount | None
@@ -66,7 +67,7 @@ class Ground:
 
 
 def parse_mounts(text: str) -> list[Mount]:
-    """The kernel's table of mounts, in whose paths a blank is its octal number after a backslash."""
+    """Parse the kernel's table of mounts; special characters in its paths are octal escapes."""
     rows = (line.split(" ") for line in text.splitlines())
     return [
         Mount(folder=_unescape(row[1]), kind=row[2], options=tuple(row[3].split(",")))
@@ -80,7 +81,7 @@ def _unescape(text: str) -> str:
 
 
 def find_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
-    """The mount that a real path lies on: the last of the deepest."""
+    """Return the mount of a real path: the last of the deepest."""
     above = [
         mount
         for mount in mounts
@@ -91,25 +92,27 @@ def find_mount(path: str, mounts: Sequence[Mount]) -> Mount | None:
 
 
 def find_service(path: str, has: Callable[[str], bool]) -> str:
-    """The sync service that keeps this folder, by its name or by a mark in it or above; empty if there is none."""
-    for pattern, service in NAMES:
+    """Return the sync service that keeps this folder, by its path or by a mark in it or a parent;
+    empty if none.
+    """
+    for pattern, service in SERVICE_PATHS:
         if pattern.search(path):
             return service
     folder = path
     while folder not in ("/", ""):
-        for mark, service in MARKS.items():
+        for mark, service in SERVICE_MARKS.items():
             if has(f"{folder}/{mark}"):
                 return service
         folder = os.path.dirname(folder)
     return ""
 
 
-def look_at_grounds(paths: Sequence[str]) -> list[Ground]:
-    """What each of these paths stands on, or would if it were there."""
+def find_storage(paths: Sequence[str]) -> list[Storage]:
+    """Return the storage of each path, or of its nearest existing parent."""
     mounts = read_mounts()
     reals = [(path, os.path.realpath(path)) for path in paths]
     return [
-        Ground(
+        Storage(
             path=path, mount=find_mount(real, mounts), service=find_service(real, os.path.lexists)
         )
         for path, real in reals
@@ -117,7 +120,7 @@ def look_at_grounds(paths: Sequence[str]) -> list[Ground]:
 
 
 def read_mounts() -> list[Mount]:
-    """The kernel's table, empty where there is none."""
+    """Read the kernel's table of mounts; empty where there is none."""
     try:
         with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
             return parse_mounts(file.read())
@@ -125,71 +128,75 @@ def read_mounts() -> list[Mount]:
         return []
 
 
-def judge_notes_ground(
-    ground: Ground, *, reconcile: str = "every `sync.reconcile_s`"
+def check_notes_storage(
+    storage: Storage, *, reconcile: str = "every `sync.reconcile_s`"
 ) -> list[Finding]:
-    """What a workspace's folder stands on: whether changes are heard there, and notes may vanish or split."""
+    """Check the storage of a workspace: whether changes cause events, and whether a service syncs
+    it.
+    """
     found = []
-    kind = ground.mount.kind if ground.mount else ""
-    if kind in NETWORK:
-        what = (
-            f"the notes lie on a {kind} file system: what other machines change there is not heard"
+    kind = storage.mount.kind if storage.mount else ""
+    if kind in NETWORK_KINDS:
+        what = f"the notes lie on a {kind} file system: changes by other machines cause no events"
+        remedy = (
+            f"a timed scan ({reconcile}) finds them; `search --wait` scans at once;"
+            " or keep notes on a local disk"
         )
-        remedy = f"it is found by the timed look ({reconcile}); `search --wait` looks at once; or keep notes on a local disk"
         found.append(
             Finding(
-                level="warning", check="filesystem", what=what, where=ground.path, remedy=remedy
+                level="warning", check="filesystem", what=what, where=storage.path, remedy=remedy
             )
         )
-    elif ground.mount and "ro" in ground.mount.options:
+    elif storage.mount and "ro" in storage.mount.options:
+        what = "the notes lie on a read-only disk: they are searchable, and cannot be edited"
+        found.append(Finding(level="info", check="filesystem", what=what, where=storage.path))
+    if storage.service:
         what = (
-            "the notes lie on a disk that cannot be written: they are found, and cannot be edited"
-        )
-        found.append(Finding(level="info", check="filesystem", what=what, where=ground.path))
-    if ground.service:
-        what = (
-            f"{ground.service} syncs this folder: two machines that write at once leave"
+            f"{storage.service} syncs this folder: two machines that write at once leave"
             " conflict copies, which are both indexed"
         )
-        remedy = "keep its files on this machine (no `online only`); copies show up here as `sync_conflict`"
+        remedy = (
+            "keep its files on this machine (not `online only`);"
+            " copies are listed as `sync_conflict`"
+        )
         found.append(
-            Finding(level="info", check="cloud", what=what, where=ground.path, remedy=remedy)
+            Finding(level="info", check="cloud", what=what, where=storage.path, remedy=remedy)
         )
     return found
 
 
-def judge_own_ground(
-    ground: Ground, *, what_lies_there: str, variable: str, is_lasting: bool
+def check_own_storage(
+    storage: Storage, *, contents: str, variable: str, is_lasting: bool
 ) -> list[Finding]:
-    """What index or records stand on. A network's locks, or a service that copies a database while it is written, damage it."""
+    """Check the storage of index or records: locks of a network, or a service that copies an open
+    database, damage it.
+    """
     found = []
-    kind = ground.mount.kind if ground.mount else ""
-    if kind in NETWORK:
-        what = f"{what_lies_there} on a {kind} file system, whose locks SQLite cannot trust"
+    kind = storage.mount.kind if storage.mount else ""
+    if kind in NETWORK_KINDS:
+        what = f"{contents} on a {kind} file system, whose locks SQLite cannot trust"
         remedy = f"stop the daemon, set {variable} to a folder on a local disk, start it again"
         found.append(
-            Finding(level="error", check="filesystem", what=what, where=ground.path, remedy=remedy)
+            Finding(level="error", check="filesystem", what=what, where=storage.path, remedy=remedy)
         )
-    elif ground.mount and "ro" in ground.mount.options:
-        what = f"{what_lies_there} on a disk that cannot be written"
+    elif storage.mount and "ro" in storage.mount.options:
+        what = f"{contents} on a read-only disk"
         remedy = f"mount it for writing, or set {variable} to another folder"
         found.append(
-            Finding(level="error", check="filesystem", what=what, where=ground.path, remedy=remedy)
+            Finding(level="error", check="filesystem", what=what, where=storage.path, remedy=remedy)
         )
-    elif kind in FLEETING and is_lasting:
-        what = (
-            f"{what_lies_there} in memory ({kind}) and will be gone after a restart of the machine"
-        )
+    elif kind in VOLATILE and is_lasting:
+        what = f"{contents} in memory ({kind}) and will be lost at a reboot"
         remedy = f"set {variable} to a folder on a disk"
         found.append(
             Finding(
-                level="warning", check="filesystem", what=what, where=ground.path, remedy=remedy
+                level="warning", check="filesystem", what=what, where=storage.path, remedy=remedy
             )
         )
-    if ground.service:
-        what = f"{what_lies_there} in a folder that {ground.service} copies about, which damages databases"
+    if storage.service:
+        what = f"{contents} in a folder that {storage.service} syncs, which damages databases"
         remedy = f"stop the daemon, set {variable} to a folder that is not synced, start it again"
         found.append(
-            Finding(level="error", check="cloud", what=what, where=ground.path, remedy=remedy)
+            Finding(level="error", check="cloud", what=what, where=storage.path, remedy=remedy)
         )
     return found

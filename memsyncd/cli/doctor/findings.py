@@ -1,4 +1,4 @@
-"""What is a finding, and what do many of them come to?"""
+"""Define findings and render them: the worst first, passed checks folded into one line."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.terminal import Paint
 
+# From the worst to the best.
 LEVELS: tuple[Level, ...] = ("error", "warning", "info", "ok")
-"""From the worst on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at: `check` is a stable word for it, `where` a path or empty.
+    """The result of one check: `check` is a stable name, `where` a path or empty.
 
-    `remedy` is what to do, empty where nothing need be done. `workspace` is an id, None for what concerns all.
+    `remedy` is empty if nothing need be done. `workspace` is an id, None for a finding about the
+    whole installation.
     """
 
     level: Level
@@ -36,7 +37,7 @@ class Finding:
     workspace: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As the socket's `doctor` says it."""
+        """Return the finding as the socket's `doctor` returns it."""
         return {
             name: getattr(self, name)
             for name in ("level", "check", "what", "where", "remedy", "workspace")
@@ -44,7 +45,9 @@ class Finding:
 
 
 def read_findings(answer: dict[str, Any]) -> list[Finding]:
-    """The findings in the daemon's answer to `doctor`; one of another version may know other levels, and say more or less."""
+    """Read the findings in the daemon's result of `doctor`; another version may have other levels
+    and fields.
+    """
     found = []
     for each in answer["findings"]:
         level: Level = next((known for known in LEVELS if known == each["level"]), "warning")
@@ -56,19 +59,19 @@ def read_findings(answer: dict[str, Any]) -> list[Finding]:
 
 
 def count_levels(findings: Iterable[Finding]) -> dict[str, int]:
-    """How many there are of each level."""
+    """Count the findings of each level."""
     levels: list[str] = [finding.level for finding in findings]
     return {level: levels.count(level) for level in reversed(LEVELS)}
 
 
-def is_well(findings: Iterable[Finding]) -> bool:
-    """True if nothing asks for somebody to act."""
+def is_healthy(findings: Iterable[Finding]) -> bool:
+    """Return whether no finding needs action."""
     return all(finding.level in ("ok", "info") for finding in findings)
 
 
-# --- rendering -----------------------------------------------------------------------------------
+# --- rendering ----------------------------------------------------------------------------------
 
-MARKS = {
+LEVEL_MARKS = {
     "error": ("✗", "red"),
     "warning": ("!", "yellow"),
     "info": ("·", "cyan"),
@@ -83,11 +86,13 @@ def render_examination(
     paint: Paint,
     *,
     width: int,
-    has_all: bool,
+    is_complete: bool,
 ) -> Iterator[str]:
-    """Lines: what concerns everything, then each workspace, then the sum. `names` are those of workspaces by their ids.
+    """Render the findings about the installation, then those of each workspace, then the summary.
+    `names` maps the ids of workspaces to names.
 
-    `width` 0, for what no terminal shows, leaves each text on one line; with `has_all` nothing is folded.
+    `width` 0, for output that is not a terminal, does not wrap; with `is_complete` passed checks
+    are not folded.
     """
     groups: dict[str | None, list[Finding]] = {}
     for finding in findings:
@@ -97,28 +102,28 @@ def render_examination(
     ):
         title = "memsyncd" if workspace is None else f"workspace {names.get(workspace, workspace)}"
         yield paint("bold", clean_line(title))
-        yield from _render_group(groups[workspace], paint, width=width, has_all=has_all)
+        yield from _render_group(groups[workspace], paint, width=width, is_complete=is_complete)
         yield ""
-    yield _render_sum(findings, paint)
+    yield _render_summary(findings, paint)
 
 
 def _render_group(
-    findings: Sequence[Finding], paint: Paint, *, width: int, has_all: bool
+    findings: Sequence[Finding], paint: Paint, *, width: int, is_complete: bool
 ) -> Iterator[str]:
-    shown = [finding for finding in findings if has_all or finding.level != "ok"]
+    shown = [finding for finding in findings if is_complete or finding.level != "ok"]
     column = max((display_width(finding.check) for finding in shown), default=0) + 2
     for finding in sorted(shown, key=lambda each: LEVELS.index(each.level)):
         yield from _render_finding(finding, paint, column=column, width=width)
-    well = [finding.check for finding in findings if finding.level == "ok"]
-    if well and not has_all:
-        told = f"well: {', '.join(dict.fromkeys(well))}"
+    passed = [finding.check for finding in findings if finding.level == "ok"]
+    if passed and not is_complete:
+        text = f"ok: {', '.join(dict.fromkeys(passed))}"
         lead = f"{INDENT}{paint('green', '✓')} "
-        for number, line in enumerate(_wrap(told, width - 4 if width else 0)):
+        for number, line in enumerate(_wrap(text, width - 4 if width else 0)):
             yield (lead if not number else INDENT * 2) + paint("dim", line)
 
 
 def _render_finding(finding: Finding, paint: Paint, *, column: int, width: int) -> Iterator[str]:
-    mark, style = MARKS[finding.level]
+    mark, style = LEVEL_MARKS[finding.level]
     indent = INDENT * 2 + " " * column
     room = max(width - len(indent), 30) if width else 0
     lead = f"{INDENT}{paint(style, mark)} {paint('bold', pad(clean_line(finding.check), column))}"
@@ -136,12 +141,16 @@ def _wrap(text: str, width: int) -> Iterator[str]:
     return wrap_words(text, width) if width else iter((text,))
 
 
-def _render_sum(findings: Sequence[Finding], paint: Paint) -> str:
+def _render_summary(findings: Sequence[Finding], paint: Paint) -> str:
     counts = count_levels(findings)
-    told = [
+    counted = [
         paint(style, render_count(counts[level], level))
         for level, style in (("error", "red"), ("warning", "yellow"))
         if counts[level]
     ]
-    well = f"{counts['ok']} checks are well"
-    return f"{', '.join(told)}; {well}" if told else f"{paint('green', 'nothing is wrong')}; {well}"
+    passed = f"{counts['ok']} checks passed"
+    return (
+        f"{', '.join(counted)}; {passed}"
+        if counted
+        else f"{paint('green', 'nothing is wrong')}; {passed}"
+    )

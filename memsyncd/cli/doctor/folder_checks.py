@@ -1,6 +1,7 @@
-"""Can memsyncd's own folders and files be relied on: whose are they, who may read them, is there room?
+"""Check the folders and files of memsyncd, and without a daemon those of its workspaces.
 
-Facts come in as `Entry` and `Room`; what they mean is decided without looking.
+The functions `stat_entry`, `measure_disk_space` and `read_workspace_list` collect facts; the
+`check_` functions turn them into findings.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A file or folder as lstat sees it, `kind` being socket, folder, link, file or missing."""
+    """A file or folder as lstat sees it, `kind` being socket, folder, link, file, missing or
+    unreadable.
+    """
 
     path: str
     kind: str
@@ -33,8 +36,8 @@ class Entry:
     uid: int = 0
 
 
-def look_at(path: str) -> Entry:
-    """What stands at this path; links are not followed."""
+def stat_entry(path: str) -> Entry:
+    """Return the entry at this path; links are not followed."""
     try:
         found = os.lstat(path)
     except OSError as error:
@@ -48,43 +51,45 @@ def look_at(path: str) -> Entry:
 
 
 LOW_BYTES = 200_000_000
-NONE_BYTES = 20_000_000
+NO_BYTES = 20_000_000
 LOW_INODES = 1000
-SILENT_S = 3.0
-"""A disk that sleeps takes longer to say what is on it, but not whether something is there."""
+# A sleeping disk takes longer to list a folder, but not to say whether it exists.
+RESPONSE_TIMEOUT_S = 3.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """What is free, for this user, on the disk that holds these places. `n_inodes` is None where there is no such count."""
+class DiskSpace:
+    """The free space, for this user, of the disk that holds these paths. `n_inodes` is None where
+    there is no such limit.
+    """
 
     device: int
-    places: tuple[str, ...]
+    paths: tuple[str, ...]
     free_bytes: int
     n_inodes: int | None
 
 
-def find_silent(paths: Iterable[str]) -> frozenset[str]:
-    """Those of which the system tells nothing within SILENT_S, neither that they are there nor that they are not."""
+def find_unresponsive(paths: Iterable[str]) -> frozenset[str]:
+    """Return the paths whose existence the system does not tell within RESPONSE_TIMEOUT_S."""
     asking = {path: Thread(target=os.path.exists, args=(path,), daemon=True) for path in paths}
     for thread in asking.values():
         thread.start()
-    end_s = time.monotonic() + SILENT_S
+    end_s = time.monotonic() + RESPONSE_TIMEOUT_S
     for thread in asking.values():
         thread.join(max(end_s - time.monotonic(), 0))
     return frozenset(path for path, thread in asking.items() if thread.is_alive())
 
 
-def judge_silent(path: str) -> Finding:
-    """What it means that nothing is told of a workspace's folder."""
-    what = "the disk that holds the folder does not answer; a network's, most likely"
-    remedy = "see whether what it is mounted from can be reached; `umount -l` lets go of one that never comes back"
+def describe_unresponsive(path: str) -> Finding:
+    """Make the finding for a workspace whose folder does not respond."""
+    what = "the disk that holds the folder does not respond; most likely a network disk"
+    remedy = "check whether its server can be reached; `umount -l` detaches a disk that is gone"
     return Finding(level="error", check="folder", what=what, where=path, remedy=remedy)
 
 
-def measure_room(paths: Iterable[str]) -> list[Room]:
-    """The disks that hold these paths, or the nearest folder above that is there, each once."""
-    rooms: dict[int, Room] = {}
+def measure_disk_space(paths: Iterable[str]) -> list[DiskSpace]:
+    """Measure each disk that holds these paths, or their nearest existing parent folder, once."""
+    disks: dict[int, DiskSpace] = {}
     for path in paths:
         place = find_nearest_folder(path)
         try:
@@ -92,47 +97,51 @@ def measure_room(paths: Iterable[str]) -> list[Room]:
             free_bytes, found = shutil.disk_usage(place).free, os.statvfs(place)
         except OSError:
             continue
-        known = rooms[device].places if device in rooms else ()
+        known = disks[device].paths if device in disks else ()
         n_inodes = found.f_favail if found.f_files else None
-        rooms[device] = Room(
-            device=device, places=(*known, path), free_bytes=free_bytes, n_inodes=n_inodes
+        disks[device] = DiskSpace(
+            device=device, paths=(*known, path), free_bytes=free_bytes, n_inodes=n_inodes
         )
-    return list(rooms.values())
+    return list(disks.values())
 
 
 def find_nearest_folder(path: str) -> str:
-    """The path itself if it is there, else the nearest folder above it."""
+    """Return the path if it exists, else its nearest existing parent folder."""
     while not os.path.exists(path) and path not in ("/", ""):
         path = os.path.dirname(path)
     return path or "/"
 
 
-def judge_room(rooms: Sequence[Room]) -> list[Finding]:
-    """Whether there is room for what is indexed, written and kept."""
+def check_disk_space(disks: Sequence[DiskSpace]) -> list[Finding]:
+    """Check that the disks have room for index and records."""
     found = []
-    for room in rooms:
-        where = ", ".join(room.places)
-        remedy = "free some space on this disk; memsyncd goes on by itself"
-        if room.free_bytes < LOW_BYTES:
-            level: Level = "error" if room.free_bytes < NONE_BYTES else "warning"
-            what = f"{render_size(room.free_bytes)} are free on the disk"
+    for disk in disks:
+        where = ", ".join(disk.paths)
+        remedy = "free some space on this disk; memsyncd continues by itself"
+        if disk.free_bytes < LOW_BYTES:
+            level: Level = "error" if disk.free_bytes < NO_BYTES else "warning"
+            what = f"{render_size(disk.free_bytes)} are free on the disk"
             found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
-        elif room.n_inodes is not None and room.n_inodes < LOW_INODES:
-            level = "error" if not room.n_inodes else "warning"
-            what = f"the disk has room for {room.n_inodes} more files only, however small"
-            remedy = "delete files that nobody needs; memsyncd goes on by itself"
+        elif disk.n_inodes is not None and disk.n_inodes < LOW_INODES:
+            level = "error" if not disk.n_inodes else "warning"
+            what = f"the disk has inodes for only {disk.n_inodes} more files"
+            remedy = "delete unneeded files; memsyncd continues by itself"
             found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
-    if rooms and not found:
-        least = min(room.free_bytes for room in rooms)
+    if disks and not found:
+        least = min(disk.free_bytes for disk in disks)
         found.append(
-            Finding(level="ok", check="disk", what=f"there is room ({render_size(least)} free)")
+            Finding(
+                level="ok", check="disk", what=f"there is enough space ({render_size(least)} free)"
+            )
         )
     return found
 
 
-def judge_private(entries: Sequence[Entry], *, uid: int) -> list[Finding]:
-    """Whether folders and files that hold text of notes, or say what is indexed, are the user's own and closed to others."""
-    found = [finding for entry in entries if (finding := _judge_one(entry, uid)) is not None]
+def check_permissions(entries: Sequence[Entry], *, uid: int) -> list[Finding]:
+    """Check that folders and files with text of notes, or with paths, belong to the user and are
+    closed to others.
+    """
+    found = [finding for entry in entries if (finding := _check_entry(entry, uid)) is not None]
     if not found and any(entry.kind != "missing" for entry in entries):
         found.append(
             Finding(level="ok", check="folders", what="only you can read what memsyncd keeps")
@@ -140,16 +149,16 @@ def judge_private(entries: Sequence[Entry], *, uid: int) -> list[Finding]:
     return found
 
 
-def _judge_one(entry: Entry, uid: int) -> Finding | None:
+def _check_entry(entry: Entry, uid: int) -> Finding | None:
     mode = "700" if entry.kind == "folder" else "600"
     if entry.kind in ("missing", "link"):
         return None
     if entry.kind == "unreadable":
-        what, remedy = "this cannot be looked at", "see who owns the folders above it"
+        what, remedy = "this cannot be read", "check who owns the folders above it"
         return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
     if entry.uid != uid:
         what = f"this belongs to user {entry.uid}"
-        remedy = f"sudo chown -R {uid} {entry.path}" if entry.uid == 0 else "see who made it"
+        remedy = f"sudo chown -R {uid} {entry.path}" if entry.uid == 0 else "check who created it"
         return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
     if entry.mode & 0o022:
         what = f"others may write here (mode {entry.mode:04o})"
@@ -181,8 +190,8 @@ def _judge_one(entry: Entry, uid: int) -> Finding | None:
     return None
 
 
-def judge_config_mode(entry: Entry, *, uid: int) -> list[Finding]:
-    """Whether the configuration is the user's own to write. Others may read it."""
+def check_config_mode(entry: Entry, *, uid: int) -> list[Finding]:
+    """Check that only the user can write the configuration. Others may read it."""
     if entry.kind in ("missing", "link"):
         return []
     if entry.uid not in (uid, 0) or entry.mode & 0o022:
@@ -192,17 +201,22 @@ def judge_config_mode(entry: Entry, *, uid: int) -> list[Finding]:
     return []
 
 
-def judge_config_path(told: str, own: str) -> list[Finding]:
-    """Whether the daemon, which in `status` has told where its configuration lies, reads the one that is looked at here."""
-    path = told.partition(" (")[0]
-    if os.path.realpath(path) == os.path.realpath(own):
+def check_config_path(daemon_path: str, own_path: str) -> list[Finding]:
+    """Check that the daemon, by the path in its `status`, reads the same configuration as this
+    program.
+    """
+    path = daemon_path.partition(" (")[0]
+    if os.path.realpath(path) == os.path.realpath(own_path):
         return []
-    what = f"the daemon reads {path}, and this program another"
-    remedy = "give both the same XDG_CONFIG_HOME and MEMSYNCD_CONFIG: memsyncd restart, or memsyncd service install"
-    return [Finding(level="warning", check="config", what=what, where=own, remedy=remedy)]
+    what = f"the daemon reads {path}, this program another file"
+    remedy = (
+        "set the same XDG_CONFIG_HOME and MEMSYNCD_CONFIG for both:"
+        " memsyncd restart, or memsyncd service install"
+    )
+    return [Finding(level="warning", check="config", what=what, where=own_path, remedy=remedy)]
 
 
-# --- workspaces without a daemon -----------------------------------------------------------------
+# --- workspaces without a daemon ----------------------------------------------------------------
 
 MAGIC = b"SQLite format 3\0"
 HEAD_BYTES = 100
@@ -210,21 +224,23 @@ LOG_TAIL_BYTES = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
-    """A workspace as it was registered."""
+class RegisteredWorkspace:
+    """A workspace in the daemon's list."""
 
     id: str
     name: str
     root: str
 
 
-def read_registered(path: str) -> tuple[list[Registered], str]:
-    """The workspaces in the daemon's list, and what is wrong with the list, empty if nothing is."""
+def read_workspace_list(path: str) -> tuple[list[RegisteredWorkspace], str]:
+    """Return the workspaces in the daemon's list, and the error in the list, empty if there is
+    none.
+    """
     try:
         with open(path, encoding="utf-8") as file:
             entries = json.load(file)["workspaces"]
         return [
-            Registered(id=str(each["id"]), name=str(each["name"]), root=str(each["root"]))
+            RegisteredWorkspace(id=str(each["id"]), name=str(each["name"]), root=str(each["root"]))
             for each in entries
         ], ""
     except FileNotFoundError:
@@ -234,17 +250,17 @@ def read_registered(path: str) -> tuple[list[Registered], str]:
     except (ValueError, KeyError, TypeError):
         return (
             [],
-            "the list of workspaces is damaged; the daemon sets it aside and begins a new one",
+            "the list of workspaces is damaged; the daemon sets it aside and starts a new one",
         )
 
 
-def judge_root(workspace: Registered) -> Finding:
-    """Whether the folder is there and can be listed."""
+def check_root(workspace: RegisteredWorkspace) -> Finding:
+    """Check that the folder exists and can be listed."""
     where = workspace.root
-    if find_silent([where]):
-        return Finding(**{**judge_silent(where).to_json(), "workspace": workspace.id})
+    if find_unresponsive([where]):
+        return Finding(**{**describe_unresponsive(where).to_json(), "workspace": workspace.id})
     if not os.path.isdir(where):
-        remedy = "bring the folder back, or start the daemon and: memsyncd remove"
+        remedy = "restore the folder, or start the daemon and: memsyncd remove"
         return Finding(
             level="error",
             check="folder",
@@ -254,7 +270,7 @@ def judge_root(workspace: Registered) -> Finding:
             workspace=workspace.id,
         )
     if not os.access(where, os.R_OK | os.X_OK):
-        what, remedy = "the folder cannot be listed", "make it readable for you"
+        what, remedy = "the folder cannot be listed", "make it readable for your user"
         return Finding(
             level="error",
             check="folder",
@@ -263,12 +279,16 @@ def judge_root(workspace: Registered) -> Finding:
             remedy=remedy,
             workspace=workspace.id,
         )
-    what = "the folder is there and can be listed"
+    what = "the folder exists and can be listed"
     return Finding(level="ok", check="folder", what=what, where=where, workspace=workspace.id)
 
 
-def judge_database(path: str, *, check: str, workspace: str) -> list[Finding]:
-    """Whether a file is a whole database, by its first bytes and its size. One that is missing is made at the next start."""
+def check_database(path: str, *, check: str, workspace: str) -> list[Finding]:
+    """Check that a file is a whole database, by its first bytes and its size; the daemon creates a
+    missing one.
+
+    Databases are not opened here, since only the daemon may open them.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(HEAD_BYTES)
@@ -277,7 +297,7 @@ def judge_database(path: str, *, check: str, workspace: str) -> list[Finding]:
         return []
     except OSError as error:
         what = f"it cannot be read: {error.strerror}"
-        remedy = "see who owns it"
+        remedy = "check who owns it"
         return [
             Finding(
                 level="error",
@@ -288,19 +308,19 @@ def judge_database(path: str, *, check: str, workspace: str) -> list[Finding]:
                 workspace=workspace,
             )
         ]
-    trouble = find_trouble(head, size_bytes)
-    if not trouble:
+    damage = find_damage(head, size_bytes)
+    if not damage:
         return []
     remedy = {
-        "index": "start the daemon: the index is built anew by itself",
-        "records": "keep a copy of it; at its next start the daemon sets it aside and begins an empty one",
+        "index": "start the daemon: it rebuilds the index",
+        "records": "keep a copy; at its next start the daemon sets it aside and creates a new one",
     }[check]
     name = os.path.basename(path)
     return [
         Finding(
             level="error",
             check=check,
-            what=f"{name} {trouble}",
+            what=f"{name} {damage}",
             where=path,
             remedy=remedy,
             workspace=workspace,
@@ -308,32 +328,34 @@ def judge_database(path: str, *, check: str, workspace: str) -> list[Finding]:
     ]
 
 
-def find_trouble(head: bytes, size_bytes: int) -> str:
-    """What is wrong with a database of these first bytes and this size, by what SQLite's file format says of both."""
+def find_damage(head: bytes, size_bytes: int) -> str:
+    """Return what is wrong with a database of this header and size, by SQLite's file format."""
     if not size_bytes:
         return ""
     if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
-        return "is no database any more"
+        return "is not a database any more"
     page_bytes = int.from_bytes(head[16:18], "big")
     page_bytes = 65_536 if page_bytes == 1 else page_bytes
     if not page_bytes or size_bytes % page_bytes:
-        return "is cut off"
+        return "is truncated"
     return ""
 
 
-def find_last_words(log_file: str) -> str:
-    """The last warning or error that a daemon in the background wrote into its log, empty if there is none."""
+def find_last_error(log_file: str) -> str:
+    """Return the last warning or error in a background daemon's log, empty if there is none."""
     try:
         with open(log_file, "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").splitlines()
     except OSError:
         return ""
-    return find_complaint(lines)
+    return find_error_line(lines)
 
 
-def find_complaint(lines: Sequence[str]) -> str:
-    """The last line that a daemon wrote as a warning or an error, or that says why it did not start."""
+def find_error_line(lines: Sequence[str]) -> str:
+    """Return the last line that is a warning or an error, or that says why the daemon did not
+    start.
+    """
     for line in reversed(lines):
         if line.startswith("memsyncd: "):
             return line.removeprefix("memsyncd: ")

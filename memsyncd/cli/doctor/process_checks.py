@@ -1,6 +1,6 @@
-"""Which processes of this user have memsyncd's databases open, and how much of inotify do all of them use? As /proc tells it.
+"""Check which processes of this user have memsyncd's databases open, and their use of inotify.
 
-Where there is no /proc nothing is known, and nothing is said.
+The facts come from /proc; without it there are no findings.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 PROC = "/proc"
 SYSCTLS = f"{PROC}/sys"
-NEAR = 0.9
+NEAR_LIMIT = 0.9
 DATABASE_SUFFIXES = (".db", ".db-wal", ".db-shm")
 INOTIFY = "anon_inode:inotify"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process of this user: the databases of ours that it has open, those it holds a write lock on, its part of inotify."""
+    """A process of this user: our databases that it has open, those that it holds a write lock on,
+    its use of inotify.
+    """
 
     pid: int
     words: tuple[str, ...]
@@ -40,7 +42,7 @@ class Process:
 
     @property
     def is_daemon(self) -> bool:
-        """True for what looks like `memsyncd run`."""
+        """True for a process that looks like `memsyncd run`."""
         return "run" in self.words and any(
             os.path.basename(word) in ("memsyncd", "__main__.py") for word in self.words
         )
@@ -55,7 +57,7 @@ class Inotify:
 
 
 def list_processes(folders: Sequence[str], *, proc: str = PROC) -> list[Process]:
-    """This user's processes, but not this one; `folders` are real paths beneath which our databases lie."""
+    """List this user's other processes; `folders` are the real paths that contain our databases."""
     locks = read_locks(proc)
     found = []
     try:
@@ -67,13 +69,13 @@ def list_processes(folders: Sequence[str], *, proc: str = PROC) -> list[Process]
             continue
         try:
             if os.stat(f"{proc}/{pid}").st_uid == os.geteuid():
-                found.append(_look_at(pid, folders, locks, proc))
+                found.append(_read_process(pid, folders, locks, proc))
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # it has ended
     return found
 
 
-def _look_at(
+def _read_process(
     pid: int, folders: Sequence[str], locks: frozenset[tuple[int, int]], proc: str
 ) -> Process:
     with open(f"{proc}/{pid}/cmdline", "rb") as file:
@@ -87,7 +89,7 @@ def _look_at(
             target.startswith(f"{folder}/") for folder in folders
         ):
             databases.add(target)
-            with contextlib.suppress(OSError):  # closed meanwhile
+            with contextlib.suppress(OSError):  # it was closed
                 if (pid, os.stat(f"{proc}/{pid}/fd/{fd}").st_ino) in locks:
                     locked.add(target)
     return Process(
@@ -111,7 +113,7 @@ def _list_open(folder: str) -> Iterator[tuple[str, str]]:
         try:
             yield fd, os.readlink(f"{folder}/{fd}")
         except OSError:
-            continue  # closed meanwhile
+            continue  # it was closed
 
 
 def _count_watches(path: str) -> int:
@@ -123,7 +125,7 @@ def _count_watches(path: str) -> int:
 
 
 def read_locks(proc: str = PROC) -> frozenset[tuple[int, int]]:
-    """Process and inode of every write lock that the kernel tells of."""
+    """Return the process and inode of every write lock in the kernel's table."""
     try:
         with open(f"{proc}/locks", encoding="ascii", errors="replace") as file:
             return parse_locks(file.read())
@@ -132,7 +134,9 @@ def read_locks(proc: str = PROC) -> frozenset[tuple[int, int]]:
 
 
 def parse_locks(text: str) -> frozenset[tuple[int, int]]:
-    """Rows such as `1: POSIX  ADVISORY  WRITE 1234 fd:01:5678 120 120`; those that wait have an arrow."""
+    """Parse rows such as `1: POSIX ADVISORY WRITE 1234 fd:01:5678 120 120`; waiting ones have an
+    arrow.
+    """
     rows = (line.split() for line in text.splitlines())
     return frozenset(
         (int(row[4]), int(row[5].rpartition(":")[2]))
@@ -142,7 +146,9 @@ def parse_locks(text: str) -> frozenset[tuple[int, int]]:
 
 
 def read_inotify(folder: str = SYSCTLS) -> Inotify | None:
-    """The kernel's limits, None where there is no inotify. Within a container its own may be lower than the machine's."""
+    """Return the kernel's limits, None without inotify. A container's own limits may be lower than
+    the machine's.
+    """
     watches = _read_numbers(
         f"{folder}/fs/inotify/max_user_watches", f"{folder}/user/max_inotify_watches"
     )
@@ -164,11 +170,13 @@ def _read_numbers(*paths: str) -> list[int]:
     return found
 
 
-# --- what it means ----------------------------------------------------------------------------------------------------
+# --- findings -----------------------------------------------------------------------------------
 
 
-def judge_open_files(processes: Sequence[Process], *, daemon_pid: int | None) -> list[Finding]:
-    """Whether somebody else has our databases open: a second daemon, or a program that may keep saves waiting."""
+def check_open_files(processes: Sequence[Process], *, daemon_pid: int | None) -> list[Finding]:
+    """Check whether another process has our databases open: a second daemon, or a program that may
+    block writes.
+    """
     found = []
     for process in processes:
         if process.pid == daemon_pid or not process.databases:
@@ -176,12 +184,18 @@ def judge_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
         where = process.databases[0]
         if process.is_daemon:
             what = f"a second daemon (pid {process.pid}) has these databases open, and writes them"
-            remedy = f"end it: kill {process.pid}; then look where it was started, and with which MEMSYNCD_SOCKET"
+            remedy = (
+                f"end it: kill {process.pid}; then check how it was started,"
+                " and with which MEMSYNCD_SOCKET"
+            )
             found.append(
                 Finding(level="error", check="two_daemons", what=what, where=where, remedy=remedy)
             )
         elif process.locked:
-            what = f"{process.name} (pid {process.pid}) holds a write lock: what is saved cannot be indexed meanwhile"
+            what = (
+                f"{process.name} (pid {process.pid}) holds a write lock:"
+                " saves are not indexed meanwhile"
+            )
             remedy = f"let it finish, or end it: kill {process.pid}"
             found.append(
                 Finding(
@@ -194,7 +208,7 @@ def judge_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
             )
         else:
             what = f"{process.name} (pid {process.pid}) has a database open"
-            remedy = "reading is fine; writing to it is not, and an old SQLite had better not open it at all"
+            remedy = "reading it is safe; do not write to it, nor open it with an old SQLite"
             found.append(
                 Finding(level="info", check="locks", what=what, where=where, remedy=remedy)
             )
@@ -205,10 +219,10 @@ def judge_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
     return found
 
 
-def judge_inotify(
+def check_inotify(
     limits: Inotify | None, processes: Sequence[Process], *, daemon_pid: int | None
 ) -> list[Finding]:
-    """Whether the user's processes come near the limits of inotify, and what the daemon's part is."""
+    """Check whether the user's processes come near the limits of inotify."""
     if limits is None:
         return []
     n_watches = sum(process.n_watches for process in processes)
@@ -219,18 +233,24 @@ def judge_inotify(
         ("watches", n_watches, limits.max_watches, "max_user_watches"),
         ("instances", n_instances, limits.max_instances, "max_user_instances"),
     ):
-        if used < most * NEAR:
+        if used < most * NEAR_LIMIT:
             continue
-        greedy = max(
+        largest = max(
             processes,
             key=lambda process: (
                 process.n_watches if name == "max_user_watches" else process.n_instances
             ),
         )
-        said = f"{used:,} of {most:,} inotify {what} are in use, most by {greedy.name} (pid {greedy.pid})"
-        remedy = f"sudo sysctl fs.inotify.{name}={max(most * 4, 1024)}; to keep it, write it into /etc/sysctl.d/60-inotify.conf"
-        found.append(Finding(level="warning", check="inotify", what=said, remedy=remedy))
-    said = (
+        message = (
+            f"{used:,} of {most:,} inotify {what} are in use,"
+            f" most by {largest.name} (pid {largest.pid})"
+        )
+        remedy = (
+            f"sudo sysctl fs.inotify.{name}={max(most * 4, 1024)};"
+            " to make it permanent, write it to /etc/sysctl.d/60-inotify.conf"
+        )
+        found.append(Finding(level="warning", check="inotify", what=message, remedy=remedy))
+    message = (
         f"{n_watches:,} of {limits.max_watches:,} inotify watches are in use, {own:,} by the daemon"
     )
-    return found or [Finding(level="ok", check="inotify", what=said)]
+    return found or [Finding(level="ok", check="inotify", what=message)]
