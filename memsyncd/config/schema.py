@@ -65,7 +65,7 @@ class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class ChunkingConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How sections are cut into the chunks that are ranked. A change rebuilds the index."""
 
-    # At 4 characters a token, and one a token in Chinese, Japanese, Korean and Thai.
+    # A token is 4 characters, or one character in Chinese, Japanese, Korean and Thai.
     max_tokens: Annotated[int, Meta(ge=20, le=8000)] = 120
     # At most this much of a chunk is repeated at the start of the next. Less than max_tokens.
     overlap: Annotated[int, Meta(ge=0, le=8000)] = 70

@@ -10,7 +10,10 @@ import pytest
 from memsyncd.cli.background import terminate_and_wait
 
 WAITS = "import time; print(flush=True); time.sleep(60)"
-STAYS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+STAYS = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    " print(flush=True); time.sleep(60)"
+)
 
 
 @pytest.fixture

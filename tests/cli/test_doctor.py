@@ -1,4 +1,6 @@
-"""What the system's facts mean: sockets, folders, mounts, processes and services, as tables of facts and findings."""
+"""What the system's facts mean: sockets, folders, mounts, processes and services, as tables of
+facts and findings.
+"""
 
 from __future__ import annotations
 
@@ -198,16 +200,21 @@ def test_a_socket_that_is_held_without_an_answer_is_told_from_one_that_nobody_ho
     assert (left.pid, left.is_listening, left.holder_pid) == (None, False, None)
 
 
-# --- places -----------------------------------------------------------------------------------------------------------
+# --- places -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("free_bytes", "n_inodes", "level"),
     [
-        (10**10, 10**6, "ok"), (10**10, None, "ok"), (10**8, 10**6, "warning"), (10**6, 10**6, "error"), (0, None, "error"),
-        (10**10, 10, "warning"), (10**10, 0, "error"),
+        (10**10, 10**6, "ok"),
+        (10**10, None, "ok"),
+        (10**8, 10**6, "warning"),
+        (10**6, 10**6, "error"),
+        (0, None, "error"),
+        (10**10, 10, "warning"),
+        (10**10, 0, "error"),
     ],
-)  # fmt: skip
+)
 def test_room_is_judged_by_bytes_and_by_files(
     free_bytes: int, n_inodes: int | None, level: str
 ) -> None:
@@ -227,11 +234,18 @@ def test_each_disk_is_measured_once_also_for_folders_that_are_not_there_yet(tmp_
 @pytest.mark.parametrize(
     ("kind", "mode", "uid", "level"),
     [
-        ("folder", 0o700, UID, "ok"), ("file", 0o600, UID, "ok"), ("missing", 0, 0, None), ("folder", 0o755, UID, "warning"),
-        ("file", 0o644, UID, "warning"), ("file", 0o666, UID, "error"), ("folder", 0o770, UID, "error"),
-        ("folder", 0o700, 0, "error"), ("file", 0o400, UID, "error"), ("unreadable", 0, 0, "error"),
+        ("folder", 0o700, UID, "ok"),
+        ("file", 0o600, UID, "ok"),
+        ("missing", 0, 0, None),
+        ("folder", 0o755, UID, "warning"),
+        ("file", 0o644, UID, "warning"),
+        ("file", 0o666, UID, "error"),
+        ("folder", 0o770, UID, "error"),
+        ("folder", 0o700, 0, "error"),
+        ("file", 0o400, UID, "error"),
+        ("unreadable", 0, 0, "error"),
     ],
-)  # fmt: skip
+)
 def test_who_may_read_what_is_kept_is_judged(
     kind: str, mode: int, uid: int, level: str | None
 ) -> None:
@@ -260,7 +274,7 @@ def test_a_daemon_that_reads_another_configuration_is_found(told: str, n_found: 
     assert len(folder_checks.check_config_path(told, "/c/config.toml")) == n_found
 
 
-# --- file systems -----------------------------------------------------------------------------------------------------
+# --- file systems -------------------------------------------------------------------------------
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw,relatime 0 0
@@ -277,10 +291,16 @@ broken line
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        ("/", "ext4"), ("/home/u", "ext4"), ("/home/u/network", "ext4"), ("/home/u/my share/notes", "cifs"), ("/run/x", "tmpfs"),
-        ("/mnt/c/Users", "9p"), ("/media/cd", "iso9660"), ("/home/u/net/notes", "ext4"),
+        ("/", "ext4"),
+        ("/home/u", "ext4"),
+        ("/home/u/network", "ext4"),
+        ("/home/u/my share/notes", "cifs"),
+        ("/run/x", "tmpfs"),
+        ("/mnt/c/Users", "9p"),
+        ("/media/cd", "iso9660"),
+        ("/home/u/net/notes", "ext4"),
     ],
-)  # fmt: skip
+)
 def test_a_path_lies_on_the_last_of_the_deepest_mounts(path: str, kind: str) -> None:
     mount = filesystem_checks.find_mount(path, filesystem_checks.parse_mounts(MOUNTS))
     assert mount is not None
@@ -304,12 +324,17 @@ def test_without_a_table_of_mounts_nothing_is_claimed() -> None:
     [
         ("/Users/u/Library/Mobile Documents/com~apple~CloudDocs/notes", "iCloud Drive"),
         ("/Users/u/Library/CloudStorage/OneDrive-Personal/n", "a cloud service"),
-        ("/home/u/Dropbox", "Dropbox"), ("/home/u/Dropbox (Work)/n", "Dropbox"), ("/home/u/OneDrive - Firm/n", "OneDrive"),
-        ("/home/u/GoogleDrive/n", "Google Drive"), ("/home/u/Nextcloud/n", "Nextcloud or ownCloud"),
+        ("/home/u/Dropbox", "Dropbox"),
+        ("/home/u/Dropbox (Work)/n", "Dropbox"),
+        ("/home/u/OneDrive - Firm/n", "OneDrive"),
+        ("/home/u/GoogleDrive/n", "Google Drive"),
+        ("/home/u/Nextcloud/n", "Nextcloud or ownCloud"),
         ("/home/u/synced/deep/notes", "Syncthing"),
-        ("/home/u/notes", ""), ("/home/u/dropboxes/n", ""), ("/home/u/code/OneDriveClient", ""),
+        ("/home/u/notes", ""),
+        ("/home/u/dropboxes/n", ""),
+        ("/home/u/code/OneDriveClient", ""),
     ],
-)  # fmt: skip
+)
 def test_sync_services_are_known_by_their_names_and_marks(path: str, service: str) -> None:
     assert (
         filesystem_checks.find_service(path, lambda place: place == "/home/u/synced/.stfolder")
@@ -354,13 +379,16 @@ def test_what_a_file_system_means_depends_on_what_lies_there(
     see_remedies([*notes, *records, *index])
 
 
-# --- processes --------------------------------------------------------------------------------------------------------
+# --- processes ----------------------------------------------------------------------------------
 
 
 def test_write_locks_are_read_and_those_that_wait_are_not() -> None:
     table = (
-        "1: POSIX  ADVISORY  WRITE 4711 fd:01:99 120 120\n1: -> POSIX  ADVISORY  WRITE 4712 fd:01:99 120 120\n"
-        "2: POSIX  ADVISORY  READ 4713 fd:01:99 124 124\n3: OFDLCK ADVISORY  WRITE -1 08:02:5 0 EOF\n4: broken\n"
+        "1: POSIX  ADVISORY  WRITE 4711 fd:01:99 120 120\n"
+        "1: -> POSIX  ADVISORY  WRITE 4712 fd:01:99 120 120\n"
+        "2: POSIX  ADVISORY  READ 4713 fd:01:99 124 124\n"
+        "3: OFDLCK ADVISORY  WRITE -1 08:02:5 0 EOF\n"
+        "4: broken\n"
     )
     assert process_checks.parse_locks(table) == {(4711, 99), (-1, 5)}
 
@@ -381,9 +409,11 @@ def run(pid: int, *words: str, **fields: Any) -> process_checks.Process:
         (("/usr/bin/python3", "-P", "-m", "memsyncd", "run"), True),
         (("/home/u/.local/bin/memsyncd", "run", "/w"), True),
         (("python", "/x/memsyncd/__main__.py", "run"), True),
-        (("memsyncd", "search", "x"), False), (("vim", "memsyncd"), False), ((), False),
+        (("memsyncd", "search", "x"), False),
+        (("vim", "memsyncd"), False),
+        ((), False),
     ],
-)  # fmt: skip
+)
 def test_a_daemon_is_known_by_how_it_was_called(words: tuple[str, ...], *, is_daemon: bool) -> None:
     assert run(1, *words).is_daemon is is_daemon
 
@@ -433,7 +463,7 @@ def test_where_there_is_no_inotify_nothing_is_said_of_it(tmp_path: Path) -> None
     assert process_checks.list_processes([], proc=str(tmp_path / "none")) == []
 
 
-# --- service ----------------------------------------------------------------------------------------------------------
+# --- service ------------------------------------------------------------------------------------
 
 
 def serve(**fields: Any) -> daemon_checks.ServiceState:
@@ -466,7 +496,7 @@ def test_what_the_supervisor_tells_is_judged(
     see_remedies(found)
 
 
-# --- without a daemon -------------------------------------------------------------------------------------------------
+# --- without a daemon ---------------------------------------------------------------------------
 
 
 def make_head(page_bytes: int = 4096) -> bytes:
@@ -476,10 +506,15 @@ def make_head(page_bytes: int = 4096) -> bytes:
 @pytest.mark.parametrize(
     ("head", "size_bytes", "trouble"),
     [
-        (make_head(), 8192, ""), (make_head(1), 131_072, ""), (b"", 0, ""), (make_head(), 8000, "truncated"),
-        (make_head()[:50], 50, "not a database"), (b"x" * 100, 4096, "not a database"), (make_head(0), 4096, "truncated"),
+        (make_head(), 8192, ""),
+        (make_head(1), 131_072, ""),
+        (b"", 0, ""),
+        (make_head(), 8000, "truncated"),
+        (make_head()[:50], 50, "not a database"),
+        (b"x" * 100, 4096, "not a database"),
+        (make_head(0), 4096, "truncated"),
     ],
-)  # fmt: skip
+)
 def test_a_database_is_known_by_its_first_bytes_and_its_size(
     head: bytes, size_bytes: int, trouble: str
 ) -> None:
@@ -514,7 +549,7 @@ def test_the_last_complaint_of_a_log_is_found() -> None:
     assert folder_checks.find_error_line([]) == ""
 
 
-# --- what is shown ----------------------------------------------------------------------------------------------------
+# --- what is shown ------------------------------------------------------------------------------
 
 FINDINGS = [
     Finding(level="ok", check="daemon", what="it answers"),

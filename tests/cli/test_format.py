@@ -51,7 +51,8 @@ def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0) -> str:
 
 def test_a_hit_says_where_what_and_how_good() -> None:
     assert render(HIT) == (
-        ".memories/redis.md:4-6  Redis › Timeouts  decision  #redis #ops  0.87\n  The **redis** timeout is 5 s"
+        ".memories/redis.md:4-6  Redis › Timeouts  decision  #redis #ops  0.87\n  The"
+        " **redis** timeout is 5 s"
     )
 
 

@@ -38,7 +38,10 @@ def test_revisions_line_up() -> None:
     lines = [*render_revisions([EDIT, SEEN | MADE | {"is_kept": False}], PLAIN, now_s=1000 + 7200)]
     assert lines == [
         "42  2 h ago  cli      str_replace  +120 B  .memories/redis.md",
-        "7   2 h ago  outside  create       +220 B  .memories/redis.md  (its texts are no longer kept)",
+        (
+            "7   2 h ago  outside  create       +220 B  .memories/redis.md  (its texts are no"
+            " longer kept)"
+        ),
     ]
 
 
@@ -76,7 +79,10 @@ def test_growth_has_its_sign(revision: dict[str, Any], growth: str) -> None:
     assert render_size_change(revision) == growth
 
 
-DIFF = "--- a\n+++ b\n@@ -1,3 +1,3 @@\n # Redis\n--- a list\n+++ another\n\\ No newline at end of file\n"
+DIFF = (
+    "--- a\n+++ b\n@@ -1,3 +1,3 @@\n # Redis\n--- a list\n+++ another\n\\ No newline"
+    " at end of file\n"
+)
 
 
 def test_a_diff_stays_as_it_is_where_there_are_no_colours() -> None:

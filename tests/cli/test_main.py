@@ -144,10 +144,23 @@ def test_a_closed_stdin_gives_no_text(env: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["search", "x"], ["status"], ["list"], ["sync"], ["get", "a.md"], ["watch"], ["problems"], ["add", "/"], ["remove", "x"],
-        ["remember", "x"], ["memory", "view"], ["history"], ["history", "purge", "--all"], ["diff", "1"], ["undo", "1"],
+        ["search", "x"],
+        ["status"],
+        ["list"],
+        ["sync"],
+        ["get", "a.md"],
+        ["watch"],
+        ["problems"],
+        ["add", "/"],
+        ["remove", "x"],
+        ["remember", "x"],
+        ["memory", "view"],
+        ["history"],
+        ["history", "purge", "--all"],
+        ["diff", "1"],
+        ["undo", "1"],
     ],
-)  # fmt: skip
+)
 def test_without_a_daemon_every_question_leaves_with_three_and_says_how_to_start_one(
     env: dict[str, str], words: list[str], tmp_path: Path
 ) -> None:
@@ -249,7 +262,10 @@ def test_on_a_terminal_errors_are_coloured(env: dict[str, str]) -> None:
 def test_a_current_folder_that_is_gone_is_no_obstacle(env: dict[str, str], tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    code = "import os, sys; from memsyncd.cli.main import main; os.rmdir(os.getcwd()); sys.exit(main(['status']))"
+    code = (
+        "import os, sys; from memsyncd.cli.main import main; os.rmdir(os.getcwd());"
+        " sys.exit(main(['status']))"
+    )
     found = subprocess.run(
         [sys.executable, "-c", code], env=env, cwd=gone, capture_output=True, text=True, check=False
     )
@@ -355,7 +371,10 @@ def test_an_interrupt_leaves_with_130_and_no_traceback(env: dict[str, str], tmp_
 
 
 def test_a_bug_is_told_in_a_sentence_and_shown_when_asked_for(env: dict[str, str]) -> None:
-    code = "import sys; import memsyncd.cli.main as m; m.load_command = None; sys.exit(m.main(['status']))"
+    code = (
+        "import sys; import memsyncd.cli.main as m; m.load_command = None;"
+        " sys.exit(m.main(['status']))"
+    )
     found = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
     )
@@ -417,7 +436,10 @@ def test_being_the_daemon_takes_nothing_along_that_it_never_uses(
     env: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.toml").write_text("[")
-    code = "import sys; from memsyncd.cli.main import main; main(['run']); print(*(k for k, v in sys.modules.items() if v))"
+    code = (
+        "import sys; from memsyncd.cli.main import main; main(['run']); print(*(k for k,"
+        " v in sys.modules.items() if v))"
+    )
     env = {**env, "MEMSYNCD_CONFIG": str(tmp_path / "bad.toml")}
     found = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True

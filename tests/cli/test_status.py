@@ -49,7 +49,8 @@ def test_status_shows_what_a_bug_report_needs() -> None:
         r"Python \S+, \S+ \S+,", "Python P, SYSTEM,", render_status(STATUS, PLAIN, now_s=100.0)
     )
     assert text == (
-        "memsyncd 0.1.0 · pid 42 · up 3 h 12 min · 31.4 MB · 2 clients · 1,204 requests (3 failed)\n"
+        "memsyncd 0.1.0 · pid 42 · up 3 h 12 min · 31.4 MB · 2 clients · 1,204 requests"
+        " (3 failed)\n"
         "  socket  /run/m.sock\n"
         "  config  /c/config.toml\n"
         "  runs on SQLite 3.54.1, Python P, SYSTEM, protocol 1\n"

@@ -1,7 +1,8 @@
 """Commands and what they answer, against the real daemon, as a person would see them.
 
-In a transcript a line that begins with `$ ` is done by a shell; what follows is what it must print: `! ` marks lines of stderr,
-`[n]` the exit status if it is not 0, and `<word>` stands for any text. Lines that begin with `// ` are remarks.
+In a transcript a line that begins with `$ ` is done by a shell; what follows is what it must print:
+`! ` marks lines of stderr, `[n]` the exit status if it is not 0, and `<word>` stands for any text.
+Lines that begin with `// ` are remarks.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ import memsyncd
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 MAX_SCREEN_BYTES = 1 << 20
+# A guard for machines that are busy with other things.
 SHELL_S = 50
-"""A guard for machines that are busy with other things."""
 
 
 class Seat:
     """A home of its own, and a shell in it in which `memsyncd` is the program under test."""
 
     def __init__(self, home: Path, run_dir: str) -> None:
+        # Where notes lie, and the user's home unless a test is a guest in another's.
         self.home = self.cwd = home
-        """Where notes lie, and the user's home unless a test is a guest in another's."""
         programs = home / "bin"
         programs.mkdir()
         program = programs / "memsyncd"
@@ -78,7 +79,9 @@ class Seat:
         ]
 
     def show(self, line: str, *, interrupt_after: str = "", types: str = "") -> str:
-        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a text, `types` typed at once."""
+        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a
+        text, `types` typed at once.
+        """
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {line}"],

@@ -23,9 +23,8 @@ REPORT: dict[str, Any] = {
 
 
 def test_a_sync_is_told_in_one_line() -> None:
-    assert (
-        render_sync_report(REPORT, PLAIN)
-        == "3 added, 1 moved, 1,200 unchanged · 14 chunks written · 2 deleted · 35 ms, generation 43"
+    assert render_sync_report(REPORT, PLAIN) == (
+        "3 added, 1 moved, 1,200 unchanged · 14 chunks written · 2 deleted · 35 ms, generation 43"
     )
 
 

@@ -86,9 +86,14 @@ def test_everything_that_a_section_may_say_of_itself_is_written(
     memory: Memsyncd, place: Place
 ) -> None:
     said = {
-        "kind": "error", "priority": "P1", "lifecycle": "task", "source": "ci", "task": "WU-12", "session": "s-1",
+        "kind": "error",
+        "priority": "P1",
+        "lifecycle": "task",
+        "source": "ci",
+        "task": "WU-12",
+        "session": "s-1",
         "created": "2026-03-01",
-    }  # fmt: skip
+    }
     memory.add("The pool ran dry.", summary="Pool", note="incidents", **said)
     comment = (place.root / ".memories" / "incidents.md").read_text().splitlines()[3]
     assert [

@@ -1,4 +1,4 @@
-"""The types of the client are generated from the protocol and say what the daemon takes and gives."""
+"""The client's types are generated from the protocol and match what the daemon takes and gives."""
 
 from __future__ import annotations
 

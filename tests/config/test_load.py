@@ -212,9 +212,9 @@ def test_everything_that_is_wrong_is_said_at_once(config_path: Path) -> None:
 
 def test_a_wrong_variable_is_named_and_not_the_file(config_path: Path) -> None:
     message = refusal(config_path, "", {"MEMSYNCD_SYNC_MAX_WAIT_MS": "1"})
-    assert (
-        message
-        == "MEMSYNCD_SYNC_MAX_WAIT_MS: sync.max_wait_ms: debounce_ms (100) is more than max_wait_ms (1)"
+    assert message == (
+        "MEMSYNCD_SYNC_MAX_WAIT_MS: sync.max_wait_ms: debounce_ms (100) is more than"
+        " max_wait_ms (1)"
     )
 
 
@@ -331,8 +331,9 @@ def test_the_line_of_a_key_is_found_however_it_is_written(
 
 
 PIECES = """
-[sync] [[workspace]] [workspace] [log.x] debounce_ms= path= include= level= " \'\'\' [ ] { } , = . # \\ 1 nan
-true 1979-05-27 ~ /a x
+[sync] [[workspace]] [workspace] [log.x] debounce_ms= path= include= level=
+" \'\'\' [ ] { } , = . # \\
+1 nan true 1979-05-27 ~ /a x
 """.split()
 texts = st.lists(st.sampled_from([*PIECES, "\n", " "])).map("".join).map(str.encode)
 

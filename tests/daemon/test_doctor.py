@@ -390,7 +390,7 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wai
     daemon.process.send_signal(signal.SIGSTOP)
     stopped = examine(home)
     go_on = f"kill -CONT {daemon.process.pid}"
-    assert (stopped.status, stopped.level("daemon"), stopped.remedy("daemon")) == (NO_DAEMON, "error", f"let it go on: {go_on}")
+    assert (stopped.status, stopped.level("daemon"), stopped.remedy("daemon")) == (NO_DAEMON, "error", f"resume it: {go_on}")
     waiting = []
     with contextlib.suppress(BlockingIOError):
         while True:

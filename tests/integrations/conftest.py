@@ -38,9 +38,11 @@ LAST_WORDS = "That is all."
 
 
 class Model(ThreadingHTTPServer):
-    """An Anthropic API on loopback, behind which there is no model but a list of what to ask the memory tool for, one a turn.
+    """An Anthropic API on loopback, behind which there is no model but a list of what to ask the
+    memory tool for, one a turn.
 
-    `requests` holds the body of every request, `results` the block with which each of its wishes was answered.
+    `requests` holds the body of every request, `results` the block with which each of its wishes
+    was answered.
     """
 
     def __init__(self, wishes: Sequence[dict[str, Any]]) -> None:

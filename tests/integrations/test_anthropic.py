@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Place
 
 VIEW = {"command": "view", "path": "/memories/context.md"}
-SHOWN = "Here's the content of /memories/context.md with line numbers:\n     1\t# Context\n     2\t\n     3\tbystander"
+SHOWN = (
+    "Here's the content of /memories/context.md with line numbers:\n     1\t#"
+    " Context\n     2\t\n     3\tbystander"
+)
 REFUSED = (
     {"command": "view", "path": "/memories/none.md"},
     {"command": "view", "path": "/memories/../../etc/passwd"},
@@ -206,7 +209,9 @@ def test_one_tool_serves_many_threads_and_loses_no_edit(
 
 @pytest.fixture
 def stopped(daemon: Daemon, place: Place) -> Any:
-    """A daemon that takes connections, as the kernel does that for it, but does nothing until it is let go on."""
+    """A daemon that takes connections, as the kernel does that for it, but does nothing until it is
+    let go on.
+    """
     daemon.process.send_signal(signal.SIGSTOP)
     yield lambda: daemon.process.send_signal(signal.SIGCONT)
     daemon.process.send_signal(signal.SIGCONT)
@@ -292,5 +297,6 @@ def test_without_the_sdk_it_is_said_what_to_install() -> None:
         timeout=30,
     )
     assert done.stdout == (
-        "memsyncd.integrations.anthropic needs Anthropic's SDK, version 2.12 or newer: pip install 'memsyncd[anthropic]'\n"
+        "memsyncd.integrations.anthropic needs Anthropic's SDK, version 2.12 or newer:"
+        " pip install 'memsyncd[anthropic]'\n"
     )

@@ -1,4 +1,6 @@
-"""Anthropic's own tests of the SDK's memory tool, run on memsyncd's: fetched from the source distribution, never kept here."""
+"""Anthropic's own tests of the SDK's memory tool, run on memsyncd's: fetched from the source
+distribution, never kept here.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,14 @@ if TYPE_CHECKING:
 
 VERSION = importlib.metadata.version("anthropic")
 TESTS = "tests/lib/tools/memory_tools/test_filesystem.py"
+# Guards for machines that are busy with other things; a quiet one needs two seconds for the one and
+# five for the other.
 FETCH_S, RUN_S = 120, 180
-"""Guards for machines that are busy with other things; a quiet one needs two seconds for the one and five for the other."""
+# The tests of one of the two tools, which differ in how they wait for the daemon, but for one that
+# writes 5 MB.
 SHORT = "not Async and not too_many_lines"
-"""The tests of one of the two tools, which differ in how they wait for the daemon, but for one that writes 5 MB."""
+# What pip needs to look at the source: with the real one it would fetch and set up several
+# packages, and build nothing.
 BUILDER = f"""
 import os
 def prepare_metadata_for_build_wheel(folder, settings=None):
@@ -32,11 +38,18 @@ def prepare_metadata_for_build_wheel(folder, settings=None):
         file.write("Metadata-Version: 2.1\\nName: anthropic\\nVersion: {VERSION}\\n")
     return info
 """
-"""What pip needs to look at the source: with the real one it would fetch and set up several packages, and build nothing."""
 
-OPENED_ELSEWHERE = "replaces a method or os.open within the SDK's process; memsyncd checks and opens files in the daemon's"
+OPENED_ELSEWHERE = (
+    "replaces a method or os.open within the SDK's process; memsyncd checks and opens"
+    " files in the daemon's"
+)
 ANY_DOTS = "refused, in other words: memsyncd takes no path with `..` in it, whatever it comes to"
-NO_WORKSPACE = "has the tool make its own folder and those above it; a workspace is a folder that somebody chose"
+NO_WORKSPACE = (
+    "has the tool make its own folder and those above it; a workspace is a folder"
+    " that somebody chose"
+)
+# By the test's name, of both classes. What these are about is tested on the daemon itself, in
+# tests/workspace and here.
 CANNOT_PASS = {
     "test_mkdir_parents_not_world_writable_under_permissive_umask": NO_WORKSPACE,
     "test_delete_not_allow_deleting_memories_directory[/memories/sub/..]": ANY_DOTS,
@@ -50,22 +63,26 @@ CANNOT_PASS = {
     "test_read_rejects_file_replaced_with_symlink_before_open[insert]": OPENED_ELSEWHERE,
     "test_view_rejects_directory_symlink_created_after_validation": OPENED_ELSEWHERE,
 }
-"""By the test's name, of both classes. What these are about is tested on the daemon itself, in tests/workspace and here."""
 
 
 @pytest.fixture(scope="module")
 def home(make_home: Callable[[], Home]) -> Home:
-    """One test writes a file of 5 MB: more than memsyncd takes unless it is told to, and indexed sooner in large chunks."""
+    """One test writes a file of 5 MB: more than memsyncd takes unless it is told to, and indexed
+    sooner in large chunks.
+    """
     home = make_home()
     home.config.write_text(
-        "[sync]\nmax_file_bytes = 16777216\n\n[socket]\nmax_line_bytes = 16777216\n\n[chunking]\nmax_tokens = 8000\n"
+        "[sync]\nmax_file_bytes = 16777216\n\n[socket]\nmax_line_bytes = 16777216\n\n"
+        "[chunking]\nmax_tokens = 8000\n"
     )
     return home
 
 
 @pytest.fixture
 def own_tests(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Anthropic's file of tests for the version that is installed. Skips if no package index gives it."""
+    """Anthropic's file of tests for the version that is installed. Skips if no package index gives
+    it.
+    """
     cache = getattr(request.config, "cache", None)  # it can be switched off
     folder = cache.mkdir("anthropic") if cache is not None else tmp_path
     path = folder / f"{VERSION}.py"
@@ -103,7 +120,8 @@ def fetch(folder: Path) -> bytes:
         pytest.skip(f"pip did not fetch the source of anthropic {VERSION} within {FETCH_S} s")
     if done.returncode:
         pytest.skip(
-            f"pip cannot fetch the source of anthropic {VERSION}: {done.stderr.strip().rpartition(chr(10))[2]}"
+            f"pip cannot fetch the source of anthropic {VERSION}:"
+            f" {done.stderr.strip().rpartition(chr(10))[2]}"
         )
     (archive,) = folder.glob("anthropic-*.tar.gz")
     with tarfile.open(archive) as source:

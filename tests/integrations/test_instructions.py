@@ -1,4 +1,6 @@
-"""What a model is told must be true of memsyncd as it is, and short enough to be worth its place in every prompt."""
+"""What a model is told must be true of memsyncd as it is, and short enough to be worth its place in
+every prompt.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ def test_the_section_that_is_shown_is_read_with_all_that_it_says() -> None:
 def test_the_text_needs_the_standard_library_alone() -> None:
     script = (
         "import sys; import memsyncd.integrations.instructions\n"
-        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'anthropic', 'msgspec', 'apsw', 'asyncio'}))"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'anthropic',"
+        " 'msgspec', 'apsw', 'asyncio'}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30

@@ -1,4 +1,6 @@
-"""The SDK's own tool loop, sync and async: after each step the model was told the truth, and disk, search and history agree."""
+"""The SDK's own tool loop, sync and async: after each step the model was told the truth, and disk,
+search and history agree.
+"""
 
 from __future__ import annotations
 
@@ -33,18 +35,21 @@ class Step:
     wish: dict[str, Any]
     told: str
     is_error: bool = False
+    # Beside those that are kept: what stands on the disk.
     files: Mapping[str, str] = field(default_factory=dict)
-    """Beside those that are kept: what stands on the disk."""
+    # In which notes each word is found.
     found: Mapping[str, set[str]] = field(default_factory=dict)
-    """In which notes each word is found."""
+    # What the newest revision says; None if it is still that of the step before.
     revision: Mapping[str, object] | None = None
-    """What the newest revision says; None if it is still that of the step before."""
 
 
 STEPS = (
     Step(
         wish={"command": "view", "path": "/memories"},
-        told="Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n",
+        told=(
+            "Here're the files and directories up to 2 levels deep in /memories, excluding"
+            " hidden items and node_modules:\n"
+        ),
         found={"bystander": {".memories/context.md"}, "Postgres": set()},
     ),
     Step(
@@ -92,7 +97,10 @@ STEPS = (
             "old_str": "in MySQL",
             "new_str": "in Redis",
         },
-        told="No replacement was performed, old_str `in MySQL` did not appear verbatim in /memories/auth/sessions.md.",
+        told=(
+            "No replacement was performed, old_str `in MySQL` did not appear verbatim in"
+            " /memories/auth/sessions.md."
+        ),
         is_error=True,
         files={".memories/auth/sessions.md": MOVED},
     ),
