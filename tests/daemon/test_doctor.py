@@ -405,7 +405,7 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wai
     # It meets all who have left before it meets this one.
     wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
-    assert f"(pid {daemon.process.pid}) runs and listens elsewhere" in elsewhere.findings("daemon")[0]["what"]
+    assert f"(pid {daemon.process.pid}) runs but listens on another socket" in elsewhere.findings("daemon")[0]["what"]
     daemon.kill()
     gone = examine(home)
     assert (gone.status, gone.level("socket")) == (NO_DAEMON, "info")
