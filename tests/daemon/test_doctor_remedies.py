@@ -147,7 +147,7 @@ def test_what_cannot_be_read_is_found_once_and_well_when_it_can(make_home: Calla
     found = find_asking(before)
     assert {finding["check"] for finding in found} == {"unreadable"}
     assert {finding["where"] for finding in found if finding["where"]} == {".memories/closed", ".memories/note.md"}
-    assert {finding["remedy"] for finding in found} == {"make it readable for your user"}
+    assert {finding["remedy"] for finding in found} == {"make it readable for you"}
     assert find_asking(after) == []
 
 

@@ -270,7 +270,7 @@ def check_root(workspace: RegisteredWorkspace) -> Finding:
             workspace=workspace.id,
         )
     if not os.access(where, os.R_OK | os.X_OK):
-        what, remedy = "the folder cannot be listed", "make it readable for your user"
+        what, remedy = "the folder cannot be listed", "make it readable for you"
         return Finding(
             level="error",
             check="folder",
