@@ -132,7 +132,7 @@ def _open_log(path: str) -> int:
 STOP_TIMEOUT_S = 10.0
 
 
-def find_daemon_pid(console: Console) -> int | None:
+def ping_daemon(console: Console) -> int | None:
     """Return the pid of the daemon that answers, None if none does."""
     try:
         return int(console.call("ping")["pid"])
@@ -145,7 +145,7 @@ def stop_daemon(console: Console) -> int | None:
 
     Raises NotFresh after STOP_TIMEOUT_S.
     """
-    pid = find_daemon_pid(console)
+    pid = ping_daemon(console)
     if pid is None:
         return None
     console.close()

@@ -10,7 +10,7 @@ import memsyncd
 from memsyncd.cli.background import (
     LOG_LINES_SHOWN,
     SpawnedDaemon,
-    find_daemon_pid,
+    ping_daemon,
     spawn_daemon,
     stop_daemon,
 )
@@ -104,7 +104,7 @@ def _stop(_args: Args, console: Console) -> int:
 
 
 def _restart(_args: Args, console: Console) -> int:
-    if _start_service(console, running_pid=find_daemon_pid(console)):
+    if _start_service(console, running_pid=ping_daemon(console)):
         return 0
     stop_daemon(console)
     return _spawn([], console)

@@ -17,7 +17,7 @@ import struct
 import sys
 import time
 
-from memsyncd.client.fastjson import parse_json, render_json
+from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.dirs import expand_home, find_dirs, find_socket_paths, has_named_socket
 from memsyncd.errors import BadConfig, BadRequest, Busy, MemsyncdError, NoDaemon, NotFresh, Unsafe
 
@@ -262,7 +262,7 @@ def _find_connect_error(error: OSError, path: str) -> MemsyncdError:
 
 def _render_request(request: dict[str, Any]) -> bytes:
     try:
-        return render_json(request).encode() + b"\n"
+        return encode_json(request).encode() + b"\n"
     except UnicodeEncodeError as error:
         raise BadRequest(
             "a text or path in the request is not valid UTF-8",

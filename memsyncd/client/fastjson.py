@@ -9,7 +9,7 @@ try:
 except ImportError:
     import json
 
-    def render_json(value: object) -> str:
+    def encode_json(value: object) -> str:
         """Render the value as one line. Raises TypeError for a value that JSON cannot express."""
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
@@ -20,7 +20,7 @@ except ImportError:
 
 else:
 
-    def render_json(value: object) -> str:
+    def encode_json(value: object) -> str:
         """Render the value as one line. Raises TypeError for a value that JSON cannot express."""
         return "".join(_encode(value, 0))
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.client.fastjson import parse_json, render_json
+from memsyncd.client.fastjson import encode_json, parse_json
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -21,7 +21,7 @@ values = st.recursive(
 
 @given(value=values)
 def test_values_are_written_as_json_writes_them_and_read_back(value: object) -> None:
-    text = render_json(value)
+    text = encode_json(value)
     assert text == json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     assert parse_json(f" {text}\n") == value
     assert parse_json(json.dumps(value, indent=1)) == value
@@ -43,11 +43,11 @@ def test_without_the_engine_in_c_the_same_is_read_and_written() -> None:
     code = """if True:
         import sys
         sys.modules["_json"] = None
-        from memsyncd.client.fastjson import parse_json, render_json
+        from memsyncd.client.fastjson import parse_json, encode_json
         assert "json" in sys.modules
         value = {"a": ["ä\\n", 1, 2.5, None, True]}
-        assert render_json(value) == '{"a":["ä\\\\n",1,2.5,null,true]}'
-        assert parse_json(" " + render_json(value)) == value
+        assert encode_json(value) == '{"a":["ä\\\\n",1,2.5,null,true]}'
+        assert parse_json(" " + encode_json(value)) == value
         try:
             parse_json("1 2")
         except ValueError:
@@ -61,4 +61,4 @@ def test_without_the_engine_in_c_the_same_is_read_and_written() -> None:
 
 def test_what_json_has_no_word_for_is_refused() -> None:
     with pytest.raises(TypeError, match="set cannot"):
-        render_json({"query": {1}})
+        encode_json({"query": {1}})
