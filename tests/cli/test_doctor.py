@@ -88,9 +88,9 @@ def test_the_daemon_that_is_meant_is_the_one_that_answers_or_should() -> None:
     assert daemon_checks.find_daemon_pid([SILENT], []) is None
 
 
-GOOD_SOCKET = folder_checks.Entry(path=SOCKET, kind="socket", mode=0o600, uid=UID)
-GOOD_FOLDER = folder_checks.Entry(path=FOLDER, kind="folder", mode=0o700, uid=UID)
-NO_SOCKET = folder_checks.Entry(path=SOCKET, kind="missing")
+GOOD_SOCKET = folder_checks.PathStat(path=SOCKET, kind="socket", mode=0o600, uid=UID)
+GOOD_FOLDER = folder_checks.PathStat(path=FOLDER, kind="folder", mode=0o700, uid=UID)
+NO_SOCKET = folder_checks.PathStat(path=SOCKET, kind="missing")
 
 
 @pytest.mark.parametrize(
@@ -99,57 +99,57 @@ NO_SOCKET = folder_checks.Entry(path=SOCKET, kind="missing")
         (GOOD_SOCKET, GOOD_FOLDER, True, "ok"),
         (GOOD_SOCKET, GOOD_FOLDER, False, "info"),
         (NO_SOCKET, GOOD_FOLDER, False, None),
-        (NO_SOCKET, folder_checks.Entry(path=FOLDER, kind="missing"), False, None),
+        (NO_SOCKET, folder_checks.PathStat(path=FOLDER, kind="missing"), False, None),
         (
-            folder_checks.Entry(path=SOCKET, kind="socket", mode=0o666, uid=UID),
+            folder_checks.PathStat(path=SOCKET, kind="socket", mode=0o666, uid=UID),
             GOOD_FOLDER,
             True,
             "error",
         ),
         (
-            folder_checks.Entry(path=SOCKET, kind="socket", mode=0o600, uid=0),
+            folder_checks.PathStat(path=SOCKET, kind="socket", mode=0o600, uid=0),
             GOOD_FOLDER,
             True,
             "error",
         ),
         (
-            folder_checks.Entry(path=SOCKET, kind="file", mode=0o600, uid=UID),
+            folder_checks.PathStat(path=SOCKET, kind="file", mode=0o600, uid=UID),
             GOOD_FOLDER,
             False,
             "error",
         ),
         (
-            folder_checks.Entry(path=SOCKET, kind="link", mode=0o777, uid=UID),
+            folder_checks.PathStat(path=SOCKET, kind="link", mode=0o777, uid=UID),
             GOOD_FOLDER,
             False,
             "error",
         ),
         (
             GOOD_SOCKET,
-            folder_checks.Entry(path=FOLDER, kind="folder", mode=0o755, uid=UID),
+            folder_checks.PathStat(path=FOLDER, kind="folder", mode=0o755, uid=UID),
             True,
             "warning",
         ),
         (
             GOOD_SOCKET,
-            folder_checks.Entry(path=FOLDER, kind="folder", mode=0o777, uid=UID),
+            folder_checks.PathStat(path=FOLDER, kind="folder", mode=0o777, uid=UID),
             True,
             "error",
         ),
         (
             GOOD_SOCKET,
-            folder_checks.Entry(path=FOLDER, kind="folder", mode=0o700, uid=5),
+            folder_checks.PathStat(path=FOLDER, kind="folder", mode=0o700, uid=5),
             True,
             "error",
         ),
         (
             NO_SOCKET,
-            folder_checks.Entry(path=FOLDER, kind="link", mode=0o777, uid=UID),
+            folder_checks.PathStat(path=FOLDER, kind="link", mode=0o777, uid=UID),
             False,
             "error",
         ),
         (
-            folder_checks.Entry(path=f"/{'x' * 120}/m.sock", kind="missing"),
+            folder_checks.PathStat(path=f"/{'x' * 120}/m.sock", kind="missing"),
             GOOD_FOLDER,
             False,
             "error",
@@ -157,7 +157,11 @@ NO_SOCKET = folder_checks.Entry(path=SOCKET, kind="missing")
     ],
 )
 def test_who_can_reach_the_socket_is_judged(
-    entry: folder_checks.Entry, folder: folder_checks.Entry, level: str | None, *, is_held: bool
+    entry: folder_checks.PathStat,
+    folder: folder_checks.PathStat,
+    level: str | None,
+    *,
+    is_held: bool,
 ) -> None:
     found = daemon_checks.check_socket(entry, folder, uid=UID, is_held=is_held)
     assert (find_worst(found)[1] if found else None) == level
@@ -250,7 +254,7 @@ def test_who_may_read_what_is_kept_is_judged(
     kind: str, mode: int, uid: int, level: str | None
 ) -> None:
     found = folder_checks.check_permissions(
-        [folder_checks.Entry(path="/p", kind=kind, mode=mode, uid=uid)], uid=UID
+        [folder_checks.PathStat(path="/p", kind=kind, mode=mode, uid=uid)], uid=UID
     )
     assert (find_worst(found)[1] if found else None) == level
     see_remedies(found)
@@ -262,7 +266,7 @@ def test_who_may_read_what_is_kept_is_judged(
 def test_others_may_read_the_configuration_and_not_change_it(
     mode: int, uid: int, n_found: int
 ) -> None:
-    entry = folder_checks.Entry(path="/c", kind="file", mode=mode, uid=uid)
+    entry = folder_checks.PathStat(path="/c", kind="file", mode=mode, uid=uid)
     assert len(folder_checks.check_config_mode(entry, uid=UID)) == n_found
 
 

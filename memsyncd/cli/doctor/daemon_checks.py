@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from memsyncd.cli.console import Console
     from memsyncd.cli.doctor.findings import Level
-    from memsyncd.cli.doctor.folder_checks import Entry
+    from memsyncd.cli.doctor.folder_checks import PathStat
     from memsyncd.cli.doctor.process_checks import Process
 
 PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
@@ -201,7 +201,7 @@ def _check_holder(held: PingResult, named: str, pid: int | None) -> Finding:
     return Finding(level="error", check="daemon", what=what, where=held.path, remedy=remedy)
 
 
-def check_socket(socket: Entry, folder: Entry, *, uid: int, is_held: bool) -> list[Finding]:
+def check_socket(socket: PathStat, folder: PathStat, *, uid: int, is_held: bool) -> list[Finding]:
     """Check that the socket's path is valid and that only its owner can reach it."""
     found = _check_path_length(socket.path)
     found += _check_socket_folder(folder, uid)
@@ -253,7 +253,7 @@ def _check_path_length(path: str) -> list[Finding]:
     return [Finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
 
 
-def _check_socket_folder(folder: Entry, uid: int) -> list[Finding]:
+def _check_socket_folder(folder: PathStat, uid: int) -> list[Finding]:
     if folder.kind == "missing":
         return []
     if folder.kind != "folder":

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class PathStat:
     """A file or folder as lstat sees it, `kind` being socket, folder, link, file, missing or
     unreadable.
     """
@@ -36,7 +36,7 @@ class Entry:
     uid: int = 0
 
 
-def stat_entry(path: str) -> Entry:
+def stat_entry(path: str) -> PathStat:
     """Return the entry at this path; links are not followed."""
     try:
         found = os.lstat(path)
@@ -44,10 +44,10 @@ def stat_entry(path: str) -> Entry:
         kind = (
             "missing" if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
         )
-        return Entry(path=path, kind=kind)
+        return PathStat(path=path, kind=kind)
     kinds = {stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
     kind = kinds.get(stat.S_IFMT(found.st_mode), "file")
-    return Entry(path=path, kind=kind, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid)
+    return PathStat(path=path, kind=kind, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid)
 
 
 LOW_BYTES = 200_000_000
@@ -137,7 +137,7 @@ def check_disk_space(disks: Sequence[DiskSpace]) -> list[Finding]:
     return found
 
 
-def check_permissions(entries: Sequence[Entry], *, uid: int) -> list[Finding]:
+def check_permissions(entries: Sequence[PathStat], *, uid: int) -> list[Finding]:
     """Check that folders and files with text of notes, or with paths, belong to the user and are
     closed to others.
     """
@@ -149,7 +149,7 @@ def check_permissions(entries: Sequence[Entry], *, uid: int) -> list[Finding]:
     return found
 
 
-def _check_entry(entry: Entry, uid: int) -> Finding | None:
+def _check_entry(entry: PathStat, uid: int) -> Finding | None:
     mode = "700" if entry.kind == "folder" else "600"
     if entry.kind in ("missing", "link"):
         return None
@@ -190,7 +190,7 @@ def _check_entry(entry: Entry, uid: int) -> Finding | None:
     return None
 
 
-def check_config_mode(entry: Entry, *, uid: int) -> list[Finding]:
+def check_config_mode(entry: PathStat, *, uid: int) -> list[Finding]:
     """Check that only the user can write the configuration. Others may read it."""
     if entry.kind in ("missing", "link"):
         return []
