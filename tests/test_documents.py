@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 import memsyncd
-from memsyncd.cli.filters import FILTERS
-from memsyncd.cli.table import ENTRIES
+from memsyncd.cli.commands import ENTRIES
+from memsyncd.cli.search import FILTERS
 from memsyncd.config import Config, find_keys
-from memsyncd.config.keys import ARRAYS
+from memsyncd.config.schema import ARRAYS
 from memsyncd.logs import Event
 from memsyncd.wire.methods import METHODS
 from memsyncd.wire.params import Filters

@@ -1,1 +1,1 @@
-"""The command line: a client with words for people. It speaks the socket like everybody else."""
+"""The command line: a client of the daemon that prints for people."""

@@ -1,4 +1,4 @@
-"""How is a daemon put into the background, and how does one know that it is up, or gone?"""
+"""Start the daemon in the background and stop it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import memsyncd
-from memsyncd.cli.folders import make_folders
+from memsyncd.cli.service_files import make_private_folders
 from memsyncd.dirs import find_dirs
-from memsyncd.errors import MemsyncdError, NoDaemon
+from memsyncd.errors import MemsyncdError, NoDaemon, NotFresh
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,29 +21,33 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
 
 POLL_S = 0.02
+# A log longer than this when a daemon starts becomes `daemon.log.1`, replacing the previous one.
 LOG_LIMIT_BYTES = 4 * 1024 * 1024
-"""A log that is longer when a daemon starts becomes `daemon.log.1`, in place of the one before it."""
 LOG_LINES_SHOWN = 8
 
 
-class Spawned(NamedTuple):
-    """A daemon that was just started. `log_start` is where its own log begins in the file."""
+class SpawnedDaemon(NamedTuple):
+    """A daemon that was just started. `log_start` is the offset in the log file where its own log
+    begins.
+    """
 
     process: subprocess.Popen[bytes]
     log_file: str
     log_start: int
 
     def wait_for_answer(self, console: Console, timeout_s: float) -> dict[str, Any]:
-        """What is answered to `ping`, by it or by one that was started at the same time and won.
+        """Return the result of `ping` from this daemon, or from one that was started at the same
+        time and took the lock.
 
-        Raises NoDaemon if it ends and no other answers, or the time is up.
+        Raises NoDaemon if it ends and no other answers, or after the timeout.
         """
         deadline_s = time.monotonic() + timeout_s
         while True:
             is_over = self.process.poll() is not None or time.monotonic() > deadline_s
             try:
-                answer = console.ask("ping")
-                # One that has yet to find the other's lock could outlive it, if that is stopped at once.
+                answer = console.call("ping")
+                # Wait for this daemon to find the other's lock: it would take over if the other
+                # stopped.
                 if is_over or answer["pid"] == self.process.pid:
                     return answer
             except NoDaemon:
@@ -58,15 +62,16 @@ class Spawned(NamedTuple):
             return file.read().splitlines()
 
 
-def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> Spawned:
-    """Start `memsyncd run` in a session of its own, its log in the state folder."""
+def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> SpawnedDaemon:
+    """Start `memsyncd run` in its own session, with its log in the state folder."""
     home = env.get("HOME") or os.path.expanduser("~")
     log_file = find_dirs(env, home, sys.platform).log_file
     try:
         log = _open_log(log_file)
     except OSError as error:
         raise MemsyncdError(
-            f"cannot write the log {log_file}: {error.strerror}", hint="see who owns that folder, or set XDG_STATE_HOME"
+            f"cannot write the log {log_file}: {error.strerror}",
+            hint="check who owns that folder, or set XDG_STATE_HOME",
         ) from error
     with open(log, "wb") as output:
         start = output.seek(0, os.SEEK_END)
@@ -76,15 +81,18 @@ def spawn_daemon(paths: list[str], env: Mapping[str, str]) -> Spawned:
             stdout=output,
             stderr=output,
             env=dict(env),
-            # `-m` looks in the current folder first, so this is the very package that is running now, installed or not.
+            # `-m` searches the current folder first, so the daemon is this package, installed or
+            # not.
             cwd=os.path.dirname(os.path.dirname(os.path.abspath(memsyncd.__file__))),
             start_new_session=True,
         )
-    return Spawned(process, log_file, start)
+    return SpawnedDaemon(process, log_file, start)
 
 
-def wait_until_gone(pid: int, timeout_s: float) -> bool:
-    """Ask the process to end, and wait. True once it is gone, also if it was gone before."""
+def terminate_and_wait(pid: int, timeout_s: float) -> bool:
+    """Send SIGTERM and wait for the process to end. Returns True once it has ended, also if it had
+    before.
+    """
     try:
         handle = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
     except ProcessLookupError:
@@ -95,7 +103,7 @@ def wait_until_gone(pid: int, timeout_s: float) -> bool:
         os.kill(pid, signal.SIGTERM)
         if handle is None:
             return _poll_until_gone(pid, timeout_s)
-        # A process that nobody has waited for keeps its number; the handle tells that it ended all the same.
+        # A zombie keeps its number; the handle still shows that it ended.
         return bool(select.select([handle], [], [], timeout_s)[0])
     except ProcessLookupError:
         return True
@@ -113,7 +121,42 @@ def _poll_until_gone(pid: int, timeout_s: float) -> bool:
 
 
 def _open_log(path: str) -> int:
-    make_folders(os.path.dirname(path))
+    make_private_folders(os.path.dirname(path))
     if os.path.exists(path) and os.path.getsize(path) > LOG_LIMIT_BYTES:
         os.replace(path, path + ".1")
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    return os.open(
+        path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+    )
+
+
+STOP_TIMEOUT_S = 10.0
+
+
+def ping_daemon(console: Console) -> int | None:
+    """Return the pid of the daemon that answers, None if none does."""
+    try:
+        return int(console.call("ping")["pid"])
+    except NoDaemon:
+        return None
+
+
+def stop_daemon(console: Console) -> int | None:
+    """Stop the daemon in order and wait until it has ended. Return its pid, None if none runs.
+
+    Raises NotFresh after STOP_TIMEOUT_S.
+    """
+    pid = ping_daemon(console)
+    if pid is None:
+        return None
+    console.close()
+    if pid <= 1:
+        raise MemsyncdError(
+            f"the daemon reports the pid {pid}, which cannot be stopped from here",
+            hint="stop it where it was started",
+        )
+    if not terminate_and_wait(pid, STOP_TIMEOUT_S):
+        raise NotFresh(
+            f"the daemon (pid {pid}) did not stop within {STOP_TIMEOUT_S:g} s",
+            hint=f"wait longer, or end it with `kill -KILL {pid}`: the next one repairs its index",
+        )
+    return pid

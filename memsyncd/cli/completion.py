@@ -1,28 +1,31 @@
-"""`memsyncd completion`: which words may come next? A script for the shell, made from the very grammar that they are read by.
+"""`memsyncd completion`: render completion scripts for bash, zsh and fish.
 
-The script knows all commands and options by itself; only for the name of a workspace does it ask the daemon.
+The scripts are rendered from the definitions of the commands. A script contains all commands and
+options; only the names of workspaces come from the daemon.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from memsyncd.cli.grammar import Argument, Command
-from memsyncd.cli.table import ENTRIES, load_command
+from memsyncd.cli.commands import ENTRIES, load_command
+from memsyncd.cli.parser import Argument, Command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import SimpleNamespace as Args
 
     from memsyncd.cli.console import Console
-    from memsyncd.cli.grammar import Option
+    from memsyncd.cli.parser import Option
 
 NAMES = "memsyncd list --names 2>/dev/null"
 FILE_METAVARS = ("PATH", "FILE", "ANCHOR|PATH", "ANCHOR|PATH|N", "ANCHOR|PATH[:A[-B]]")
 
 
-class Words(NamedTuple):
-    """What may follow a command: options, words from a closed list, and whether names of files or workspaces may."""
+class Completions(NamedTuple):
+    """The words that may follow a command: options, words from a closed list, and whether files or
+    workspaces may.
+    """
 
     options: tuple[Option, ...]
     choices: tuple[str, ...]
@@ -30,14 +33,14 @@ class Words(NamedTuple):
     takes_workspace: bool
 
 
-def find_words(name: str) -> Words:
-    """What may follow the command `name`."""
+def find_completions(name: str) -> Completions:
+    """Return the words that may follow the command `name`."""
     command = load_command(name)
     every = (command, *command.commands.values())
     metavars = {argument.metavar for each in every for argument in each.arguments}
     choices = (choice for argument in command.arguments for choice in argument.choices)
     options = {option.flags: option for each in every for option in each.options}
-    return Words(
+    return Completions(
         options=tuple(options.values()),
         choices=tuple(dict.fromkeys((*choices, *command.commands))),
         takes_file=not metavars.isdisjoint(FILE_METAVARS),
@@ -47,10 +50,11 @@ def find_words(name: str) -> Words:
 
 def render_bash() -> str:
     lines = [
-        "# bash completion for memsyncd: source it, or put it into ~/.local/share/bash-completion/completions/memsyncd",
+        "# bash completion for memsyncd: source it, or put it into",
+        "# ~/.local/share/bash-completion/completions/memsyncd",
         "_memsyncd() {",
-        '    local word="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" words= choices= files= workspaces=',
-        "    local name quoted",
+        '    local word="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"',
+        "    local words= choices= files= workspaces= name quoted",
         "    COMPREPLY=()",
         "    local IFS=$' \\t\\n'",
         "    if (( COMP_CWORD == 1 )); then",
@@ -60,11 +64,14 @@ def render_bash() -> str:
         '    case "${COMP_WORDS[1]}" in',
         *_render_bash_cases(),
         "    esac",
-        '    if [[ "$previous" == -w || "$previous" == --workspace || ( -n "$workspaces" && "$word" != -* ) ]]; then',
-        # Anybody may have named the folder: compgen would carry out a `$(…)` in its name, and so would the shell then.
+        '    if [[ "$previous" == -w || "$previous" == --workspace',
+        '        || ( -n "$workspaces" && "$word" != -* ) ]]; then',
+        # A folder's name is untrusted: compgen, and then the shell, would execute a `$(…)` in it.
         "        while IFS= read -r name; do",
         '            printf -v quoted %q "$name"',
-        '            if [[ "$name" == "$word"* || "$quoted" == "$word"* ]]; then COMPREPLY+=("$quoted"); fi',
+        '            if [[ "$name" == "$word"* || "$quoted" == "$word"* ]]; then',
+        '                COMPREPLY+=("$quoted")',
+        "            fi",
         f"        done < <({NAMES})",
         '    elif [[ -n "$choices" && "$word" != -* ]] && (( COMP_CWORD == 2 )); then',
         '        COMPREPLY=($(compgen -W "$choices" -- "$word"))',
@@ -79,7 +86,7 @@ def render_bash() -> str:
 
 def _render_bash_cases() -> Iterator[str]:
     for name in ENTRIES:
-        words = find_words(name)
+        words = find_completions(name)
         flags = " ".join(flag for option in words.options for flag in option.flags)
         choices = f' choices="{" ".join(words.choices)}"' if words.choices else ""
         marks = " files=1" * words.takes_file + " workspaces=1" * words.takes_workspace
@@ -107,22 +114,30 @@ def render_zsh() -> str:
         "    shift words",
         "    (( CURRENT-- ))",
         "    case $words[1] in",
-        *(f"        {name}) _arguments {' '.join(_render_zsh_words(find_words(name)))} ;;" for name in ENTRIES),
+        *(
+            f"        {name}) _arguments {' '.join(_render_zsh_words(find_completions(name)))} ;;"
+            for name in ENTRIES
+        ),
         "    esac",
         "}",
-        'if [[ "$funcstack[1]" == _memsyncd ]]; then _memsyncd "$@"; else compdef _memsyncd memsyncd; fi',
+        'if [[ "$funcstack[1]" == _memsyncd ]]; then _memsyncd "$@"',
+        "else compdef _memsyncd memsyncd; fi",
     ]
     return "\n".join(lines)
 
 
-def _render_zsh_words(words: Words) -> Iterator[str]:
+def _render_zsh_words(words: Completions) -> Iterator[str]:
     for option in words.options:
         action = (
-            ":workspace:_memsyncd_workspaces" if option.metavar == "WS" else f":{option.metavar}: " if option.needs_value else ""
+            ":workspace:_memsyncd_workspaces"
+            if option.metavar == "WS"
+            else f":{option.metavar}: "
+            if option.needs_value
+            else ""
         )
-        told = _shorten(option).replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
+        text = _first_clause(option).replace("[", "\\[").replace("]", "\\]").replace(":", "\\:")
         for flag in option.flags:
-            yield _quote_zsh(f"*{flag}[{told}]{action}")
+            yield _quote_zsh(f"*{flag}[{text}]{action}")
     if words.choices:
         yield _quote_zsh(f"1:action:({' '.join(words.choices)})")
     if words.takes_file:
@@ -131,8 +146,8 @@ def _render_zsh_words(words: Words) -> Iterator[str]:
         yield "'1:workspace:_memsyncd_workspaces'"
 
 
-def _shorten(option: Option) -> str:
-    # A menu has a line for each; what follows a colon is for those who ask for help.
+def _first_clause(option: Option) -> str:
+    # A menu has one line for each option: leave out the explanation after the colon.
     return option.help.partition(":")[0]
 
 
@@ -141,21 +156,35 @@ def _quote_zsh(text: str) -> str:
 
 
 def render_fish() -> str:
-    lines = ["# fish completion for memsyncd: put it into ~/.config/fish/completions/memsyncd.fish", "complete -c memsyncd -f"]
+    lines = [
+        "# fish completion for memsyncd: put it into ~/.config/fish/completions/memsyncd.fish",
+        "complete -c memsyncd -f",
+    ]
     for name, entry in ENTRIES.items():
-        lines.append(f"complete -c memsyncd -n __fish_use_subcommand -a {name} -d {_quote_fish(entry.summary)}")
+        lines.append(
+            "complete -c memsyncd -n __fish_use_subcommand"
+            f" -a {name} -d {_quote_fish(entry.summary)}"
+        )
         lines += [
             f"complete -c memsyncd -n '__fish_seen_subcommand_from {name}' {rest}"
-            for rest in _render_fish_words(find_words(name))
+            for rest in _render_fish_words(find_completions(name))
         ]
     return "\n".join(lines)
 
 
-def _render_fish_words(words: Words) -> Iterator[str]:
+def _render_fish_words(words: Completions) -> Iterator[str]:
     for option in words.options:
-        flags = " ".join(f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags)
-        value = f" -x -a {_quote_fish(f'({NAMES})')}" if option.metavar == "WS" else " -x" if option.needs_value else ""
-        yield f"{flags}{value} -d {_quote_fish(_shorten(option))}"
+        flags = " ".join(
+            f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in option.flags
+        )
+        value = (
+            f" -x -a {_quote_fish(f'({NAMES})')}"
+            if option.metavar == "WS"
+            else " -x"
+            if option.needs_value
+            else ""
+        )
+        yield f"{flags}{value} -d {_quote_fish(_first_clause(option))}"
     if words.choices:
         yield f"-a {_quote_fish(' '.join(words.choices))}"
     if words.takes_file:
@@ -171,14 +200,14 @@ def _quote_fish(text: str) -> str:
 SHELLS = {"bash": render_bash, "zsh": render_zsh, "fish": render_fish}
 
 
-def _act(args: Args, console: Console) -> int:
+def _completion(args: Args, console: Console) -> int:
     console.terminal.print(SHELLS[args.shell]())
     return 0
 
 
 COMMANDS = {
     "completion": Command(
-        _act,
+        _completion,
         arguments=(Argument("shell", "SHELL", "bash, zsh or fish", choices=tuple(SHELLS)),),
         examples=(
             'eval "$(memsyncd completion bash)"',

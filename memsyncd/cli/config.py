@@ -1,6 +1,6 @@
-"""`memsyncd config`: what is configured, is it right, and where does it lie?
+"""`memsyncd config`: show or check the configuration, or print its path.
 
-No daemon is asked, since a broken file may be why none runs.
+No daemon is asked, since an invalid file may be the reason why none runs.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from memsyncd.cli.grammar import JSON, Argument, Command
+from memsyncd.cli.parser import JSON, Argument, Command
 from memsyncd.cli.terminal import clean, clean_line
 from memsyncd.dirs import CONFIG_VARIABLE, find_dirs
 from memsyncd.errors import BadConfig, BadRequest
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from memsyncd.config import Loaded
 
 
-def _act(args: Args, console: Console) -> int:
+def _config(args: Args, console: Console) -> int:
     path = _find_file(args.file, console)
     if args.json:
-        return _act_as_json(args, console, path)
+        return _config_json(args, console, path)
     if args.action == "path":
-        console.terminal.print(clean_line(path) if console.terminal.is_shown else path)
+        console.terminal.print(clean_line(path) if console.terminal.is_out_terminal else path)
         return 0
     loaded = _load(path, console, is_named=args.file is not None)
     if args.action == "show":
@@ -35,30 +35,41 @@ def _act(args: Args, console: Console) -> int:
 
         console.terminal.print(clean(render_config(loaded)).rstrip("\n"))
     else:
-        found = "is fine" if loaded.is_file_found else "does not exist; defaults and environment are fine"
-        console.terminal.say(f"{clean_line(path)} {found}")
+        found = (
+            "is valid"
+            if loaded.is_file_found
+            else "does not exist; defaults and environment are valid"
+        )
+        console.terminal.report(f"{clean_line(path)} {found}")
     return 0
 
 
-def _act_as_json(args: Args, console: Console, path: str) -> int:
-    """The same for programs: what is wrong goes to stdout, too, with the same exit status."""
-    told: dict[str, Any] = {"path": path}
+def _config_json(args: Args, console: Console, path: str) -> int:
+    """Print the same for programs: errors go to stdout too, with the same exit status."""
+    report: dict[str, Any] = {"path": path}
     status = 0
     if args.action != "path":
         try:
             loaded = _load(path, console, is_named=args.file is not None)
         except BadConfig as error:
-            told |= {"is_fine": False, "wrong": error.data.get("lines", [error.message])}
+            report |= {"is_fine": False, "wrong": error.data.get("lines", [error.message])}
             status = error.exit_status
         else:
-            told |= {"is_fine": True, "is_file_found": loaded.is_file_found, "warnings": list(loaded.warnings)}
+            report |= {
+                "is_fine": True,
+                "is_file_found": loaded.is_file_found,
+                "warnings": list(loaded.warnings),
+            }
             if args.action == "show":
                 import tomllib
 
                 from memsyncd.config import render_config
 
-                told |= {"values": tomllib.loads(render_config(loaded)), "origins": dict(loaded.origins)}
-    console.terminal.print_json(told)
+                report |= {
+                    "values": tomllib.loads(render_config(loaded)),
+                    "origins": dict(loaded.origins),
+                }
+    console.terminal.print_json(report)
     return status
 
 
@@ -67,31 +78,37 @@ def _find_file(named: str | None, console: Console) -> str:
         home = console.env.get("HOME") or os.path.expanduser("~")
         return find_dirs(console.env, home, sys.platform).config_file
     if not os.path.isabs(named) and not console.cwd:
-        raise BadRequest("the current folder is gone", hint="name the file by its full path")
+        raise BadRequest("the current folder was deleted", hint="give the file's absolute path")
     return os.path.join(console.cwd, named)
 
 
 def _load(path: str, console: Console, *, is_named: bool) -> Loaded:
     from memsyncd.config import load_config
 
-    # A file that was named must be there, as if the environment had named it.
+    # A named file must exist, like one that the environment names.
     env = {**console.env, CONFIG_VARIABLE: path} if is_named else console.env
     loaded = load_config(path, env)
     for warning in loaded.warnings:
-        console.terminal.say(console.terminal.err_paint("yellow", f"warning: {clean_line(warning)}"))
+        console.terminal.report(
+            console.terminal.err_paint("yellow", f"warning: {clean_line(warning)}")
+        )
     return loaded
 
 
-_ACTIONS = "show: every value and where it comes from; check: say what is wrong; path: where the file lies"
+_ACTIONS = "show: every value and its origin; check: list the errors; path: the file's path"
 
 COMMANDS = {
     "config": Command(
-        _act,
+        _config,
         arguments=(
             Argument("action", "ACTION", _ACTIONS, choices=("show", "check", "path")),
-            Argument("file", "FILE", "another file than the usual one", many="optional"),
+            Argument("file", "FILE", "another file than the default one", many="optional"),
         ),
         options=(JSON,),
-        examples=("memsyncd config show", "memsyncd config check", '$EDITOR "$(memsyncd config path)"'),
+        examples=(
+            "memsyncd config show",
+            "memsyncd config check",
+            '$EDITOR "$(memsyncd config path)"',
+        ),
     )
 }

@@ -1,13 +1,17 @@
-"""What does a command get to work with? The terminal, the environment, and the daemon: asked only if the command asks.
+"""Give commands the terminal, the environment and the connection to the daemon, and draw progress.
 
-A question about "the" workspace means the one named with -w, else that of the current folder, else the only one.
+The connection is opened on first use. Without -w, the workspace is that of the current folder, else
+the only one.
 """
 
 from __future__ import annotations
 
 import os
+import time
 
-from memsyncd.client import TIMEOUT_S, connect
+from memsyncd.cli.format import render_bar, truncate
+from memsyncd.cli.terminal import clean_line
+from memsyncd.client import TIMEOUT_S, NoAnswer, connect
 from memsyncd.errors import MemsyncdError, WorkspaceNotFound
 
 TYPE_CHECKING = False
@@ -18,12 +22,15 @@ if TYPE_CHECKING:
     from memsyncd.cli.terminal import Terminal
     from memsyncd.client import Client
 
-# What bounds an answer that may take long is the question's own `timeout_ms`; the client then waits a little longer.
+
+# Added to the `timeout_ms` of a request, so that the daemon's own refusal arrives first.
 GRACE_S = 2.0
 
 
 class Console:
-    """`cwd` is the current folder, empty if it is gone."""
+    """The terminal, environment and daemon of a command. `cwd` is the current folder, empty if it
+    was deleted.
+    """
 
     __slots__ = ("_client", "cwd", "env", "terminal")
 
@@ -35,13 +42,13 @@ class Console:
 
     @property
     def client(self) -> Client:
-        """The connection, made when first asked for. Raises NoDaemon."""
+        """The connection, opened on first use. Raises NoDaemon."""
         if self._client is None:
             self._client = self.connect()
         return self._client
 
     def connect(self) -> Client:
-        """One more connection."""
+        """Open another connection."""
         return connect(env=self.env, timeout_s=TIMEOUT_S)
 
     def close(self) -> None:
@@ -49,54 +56,66 @@ class Console:
             self._client.close()
             self._client = None
 
-    def wait_for(self, timeout_ms: int | None) -> None:
-        """Let answers take as long as this question may."""
+    def set_timeout_ms(self, timeout_ms: int | None) -> None:
+        """Wait for results as long as the request may take; None keeps the default."""
         if timeout_ms is not None:
             self.client.timeout_s = timeout_ms / 1000 + GRACE_S
 
-    def ask(self, method: str, **params: object) -> dict[str, Any]:
-        """Ask the daemon, of no workspace in particular."""
+    def call(self, method: str, **params: object) -> dict[str, Any]:
+        """Call a method that is not about one workspace."""
         return self.client.call(method, **params)
 
-    def ask_about(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
-        """Ask about the workspace that was named, or else about the one that is meant here."""
+    def call_on(self, workspace: str | None, method: str, **params: object) -> dict[str, Any]:
+        """Call a method on the named workspace, else on that of the current folder, else on the
+        only one.
+        """
         if workspace is not None:
             return self.client.call(method, workspace=self.name_workspace(workspace), **params)
         try:
             return self.client.call(method, workspace=self.cwd or None, **params)
         except WorkspaceNotFound:
-            return self._ask_the_only_one(method, params)
+            return self._call_only_workspace(method, params)
 
     def find_workspace(self, workspace: str | None) -> dict[str, Any]:
-        """The status of the workspace that was named, or else of the one that is meant here."""
-        answer = self.ask_about(workspace, "status")
+        """Return the status of the named workspace, else of the current folder's, else of the only
+        one.
+        """
+        answer = self.call_on(workspace, "status")
         infos: list[dict[str, Any]] = answer["workspaces"]
         if len(infos) != 1:
-            # Asked of no workspace, `status` tells of all of them instead of saying that this is no choice.
-            raise _find_choice([str(info["name"]) for info in infos], MemsyncdError("no such workspace"))
+            # Without a workspace, `status` returns all of them instead of failing.
+            raise _make_choice_error(
+                [str(info["name"]) for info in infos], MemsyncdError("no such workspace")
+            )
         return infos[0]
 
     def name_workspace(self, text: str) -> str:
-        """A workspace as the daemon takes it, which knows nothing of our current folder: folders become absolute."""
+        """Return a workspace as the daemon takes it: paths become absolute, since the daemon does
+        not know the current folder.
+        """
         if text.startswith(("/", ".", "~")):
             return os.path.abspath(os.path.expanduser(text))
         return text
 
-    def _ask_the_only_one(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    def _call_only_workspace(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         try:
             return self.client.call(method, **params)
         except WorkspaceNotFound as error:
-            names = [str(info["name"]) for info in self.ask("workspace.list")["workspaces"]]
-            raise _find_choice(names, error) from error
+            names = [str(info["name"]) for info in self.call("workspace.list")["workspaces"]]
+            raise _make_choice_error(names, error) from error
 
 
-def _find_choice(names: list[str], error: MemsyncdError) -> MemsyncdError:
+def _make_choice_error(names: list[str], error: MemsyncdError) -> MemsyncdError:
     if not names:
-        return WorkspaceNotFound("there is no workspace yet", hint="add a folder with `memsyncd add PATH`")
+        return WorkspaceNotFound(
+            "there is no workspace yet", hint="add a folder with `memsyncd add PATH`"
+        )
     if len(names) == 1:
         return error
     shown = ", ".join(sorted(names)[:8]) + (", …" if len(names) > 8 else "")
-    return WorkspaceNotFound("the current folder lies in no workspace", hint=f"name one with -w: {shown}")
+    return WorkspaceNotFound(
+        "the current folder lies in no workspace", hint=f"name one with -w: {shown}"
+    )
 
 
 def _find_cwd() -> str:
@@ -104,3 +123,90 @@ def _find_cwd() -> str:
         return os.getcwd()
     except OSError:
         return ""
+
+
+# --- progress of an index -----------------------------------------------------------------------
+
+# Time between two `status` requests, which the daemon answers at any time.
+POLL_S = 0.2
+
+
+class Progress:
+    """Count progress: the largest number of pending notes is the total, notes no longer pending are
+    done.
+    """
+
+    __slots__ = ("_console", "_totals")
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._totals: dict[str, int] = {}
+
+    def update(self, client: Client) -> bool:
+        """Draw the progress of the workspaces. Return whether one has its first index or a rebuild
+        under way.
+        """
+        busy = [
+            info
+            for info in client.call("status")["workspaces"]
+            if info["state"] == "indexing" or info["pending"]
+        ]
+        if busy:
+            self._console.terminal.draw(self.render(busy))
+        else:
+            self._console.terminal.clear()
+        return any(info["state"] == "indexing" for info in busy)
+
+    def render(self, busy: list[dict[str, Any]]) -> str:
+        """Render the line for these workspaces."""
+        for info in busy:
+            self._totals[info["id"]] = max(self._totals.get(info["id"], 0), info["pending"])
+        total = sum(self._totals.values())
+        done = total - sum(info["pending"] for info in busy)
+        names = truncate(
+            clean_line(", ".join(info["name"] for info in busy)),
+            max(self._console.terminal.width - 56, 8),
+        )
+        paint = self._console.terminal.err_paint
+        counts = f"{done:,}/{total:,} notes" if total else "reading"
+        bar = paint("cyan", render_bar(done, total) if total else "")
+        return f"indexing {paint('bold', names)}  {bar}  {counts}"
+
+
+def show_until_indexed(console: Console) -> None:
+    """Draw progress on a terminal until everything is indexed; Ctrl-C stops the drawing, not the
+    indexing.
+    """
+    if not console.terminal.can_draw:
+        return
+    progress = Progress(console)
+    try:
+        while progress.update(console.client):
+            time.sleep(POLL_S)
+    except KeyboardInterrupt:
+        console.terminal.report("indexing continues in the background; see `memsyncd status`")
+    console.terminal.clear()
+
+
+def wait_with_progress(
+    console: Console, request_id: int, *, timeout_s: float | None
+) -> dict[str, Any]:
+    """Wait for the result of a long request; on a terminal, draw its progress from a second
+    connection.
+    """
+    client = console.client
+    if not console.terminal.can_draw:
+        return client.wait(request_id, timeout_s=timeout_s)
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    progress = Progress(console)
+    with console.connect() as status_client:
+        while True:
+            try:
+                answer = client.wait(request_id, timeout_s=POLL_S)
+            except NoAnswer:
+                if deadline_s is not None and time.monotonic() > deadline_s:
+                    raise
+                progress.update(status_client)
+            else:
+                console.terminal.clear()
+                return answer

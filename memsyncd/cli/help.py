@@ -1,46 +1,61 @@
-"""What does `--help` say? What there is to call, in groups; or what one command takes, with examples."""
+"""Render `--help`: the groups of commands, or the arguments and options of one command."""
 
 from __future__ import annotations
 
-from memsyncd.cli.render import wrap_words
-from memsyncd.cli.table import GROUPS
+from memsyncd.cli.commands import GROUPS
+from memsyncd.cli.format import wrap_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from memsyncd.cli.grammar import Argument, Command, Option
+    from memsyncd.cli.parser import Argument, Command, Option
     from memsyncd.cli.terminal import Paint
 
 INTRO = "memsyncd keeps markdown memories indexed while you write them, and answers searches."
-WIDEST = 100
+MAX_WIDTH = 100
 COLUMN = 26
 
 
 def render_overview(paint: Paint) -> str:
-    """All commands, in groups."""
+    """Render the list of all commands, in groups."""
     lines = [INTRO, "", f"{paint('bold', 'Usage')}  memsyncd COMMAND …"]
     for group, entries in GROUPS.items():
         lines += ["", paint("bold", group)]
-        lines += [f"  {paint('cyan', name)}{' ' * (12 - len(name))}{entry.summary}" for name, entry in entries.items()]
-    return "\n".join([*lines, "", "`memsyncd COMMAND --help` tells more about one."])
+        lines += [
+            f"  {paint('cyan', name)}{' ' * (12 - len(name))}{entry.summary}"
+            for name, entry in entries.items()
+        ]
+    return "\n".join([*lines, "", "`memsyncd COMMAND --help` describes one command."])
 
 
 def render_help(name: str, summary: str, command: Command, paint: Paint, *, width: int) -> str:
-    """What one command takes."""
+    """Render the help of one command."""
     words = [f"memsyncd {name}", *map(_render_usage, command.arguments), "[OPTIONS]"]
-    lines = [f"{paint('bold', 'Usage')}  {' '.join(words)}", "", f"{summary[0].upper()}{summary[1:]}."]
+    lines = [
+        f"{paint('bold', 'Usage')}  {' '.join(words)}",
+        "",
+        f"{summary[0].upper()}{summary[1:]}.",
+    ]
     if command.commands:
         rows = [(f"{name} {action}", each.summary) for action, each in command.commands.items()]
         lines += ["", paint("bold", "Commands"), *_render_rows(rows, paint, width)]
-    rows = [(argument.metavar, argument.help) for argument in command.arguments if argument.choices != (*command.commands,)]
+    rows = [
+        (argument.metavar, argument.help)
+        for argument in command.arguments
+        if argument.choices != (*command.commands,)
+    ]
     if rows:
         lines += ["", paint("bold", "Arguments"), *_render_rows(rows, paint, width)]
-    lines += ["", paint("bold", "Options"), *_render_rows([_render_option(option) for option in command.options], paint, width)]
+    lines += [
+        "",
+        paint("bold", "Options"),
+        *_render_rows([_render_option(option) for option in command.options], paint, width),
+    ]
     if command.examples:
         lines += ["", paint("bold", "Examples"), *(f"  {example}" for example in command.examples)]
     if command.commands:
-        lines += ["", f"`memsyncd {name} COMMAND --help` tells more about one."]
+        lines += ["", f"`memsyncd {name} COMMAND --help` describes one command."]
     return "\n".join(lines)
 
 
@@ -52,13 +67,19 @@ def _render_usage(argument: Argument) -> str:
 def _render_option(option: Option) -> tuple[str, str]:
     lead = "" if len(option.flags) > 1 else "    "
     repeated = "; may be repeated" if option.is_repeated else ""
-    value = f" {option.metavar}" if option.needs_value else f"[={option.metavar}]" if option.metavar else ""
+    value = (
+        f" {option.metavar}"
+        if option.needs_value
+        else f"[={option.metavar}]"
+        if option.metavar
+        else ""
+    )
     return f"{lead}{', '.join(option.flags)}{value}", option.help + repeated
 
 
 def _render_rows(rows: list[tuple[str, str]], paint: Paint, width: int) -> Iterator[str]:
-    for term, told in rows:
-        lines = list(wrap_words(told, max(min(width, WIDEST) - COLUMN - 2, 30)))
+    for term, text in rows:
+        lines = list(wrap_words(text, max(min(width, MAX_WIDTH) - COLUMN - 2, 30)))
         gap = " " * (COLUMN - len(term))
         if len(term) >= COLUMN:
             yield f"  {paint('cyan', term)}"

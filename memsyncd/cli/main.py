@@ -1,7 +1,8 @@
-"""What happens when somebody calls `memsyncd`? The command's module is imported, its words are read, it is done.
+"""Run a command: import its module, parse the words, execute it and return its exit status.
 
-Exit: 0 ok, 1 nothing found, 2 usage, 3 no daemon, 4 no such workspace or note, 5 not fresh in time, 6 conflict or refused,
-70 internal, 78 bad configuration, 130 interrupted. Every error is told in a line, and the next says what to do.
+Exit status: 0 ok, 1 nothing found, 2 usage, 3 no daemon, 4 no such workspace or note, 5 not fresh
+in time, 6 conflict or refused, 70 internal, 78 bad configuration, 130 interrupted. An error is
+printed on one line, its remedy on the next.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import os
 import sys
 
 import memsyncd
+from memsyncd.cli.commands import ENTRIES, load_command
 from memsyncd.cli.console import Console
-from memsyncd.cli.parsing import find_nearest, parse_words
-from memsyncd.cli.table import ENTRIES, load_command
+from memsyncd.cli.parser import find_nearest, parse_command
 from memsyncd.cli.terminal import Terminal, clean_line
 from memsyncd.errors import BadRequest, MemsyncdError
 
@@ -24,37 +25,37 @@ if TYPE_CHECKING:
 
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
+# The status that a shell shows for a program ended by SIGPIPE.
 EXIT_PIPE_CLOSED = 141
-"""What a shell shows for a program that a closed pipe ended."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do one command and return its exit status. `words` are those after the program's name."""
-    terminal = Terminal(_forgive(sys.stdout), _forgive(sys.stderr), os.environ)
+    """Run one command and return its exit status. `words` are those after the program's name."""
+    terminal = Terminal(_make_lenient(sys.stdout), _make_lenient(sys.stderr), os.environ)
     console = Console(terminal, os.environ)
     try:
-        status = _act(sys.argv[1:] if words is None else words, console)
+        status = _run(sys.argv[1:] if words is None else words, console)
         terminal.out.flush()
     except BrokenPipeError:
-        _leave_quietly(sys.stdout)
+        _redirect_to_null(sys.stdout)
         return EXIT_PIPE_CLOSED
     except KeyboardInterrupt:
         terminal.clear()
         return EXIT_INTERRUPTED
     except MemsyncdError as error:
-        # Without lines of its own, what ends a line in a message is a name that somebody chose.
+        # A line end in a message comes from a file's name, unless the error lists its lines.
         lines = error.data.get("lines")
-        _say_error(terminal, lines if isinstance(lines, list) else [error.message], error.hint)
+        _report_error(terminal, lines if isinstance(lines, list) else [error.message], error.hint)
         return error.exit_status
-    except Exception as error:  # noqa: BLE001  the last door: a person gets a sentence, never a traceback unasked
-        return _say_internal(terminal, error)
+    except Exception as error:  # noqa: BLE001  a bug is reported in one sentence
+        return _report_internal(terminal, error)
     finally:
         console.close()
-        _forget_unsaid()
+        _flush_stderr()
     return status
 
 
-def _act(words: Sequence[str], console: Console) -> int:
+def _run(words: Sequence[str], console: Console) -> int:
     name, rest = (words[0], words[1:]) if words else ("help", [])
     if name in ("-h", "--help", "help"):
         return _help(rest, console)
@@ -67,19 +68,19 @@ def _act(words: Sequence[str], console: Console) -> int:
     if rest and rest[0] in command.commands:
         name, command, rest = f"{name} {rest[0]}", command.commands[rest[0]], rest[1:]
         summary = command.summary
-    args = parse_words(name, command, rest)
+    args = parse_command(name, command, rest)
     if args.help:
         from memsyncd.cli.help import render_help
 
         terminal = console.terminal
         terminal.print(render_help(name, summary, command, terminal.paint, width=terminal.width))
         return 0
-    return command.act(args, console)
+    return command.run(args, console)
 
 
 def _help(words: Sequence[str], console: Console) -> int:
     if words and words[0] in ENTRIES:
-        return _act([*words[:2], "--help"], console)
+        return _run([*words[:2], "--help"], console)
     from memsyncd.cli.help import render_overview
 
     console.terminal.print(render_overview(console.terminal.paint))
@@ -93,54 +94,56 @@ def _unknown_command(name: str) -> BadRequest:
     return BadRequest(f"no such {kind}: {name}", hint=hint)
 
 
-def _say_error(terminal: Terminal, lines: Sequence[str], hint: str) -> None:
+def _report_error(terminal: Terminal, lines: Sequence[str], hint: str) -> None:
     paint = terminal.err_paint
-    # Whoever reads stderr may be gone as well; the exit status still tells.
+    # The reader of stderr may be gone as well; the exit status remains.
     try:
         first, *more = lines
-        terminal.say(f"{paint('bold red', 'memsyncd:')} {clean_line(first)}")
+        terminal.report(f"{paint('bold red', 'memsyncd:')} {clean_line(first)}")
         for line in more:
-            terminal.say(f"  {clean_line(line)}")
+            terminal.report(f"  {clean_line(line)}")
         if hint:
-            terminal.say(f"  {paint('cyan', '→')} {clean_line(hint)}")
+            terminal.report(f"  {paint('cyan', '→')} {clean_line(hint)}")
     except OSError:
         return
 
 
-def _say_internal(terminal: Terminal, error: Exception) -> int:
+def _report_internal(terminal: Terminal, error: Exception) -> int:
     if os.environ.get("MEMSYNCD_TRACEBACK"):
         raise error
     if isinstance(error, OSError):
-        # Most likely it is stdout that cannot be written: what it still holds must not be tried again.
-        _leave_quietly(sys.stdout)
-        _say_error(terminal, [str(error)], "")
+        # Most likely stdout cannot be written: Python must not flush its buffer again at exit.
+        _redirect_to_null(sys.stdout)
+        _report_error(terminal, [str(error)], "")
     else:
         hint = "this is a bug; MEMSYNCD_TRACEBACK=1 shows where it is, and a report helps"
-        _say_error(terminal, [f"{type(error).__name__}: {error}"], hint)
+        _report_error(terminal, [f"{type(error).__name__}: {error}"], hint)
     return EXIT_INTERNAL
 
 
-def _forgive(stream: TextIO | None) -> TextIO:
-    # Python has no stream where the caller closed its descriptor.
+def _make_lenient(stream: TextIO | None) -> TextIO:
+    # The stream is None if the caller closed its descriptor.
     if stream is None:
         return open(os.devnull, "w", encoding="utf-8")
-    # A locale without `…` or `→` must not stop an answer.
+    # A locale without `…` or `→` must not fail a command.
     if isinstance(stream, io.TextIOWrapper):
         stream.reconfigure(errors="replace")
     return stream
 
 
-def _forget_unsaid() -> None:
-    """Whoever read stderr may be gone, or its disk full: no failure of the command, nor of a daemon that ran for weeks."""
+def _flush_stderr() -> None:
+    """Flush stderr. A reader that is gone or a full disk must not fail the command, nor a daemon
+    that ran for weeks.
+    """
     try:
         if sys.stderr is not None:
             sys.stderr.flush()
     except (OSError, ValueError):
-        _leave_quietly(sys.stderr)
+        _redirect_to_null(sys.stderr)
 
 
-def _leave_quietly(stream: TextIO) -> None:
-    # Python flushes its streams once more at exit and would complain of the closed pipe or full disk then.
+def _redirect_to_null(stream: TextIO) -> None:
+    # Python flushes its streams at exit and would report the closed pipe or full disk again.
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError):

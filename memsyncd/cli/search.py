@@ -1,57 +1,90 @@
-"""`memsyncd search`: which passages answer these words?"""
+"""`memsyncd search` and `context`: find passages, and print memory for a prompt."""
 
 from __future__ import annotations
 
 import os
 
-from memsyncd.cli.figures import render_count
-from memsyncd.cli.filters import FILTERS, find_filters
-from memsyncd.cli.grammar import JSON, TIMEOUT, Argument, Command, Option, name_workspace_option, read_count, read_share
-from memsyncd.cli.places import find_roots
-from memsyncd.cli.render import render_explanation, render_freshness, render_hit
-from memsyncd.cli.terminal import clean_line, clean_values
+from memsyncd.cli.format import render_count, render_explanation, render_freshness, render_hit
+from memsyncd.cli.parser import (
+    JSON,
+    TIMEOUT,
+    Argument,
+    Command,
+    Option,
+    make_workspace_option,
+    parse_count,
+    parse_fraction,
+)
+from memsyncd.cli.targets import roots_by_id
+from memsyncd.cli.terminal import clean, clean_line, clean_values
 from memsyncd.errors import BadRequest, NoteNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import SimpleNamespace as Args
-    from typing import Any, NoReturn
+    from typing import Any, Final, NoReturn
 
     from memsyncd.cli.console import Console
 
 NOTHING_FOUND = 1
+
+# --- filters ------------------------------------------------------------------------------------
+
+FILTERS: Final = (
+    Option("--kind", "only this kind, such as decision", metavar="K", is_repeated=True),
+    Option("--tag", "only with this tag", metavar="T", is_repeated=True),
+    Option("--path", "only this note, folder or glob", metavar="P", is_repeated=True),
+    Option("--section", "only below this heading or anchor", metavar="S", is_repeated=True),
+    Option("--task", "only of this task", metavar="ID", is_repeated=True),
+    Option("--after", "only of this day (2026-03-01), month or year, or later", metavar="DAY"),
+    Option("--before", "only of days before this day, month or year", metavar="DAY"),
+    Option("--archived", "only archived sections, which are left out otherwise"),
+)
+
+
+def filters_from(args: Args) -> dict[str, object] | None:
+    """Return the parameter `filters` for the options, None if none was given."""
+    given = {option.name: getattr(args, option.name) for option in FILTERS}
+    return {name: value for name, value in given.items() if value} or None
+
+
+# --- search -------------------------------------------------------------------------------------
+
 ALL_WORKSPACES = "*"
-MOST_SHOWN = 10
-"""Hits, unless somebody says how many."""
+# The daemon's default number of hits.
+DEFAULT_LIMIT = 10
 
 
-def _act(args: Args, console: Console) -> int:
-    _check(args)
-    console.wait_for(args.timeout_ms)
-    answer = console.ask_about(ALL_WORKSPACES if args.all else args.workspace, "search", **_find_params(args))
+def _search(args: Args, console: Console) -> int:
+    _check_search(args)
+    console.set_timeout_ms(args.timeout_ms)
+    answer = console.call_on(
+        ALL_WORKSPACES if args.all else args.workspace, "search", **_search_params(args)
+    )
     if args.json:
         console.terminal.print_json(answer)
     elif answer["hits"]:
         _show_hits(answer, console, args)
     else:
-        _say_why(clean_values(answer), console)
+        _report_no_hits(clean_values(answer), console)
     if not args.json:
-        _say_freshness(answer, console)
+        _report_freshness(answer, console)
     return 0 if answer["hits"] else NOTHING_FOUND
 
 
-def _check(args: Args) -> None:
+def _check_search(args: Args) -> None:
     if args.all and args.workspace is not None:
-        raise BadRequest("--all and --workspace do not go together", hint="leave one of them out")
+        raise BadRequest("--all and --workspace do not go together", hint="use only one of them")
     if args.open and args.json:
-        raise BadRequest("--open and --json do not go together", hint="leave one of them out")
+        raise BadRequest("--open and --json do not go together", hint="use only one of them")
 
 
-def _find_params(args: Args) -> dict[str, object]:
+def _search_params(args: Args) -> dict[str, object]:
     return {
         "query": " ".join(args.query),
-        "limit": max(args.limit or MOST_SHOWN, args.open) if args.open else args.limit,
-        "filters": find_filters(args),
+        "limit": max(args.limit or DEFAULT_LIMIT, args.open) if args.open else args.limit,
+        "filters": filters_from(args),
         "min_score": args.min_score,
         "wait": "disk" if args.wait else None,
         "timeout_ms": args.timeout_ms,
@@ -60,28 +93,35 @@ def _find_params(args: Args) -> dict[str, object]:
 
 
 def _show_hits(answer: dict[str, Any], console: Console, args: Args) -> None:
-    workspaces = console.ask("workspace.list")["workspaces"]
+    workspaces = console.call("workspace.list")["workspaces"]
     if args.open:
-        _open(answer["hits"], args.open, find_roots(workspaces), console)
+        _open_hit(answer["hits"], args.open, roots_by_id(workspaces), console)
     terminal, hits = console.terminal, clean_values(answer["hits"])
-    _print_hits(hits, find_roots(clean_values(workspaces)), console)
+    _print_hits(hits, roots_by_id(clean_values(workspaces)), console)
     if args.explain:
         terminal.print()
         terminal.print(render_explanation(hits, terminal.paint))
     if answer["relaxed"]:
-        terminal.say(terminal.err_paint("dim", "no passage holds every word; these hold some"))
+        terminal.report(
+            terminal.err_paint("dim", "no passage contains every word; these contain some")
+        )
 
 
-def _open(hits: list[dict[str, Any]], number: int, roots: dict[str, str], console: Console) -> NoReturn:
-    from memsyncd.cli.editor import become_editor, find_editor
-
+def _open_hit(
+    hits: list[dict[str, Any]], number: int, roots: dict[str, str], console: Console
+) -> NoReturn:
     if number > len(hits):
-        raise NoteNotFound(f"there is no hit {number}: {render_count(len(hits), 'passage')} found", hint="leave --open out")
+        raise NoteNotFound(
+            f"there is no hit {number}: {render_count(len(hits), 'passage')} found",
+            hint="leave --open out",
+        )
     hit = hits[number - 1]
-    words = find_editor(console.env, os.path.join(roots.get(hit["workspace"], ""), hit["path"]), hit["start_line"])
+    words = build_editor_command(
+        console.env, os.path.join(roots.get(hit["workspace"], ""), hit["path"]), hit["start_line"]
+    )
     console.close()
     console.terminal.out.flush()
-    become_editor(words)
+    exec_editor(words)
 
 
 def _print_hits(hits: list[dict[str, Any]], roots: dict[str, str], console: Console) -> None:
@@ -90,39 +130,140 @@ def _print_hits(hits: list[dict[str, Any]], roots: dict[str, str], console: Cons
         if i:
             terminal.print()
         root = roots.get(hit["workspace"], "")
-        width = terminal.width if terminal.is_shown else 0
+        width = terminal.width if terminal.is_out_terminal else 0
         terminal.print(render_hit(hit, terminal.paint, root=root, cwd=console.cwd, width=width))
 
 
-def _say_why(answer: dict[str, Any], console: Console) -> None:
+def _report_no_hits(answer: dict[str, Any], console: Console) -> None:
     terminal = console.terminal
     why, meant = (clean_line(answer.get(name) or "") for name in ("why_empty", "did_you_mean"))
-    terminal.say(f"nothing found: {why}" if why else "nothing found")
+    terminal.report(f"nothing found: {why}" if why else "nothing found")
     if meant:
-        terminal.say(f"did you mean: {terminal.err_paint('bold', meant)}")
+        terminal.report(f"did you mean: {terminal.err_paint('bold', meant)}")
 
 
-def _say_freshness(answer: dict[str, Any], console: Console) -> None:
+def _report_freshness(answer: dict[str, Any], console: Console) -> None:
     text = render_freshness(answer["freshness"])
     if text:
-        console.terminal.say(console.terminal.err_paint("yellow", text))
+        console.terminal.report(console.terminal.err_paint("yellow", text))
+
+
+# --- --open -------------------------------------------------------------------------------------
+
+# Editors that take `PATH:LINE`.
+_PATH_LINE_EDITORS = frozenset({"hx", "helix", "subl", "zed", "zeditor"})
+# Editors that take `--goto PATH:LINE`; all others take `+LINE PATH`.
+_GOTO_EDITORS = frozenset({"code", "code-insiders", "codium", "cursor", "windsurf"})
+
+
+def build_editor_command(env: Mapping[str, str], path: str, line: int) -> list[str]:
+    """Return the command that opens the file at the line, with `$VISUAL`, else `$EDITOR`.
+
+    Raises BadRequest if neither is set, or if it is not valid shell syntax.
+    """
+    # Late, for shlex imports re.
+    import shlex
+
+    named = env.get("VISUAL") or env.get("EDITOR") or ""
+    try:
+        words = shlex.split(named)
+    except ValueError as error:
+        raise BadRequest(
+            f"the editor {named} cannot be called: {error}", hint="export EDITOR=vim"
+        ) from None
+    if not words:
+        raise BadRequest("no editor is named", hint="name one: export EDITOR=vim")
+    name = os.path.basename(words[0])
+    if name in _GOTO_EDITORS:
+        return [*words, "--goto", f"{path}:{line}"]
+    return [*words, f"{path}:{line}"] if name in _PATH_LINE_EDITORS else [*words, f"+{line}", path]
+
+
+def exec_editor(words: list[str]) -> NoReturn:
+    """Replace this process with the editor. Raises BadRequest if the editor cannot be started."""
+    try:
+        os.execvp(words[0], words)  # noqa: S606  the user has named the editor
+    except OSError as error:
+        raise BadRequest(
+            f"{words[0]} cannot be started: {error.strerror}", hint="export EDITOR=vim"
+        ) from None
+
+
+# --- context ------------------------------------------------------------------------------------
+
+
+def _context(args: Args, console: Console) -> int:
+    console.set_timeout_ms(args.timeout_ms)
+    answer = console.call_on(args.workspace, "context", **_context_params(args))
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _print_block(answer, console)
+    return 0 if answer["text"] else NOTHING_FOUND
+
+
+def _context_params(args: Args) -> dict[str, object]:
+    return {
+        "query": " ".join(args.query) or None,
+        "max_tokens": args.max_tokens,
+        "max_bytes": args.max_bytes,
+        "filters": filters_from(args),
+        "heading": args.heading,
+        "wait": "disk" if args.wait else None,
+        "timeout_ms": args.timeout_ms,
+    }
+
+
+def _print_block(answer: dict[str, Any], console: Console) -> None:
+    terminal = console.terminal
+    if answer["text"]:
+        terminal.print(clean(answer["text"]))
+    else:
+        terminal.report(f"no context: {clean_line(answer['why_empty'])}")
+    if answer["text"] and answer["left_out"]:
+        n_sections = render_count(len(answer["left_out"]), "place")
+        weaker = (
+            f" and {render_count(answer['unranked'], 'weaker match', 'weaker matches')}"
+            if answer["unranked"]
+            else ""
+        )
+        summary = f"{answer['tokens']:,} tokens; no room for {n_sections} more{weaker},"
+        summary += " see --json and --max-tokens"
+        terminal.report(terminal.err_paint("dim", summary))
+    if stale := render_freshness(answer["freshness"]):
+        terminal.report(terminal.err_paint("yellow", stale))
 
 
 COMMANDS = {
     "search": Command(
-        _act,
+        _search,
         keeps_exclusions=True,
-        arguments=(Argument("query", "QUERY", 'words, "phrases", -not, prefix*, kind:decision', many="some"),),
+        arguments=(
+            Argument(
+                "query", "QUERY", 'words, "phrases", -not, prefix*, kind:decision', many="some"
+            ),
+        ),
         options=(
-            name_workspace_option("search this workspace"),
+            make_workspace_option("search this workspace"),
             Option("--all", "search all workspaces as one"),
-            Option("-n --limit", "at most N hits (default 10)", metavar="N", read=read_count),
+            Option("-n --limit", "at most N hits (default 10)", metavar="N", parse=parse_count),
             *FILTERS,
-            Option("--min-score", "only hits that score at least S, from 0 to 1", metavar="S", read=read_share),
+            Option(
+                "--min-score",
+                "only hits that score at least S, from 0 to 1",
+                metavar="S",
+                parse=parse_fraction,
+            ),
             Option("--wait", "first index everything that is on disk now"),
             TIMEOUT,
-            Option("--explain", "show what each score is made of"),
-            Option("--open", "open the first hit, or the Nth, in $VISUAL or $EDITOR", metavar="N", read=read_count, bare=1),
+            Option("--explain", "show the parts of each score"),
+            Option(
+                "--open",
+                "open the first hit, or the Nth, in $VISUAL or $EDITOR",
+                metavar="N",
+                parse=parse_count,
+                bare=1,
+            ),
             JSON,
         ),
         examples=(
@@ -131,5 +272,41 @@ COMMANDS = {
             "memsyncd search token --kind decision --wait --json",
             "memsyncd search token --all --open",
         ),
-    )
+    ),
+    "context": Command(
+        _context,
+        keeps_exclusions=True,
+        arguments=(
+            Argument(
+                "query",
+                "QUERY",
+                "the subject; without one, the context of a new session",
+                many="any",
+            ),
+        ),
+        options=(
+            make_workspace_option("use this workspace"),
+            Option(
+                "-n --max-tokens",
+                "at most N tokens, from 100 to 50,000 (default 2000)",
+                metavar="N",
+                parse=parse_count,
+            ),
+            Option("--max-bytes", "at most N bytes as well", metavar="N", parse=parse_count),
+            *FILTERS,
+            Option(
+                "--heading",
+                "the first line (default '## Prior Knowledge'); '' for none",
+                metavar="TEXT",
+            ),
+            Option("--wait", "first index everything that is on disk now"),
+            TIMEOUT,
+            JSON,
+        ),
+        examples=(
+            "memsyncd context",
+            "memsyncd context why postgres --max-tokens 500",
+            "memsyncd context --kind decision --heading '## Decisions so far'",
+        ),
+    ),
 }

@@ -1,4 +1,7 @@
-"""`memsyncd service`: have the system run the daemon, see how it is, read its log. systemd on Linux, launchd on macOS."""
+"""`memsyncd service`: have the system run the daemon, show its state and its log.
+
+systemd runs it on Linux, launchd on macOS.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import memsyncd
-from memsyncd.cli.figures import render_count
-from memsyncd.cli.grammar import JSON, Argument, Command, Option, read_count
-from memsyncd.cli.lifecycle import stop_daemon
-from memsyncd.cli.servicefiles import find_home, find_program, is_current, is_passing
+from memsyncd.cli.background import stop_daemon
+from memsyncd.cli.format import render_count
+from memsyncd.cli.parser import JSON, Argument, Command, Option, parse_count
+from memsyncd.cli.service_files import find_home, find_program, is_current, is_temporary
 from memsyncd.cli.terminal import clean_line
 from memsyncd.dirs import find_dirs
 from memsyncd.errors import BadConfig, BadRequest, NoDaemon
@@ -27,12 +30,12 @@ if TYPE_CHECKING:
 
 NOT_RUNNING = 3
 LOG_LINES = 50
+# A shell adds this to the number of the signal that ended a program.
 SIGNALLED = 128
-"""What a shell adds to the signal that ended a program."""
 
 
 def find_supervisor(console: Console) -> Supervisor:
-    """The one that this system has. Raises BadRequest if it has none."""
+    """Return the supervisor of this system. Raises BadRequest if there is none."""
     if sys.platform == "darwin":
         from memsyncd.cli.launchd import Launchd
 
@@ -42,7 +45,7 @@ def find_supervisor(console: Console) -> Supervisor:
     return Systemd(console.env)
 
 
-# --- install and uninstall --------------------------------------------------------------------------------------------
+# --- install and uninstall ----------------------------------------------------------------------
 
 
 def _install(args: Args, console: Console) -> int:
@@ -57,63 +60,75 @@ def _install(args: Args, console: Console) -> int:
     for path in {**files, **dict.fromkeys(changed)}:
         done = "kept" if path not in changed else "wrote" if path in files else "removed"
         terminal.print(f"{done} {clean_line(path)}")
-    if is_passing(program.words[0], console.env):
-        terminal.say(f"this program lies in a folder that may be emptied: {clean_line(program.words[0])}")
-        terminal.say("  better install it for good first, with `uv tool install` or `pipx install`, and do this again from there")
+    if is_temporary(program.words[0], console.env):
+        terminal.report(f"this program lies in a temporary folder: {clean_line(program.words[0])}")
+        terminal.report(
+            "  install it with `uv tool install` or `pipx install`, then run this command again"
+        )
     if args.no_start:
-        terminal.say("it is not started; that is done by: memsyncd service restart")
+        terminal.report("not started; start it with: memsyncd service restart")
         return 0
-    if not supervisor.is_there():
-        terminal.say(f"installed, but not started: {supervisor.say_absence()}")
+    if not supervisor.is_available():
+        terminal.report(f"installed, but not started: {supervisor.describe_absence()}")
         return NOT_RUNNING
-    return _start(supervisor, console, is_changed=bool(changed) or _runs_other_version(supervisor, console))
+    return _start(
+        supervisor, console, is_changed=bool(changed) or _runs_other_version(supervisor, console)
+    )
 
 
 def _start(supervisor: Supervisor, console: Console, *, is_changed: bool) -> int:
     terminal = console.terminal
-    _make_room(supervisor, console)
+    _stop_stray(supervisor, console)
     supervisor.start(is_changed=is_changed)
-    terminal.say(_say_running(supervisor.read_state()))
-    limits = supervisor.say_limits()
+    terminal.report(_describe_run(supervisor.read_state()))
+    limits = supervisor.describe_limits()
     if limits:
-        terminal.say(limits)
+        terminal.report(limits)
     return 0
 
 
 def _runs_other_version(supervisor: Supervisor, console: Console) -> bool:
-    """True if what runs as the service began before its program was brought up to date, in the same place."""
+    """Return whether the running service is of another version: the program was updated."""
     if supervisor.read_state()["pid"] is None:
         return False
     try:
-        return bool(console.ask("ping")["version"] != memsyncd.__version__)
+        return bool(console.call("ping")["version"] != memsyncd.__version__)
     except NoDaemon:
         return False
     finally:
         console.close()
 
 
-def _make_room(supervisor: Supervisor, console: Console) -> None:
-    """Stop a daemon that somebody else runs: the service could not start beside it."""
-    if _find_stray(supervisor.read_state(), console):
+def _stop_stray(supervisor: Supervisor, console: Console) -> None:
+    """Stop a daemon that runs outside the service: the service could not start beside it."""
+    if _find_stray_pid(supervisor.read_state(), console):
         pid = stop_daemon(console)
-        console.terminal.say(f"the daemon that ran by itself was stopped (pid {pid}); the service takes its place")
+        console.terminal.report(
+            f"stopped the daemon that ran outside the service (pid {pid}); the service replaces it"
+        )
 
 
-def _find_stray(state: dict[str, Any], console: Console) -> int | None:
-    """The process number of a daemon that is not the service's. If a client would start that, none can be there."""
+def _find_stray_pid(state: dict[str, Any], console: Console) -> int | None:
+    """Return the pid of a daemon outside the service. If a client would start the service, there is
+    none.
+    """
     if state["pid"] is not None or state["is_waiting"]:
         return None
     try:
-        return int(console.ask("ping")["pid"])
+        return int(console.call("ping")["pid"])
     except NoDaemon:
         return None
 
 
-def _say_running(state: dict[str, Any]) -> str:
+def _describe_run(state: dict[str, Any]) -> str:
     if state["pid"] is None:
-        return "memsyncd starts when the first client connects" if state["is_waiting"] else "memsyncd is being started"
-    says = f": {clean_line(state['says'])}" if state["says"] else ""
-    return f"memsyncd runs as a service (pid {state['pid']}){says}"
+        return (
+            "memsyncd starts when the first client connects"
+            if state["is_waiting"]
+            else "memsyncd is starting"
+        )
+    status = f": {clean_line(state['says'])}" if state["says"] else ""
+    return f"memsyncd runs as a service (pid {state['pid']}){status}"
 
 
 def _uninstall(_args: Args, console: Console) -> int:
@@ -121,16 +136,20 @@ def _uninstall(_args: Args, console: Console) -> int:
     removed = supervisor.uninstall()
     for path in removed:
         console.terminal.print(f"removed {clean_line(path)}")
-    if removed and not supervisor.is_there():
-        console.terminal.say("it starts no more; nobody could be asked to stop what may still run: memsyncd stop")
+    if removed and not supervisor.is_available():
+        console.terminal.report(
+            "removed, but no supervisor could be asked to stop a running daemon: memsyncd stop"
+        )
     elif removed:
-        console.terminal.say("the service is stopped and gone; notes, index and configuration stay")
+        console.terminal.report(
+            "the service is stopped and removed; notes, index and configuration stay"
+        )
     else:
-        console.terminal.say("no service of memsyncd's own is installed; nothing was changed")
+        console.terminal.report("no service of memsyncd is installed; nothing was changed")
     return 0
 
 
-# --- status, logs, restart --------------------------------------------------------------------------------------------
+# --- status, logs, restart ----------------------------------------------------------------------
 
 
 def _status(args: Args, console: Console) -> int:
@@ -139,10 +158,10 @@ def _status(args: Args, console: Console) -> int:
         "installed": supervisor.is_installed(),
         "is_current": are_files_current(supervisor, console),
         "files": supervisor.find_files(),
-        "absence": "" if supervisor.is_there() else supervisor.say_absence(),
+        "absence": "" if supervisor.is_available() else supervisor.describe_absence(),
         **supervisor.read_state(),
     }
-    state["stray_pid"] = _find_stray(state, console)
+    state["stray_pid"] = _find_stray_pid(state, console)
     is_fine = state["installed"] and (state["state"] == "active" or state["is_waiting"])
     if args.json:
         terminal.print_json(state)
@@ -153,7 +172,9 @@ def _status(args: Args, console: Console) -> int:
 
 
 def are_files_current(supervisor: Supervisor, console: Console) -> bool | None:
-    """Whether the installed files are those that would be written now. None if none would: the configuration is refused."""
+    """Return whether the installed files equal those that would be written now; None if the
+    configuration is refused.
+    """
     try:
         files = supervisor.render(find_program(console.env), is_on_demand=supervisor.is_on_demand)
     except BadConfig:
@@ -163,22 +184,29 @@ def are_files_current(supervisor: Supervisor, console: Console) -> bool | None:
 
 def _render_state(state: dict[str, Any]) -> list[str]:
     stray = state["stray_pid"]
-    lines = [f"a daemon that no service runs answers (pid {stray})"] if stray else []
+    lines = [f"a daemon outside the service answers (pid {stray})"] if stray else []
     if not state["installed"]:
-        return [*lines, "no service is installed; that is done by: memsyncd service install"]
+        return [*lines, "no service is installed; install it with: memsyncd service install"]
     if state["absence"]:
-        return [*lines, f"it is installed, but does not run: {state['absence']}", *(f"file {path}" for path in state["files"])]
+        return [
+            *lines,
+            f"installed, but not running: {state['absence']}",
+            *(f"file {path}" for path in state["files"]),
+        ]
     lines.append(_render_run(state))
     if state["is_waiting"] and not state["pid"]:
         lines.append("it starts when a client connects")
     if state["says"]:
-        lines.append(f"it says: {state['says']}")
+        lines.append(f"status: {state['says']}")
     if not state["enabled"]:
-        lines.append("it does not start by itself; that is done by: memsyncd service install")
+        lines.append("it does not start by itself; enable it with: memsyncd service install")
     if state["is_current"] is None:
-        lines.append("its configuration is refused; what is wrong says: memsyncd config check")
+        lines.append("its configuration is refused; see: memsyncd config check")
     elif not state["is_current"]:
-        lines.append("its files are not those of this program and environment; that is done by: memsyncd service install")
+        lines.append(
+            "its files do not match this program and environment;"
+            " rewrite them with: memsyncd service install"
+        )
     return [*lines, *(f"file {path}" for path in state["files"])]
 
 
@@ -197,18 +225,23 @@ def _logs(args: Args, console: Console) -> int:
     supervisor, terminal = find_supervisor(console), console.terminal
     if not supervisor.is_installed():
         log_file = find_dirs(console.env, find_home(console.env), sys.platform).log_file
-        terminal.say(f"no service is installed; a daemon in the background keeps its log in {clean_line(log_file)}")
-    command = supervisor.find_log_command(n_lines=args.lines or LOG_LINES, is_followed=args.follow)
+        terminal.report(
+            f"no service is installed; a background daemon writes its log to {clean_line(log_file)}"
+        )
+    command = supervisor.log_command(n_lines=args.lines or LOG_LINES, is_followed=args.follow)
     terminal.out.flush()
     try:
         status = subprocess.run(command, env=dict(console.env), check=False).returncode
     except FileNotFoundError:
-        raise BadRequest(f"{command[0]} is not installed", hint=supervisor.say_unlogged()) from None
+        raise BadRequest(
+            f"{command[0]} is not installed", hint=supervisor.describe_missing_log()
+        ) from None
     return status if status >= 0 else SIGNALLED - status
 
 
-def has_started(console: Console, *, running_pid: int | None) -> bool:
-    """Start or restart the installed service, if the daemon that runs is its own or none does. False if there is no such service.
+def start_service(console: Console, *, running_pid: int | None) -> bool:
+    """Start or restart the installed service, if the running daemon is its own or none runs. Return
+    False if there is none.
 
     A client that names another socket means another daemon.
     """
@@ -217,13 +250,13 @@ def has_started(console: Console, *, running_pid: int | None) -> bool:
     try:
         supervisor = find_supervisor(console)
     except BadRequest:
-        return False  # nobody is there who could run it
-    if not (supervisor.is_installed() and supervisor.is_there()):
+        return False  # no supervisor
+    if not (supervisor.is_installed() and supervisor.is_available()):
         return False
     if running_pid not in {None, supervisor.read_state()["pid"]}:
         return False
     supervisor.restart()
-    console.terminal.say(_say_running(supervisor.read_state()))
+    console.terminal.report(_describe_run(supervisor.read_state()))
     return True
 
 
@@ -231,11 +264,11 @@ def _restart(_args: Args, console: Console) -> int:
     supervisor = find_supervisor(console)
     if not supervisor.is_installed():
         raise NoDaemon("no service is installed", hint="install it with: memsyncd service install")
-    if not supervisor.is_there():
-        raise NoDaemon("the service cannot be started", hint=supervisor.say_absence())
-    _make_room(supervisor, console)
+    if not supervisor.is_available():
+        raise NoDaemon("the service cannot be started", hint=supervisor.describe_absence())
+    _stop_stray(supervisor, console)
     supervisor.restart()
-    console.terminal.say(_say_running(supervisor.read_state()))
+    console.terminal.report(_describe_run(supervisor.read_state()))
     return 0
 
 
@@ -246,22 +279,33 @@ def _refuse(args: Args, _console: Console) -> int:
 _ACTIONS = {
     "install": Command(
         _install,
-        summary="write the service's files, have it start by itself, and start it",
+        summary="write the service's files, enable it and start it",
         options=(
             Option("--no-start", "do not start it now"),
-            Option("--print", "show the files instead of writing them"),
-            Option("--on-demand", "start it when the first client connects, not at login (systemd)"),
+            Option("--print", "print the files instead of writing them"),
+            Option(
+                "--on-demand", "start it when the first client connects, not at login (systemd)"
+            ),
         ),
         examples=("memsyncd service install", "memsyncd service install --print"),
     ),
-    "uninstall": Command(_uninstall, summary="stop it and remove its files; nothing else is touched"),
-    "status": Command(_status, summary="say whether it is installed and how it is", options=(JSON,)),
+    "uninstall": Command(
+        _uninstall, summary="stop it and remove its files; nothing else is changed"
+    ),
+    "status": Command(
+        _status, summary="show whether it is installed and its state", options=(JSON,)
+    ),
     "logs": Command(
         _logs,
-        summary="show what it logged last",
+        summary="show the end of its log",
         options=(
-            Option("-f --follow", "go on showing what comes"),
-            Option("-n --lines", f"so many lines; {LOG_LINES} by default", metavar="N", read=read_count),
+            Option("-f --follow", "follow the log"),
+            Option(
+                "-n --lines",
+                f"the number of lines (default {LOG_LINES})",
+                metavar="N",
+                parse=parse_count,
+            ),
         ),
         examples=("memsyncd service logs -f",),
     ),
@@ -271,7 +315,9 @@ _ACTIONS = {
 COMMANDS = {
     "service": Command(
         _refuse,
-        arguments=(Argument("action", "COMMAND", "one of those above", choices=tuple(_ACTIONS)),),
+        arguments=(
+            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_ACTIONS)),
+        ),
         commands=_ACTIONS,
         examples=("memsyncd service install", "memsyncd service status"),
     )

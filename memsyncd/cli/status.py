@@ -1,4 +1,4 @@
-"""`memsyncd status` and `problems`: how is the daemon, and what is odd? This is what people paste into a bug report."""
+"""`memsyncd status`, `problems` and `metrics`: show the state of the daemon and its workspaces."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 import time
 
 import memsyncd
-from memsyncd.cli.figures import render_age, render_count, render_duration, render_size
-from memsyncd.cli.grammar import JSON, Command, Option
-from memsyncd.cli.places import find_roots, show_path
+from memsyncd.cli.format import render_age, render_count, render_duration, render_path, render_size
+from memsyncd.cli.parser import JSON, Command, Option
+from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_values
 
 TYPE_CHECKING = False
@@ -20,27 +20,37 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
     from memsyncd.cli.terminal import Paint
 
-STATE_STYLES = {"ready": "green", "indexing": "cyan", "degraded": "yellow", "missing": "red", "stalled": "red"}
+
+# --- status and problems ------------------------------------------------------------------------
+
+STATE_STYLES = {
+    "ready": "green",
+    "indexing": "cyan",
+    "degraded": "yellow",
+    "missing": "red",
+    "stalled": "red",
+}
 
 
 def _status(args: Args, console: Console) -> int:
     named = None if args.workspace is None else console.name_workspace(args.workspace)
-    answer = console.ask("status", workspace=named)
+    answer = console.call("status", workspace=named)
     terminal = console.terminal
     if args.json:
         terminal.print_json(answer)
         return 0
     terminal.print(render_status(clean_values(answer), terminal.paint, now_s=time.time()))
     if answer["version"] != memsyncd.__version__:
-        note = f"the daemon is {answer['version']}, this program {memsyncd.__version__}: `memsyncd restart` brings them together"
-        terminal.say(terminal.err_paint("yellow", note))
+        versions = f"the daemon is {answer['version']}, this program {memsyncd.__version__}"
+        note = f"{versions}: `memsyncd restart` makes them equal"
+        terminal.report(terminal.err_paint("yellow", note))
     if not answer["workspaces"]:
-        terminal.say("no workspace yet; add a folder with `memsyncd add PATH`")
+        terminal.report("no workspace yet; add a folder with `memsyncd add PATH`")
     return 0
 
 
 def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
-    """The daemon, then each of its workspaces."""
+    """Render the daemon, then each of its workspaces."""
     facts = [
         paint("bold", f"memsyncd {status['version']}"),
         f"pid {status['pid']}",
@@ -49,13 +59,19 @@ def render_status(status: dict[str, Any], paint: Paint, *, now_s: float) -> str:
         render_count(status["clients"], "client"),
         _render_requests(status),
     ]
-    python = ".".join(map(str, sys.version_info[:3]))
     system = os.uname()
+    python = ".".join(map(str, sys.version_info[:3]))
+    versions = [
+        f"SQLite {status['sqlite']}",
+        f"Python {python}",
+        f"{system.sysname} {system.release}",
+        f"protocol {status['protocol']}",
+    ]
     lines = [
         " · ".join(facts),
         f"  socket  {status['socket']}",
         f"  config  {status['config']}",
-        f"  runs on SQLite {status['sqlite']}, Python {python}, {system.sysname} {system.release}, protocol {status['protocol']}",
+        f"  runs on {', '.join(versions)}",
     ]
     for workspace in status["workspaces"]:
         lines += ["", *_render_workspace(workspace, paint, now_s)]
@@ -69,8 +85,11 @@ def _render_requests(status: dict[str, Any]) -> str:
 
 def _render_workspace(workspace: dict[str, Any], paint: Paint, now_s: float) -> list[str]:
     style = STATE_STYLES.get(workspace["state"], "yellow")
-    title = f"{paint(style, '●')} {paint('bold', workspace['name'])}  {paint(style, workspace['state'])}"
-    watching = {"off": "not watching", "timed": "timed scans"}.get(workspace["watcher"], f"watching by {workspace['watcher']}")
+    state = paint(style, workspace["state"])
+    title = f"{paint(style, '●')} {paint('bold', workspace['name'])}  {state}"
+    watching = {"off": "not watching", "timed": "timed scans"}.get(
+        workspace["watcher"], f"watching by {workspace['watcher']}"
+    )
     counts = [
         render_count(workspace["files"], "note"),
         render_count(workspace["sections"], "section"),
@@ -81,7 +100,7 @@ def _render_workspace(workspace: dict[str, Any], paint: Paint, now_s: float) -> 
         f"synced {render_age(workspace['last_sync_at'], now_s)}",
         f"generation {workspace['generation']}",
         watching,
-        *_render_odd_counts(workspace, paint),
+        *_render_warning_counts(workspace, paint),
     ]
     reasons = [f"  {paint(style, '!')} {reason}" for reason in workspace["reasons"]]
     return [
@@ -93,36 +112,59 @@ def _render_workspace(workspace: dict[str, Any], paint: Paint, now_s: float) -> 
     ]
 
 
-def _render_odd_counts(workspace: dict[str, Any], paint: Paint) -> list[str]:
-    odd = {"pending": "pending", "problems": "problem", "missed_events": "missed event", "failed_syncs": "failed sync"}
+def _render_warning_counts(workspace: dict[str, Any], paint: Paint) -> list[str]:
+    counts = {
+        "pending": "pending",
+        "problems": "problem",
+        "missed_events": "missed event",
+        "failed_syncs": "failed sync",
+    }
     texts = [
-        render_count(workspace[key], what, {"pending": "pending"}.get(what, "")) for key, what in odd.items() if workspace[key]
+        render_count(workspace[key], what, {"pending": "pending"}.get(what, ""))
+        for key, what in counts.items()
+        if workspace[key]
     ]
     return [paint("yellow", text) for text in texts]
 
 
 def _problems(args: Args, console: Console) -> int:
     named = None if args.workspace is None else console.name_workspace(args.workspace)
-    answer = console.ask("problems", workspace=named)
+    answer = console.call("problems", workspace=named)
     if args.json:
         console.terminal.print_json(answer)
         return 0
-    roots = find_roots(clean_values(console.ask("workspace.list"))["workspaces"])
+    roots = roots_by_id(clean_values(console.call("workspace.list"))["workspaces"])
     for problem in clean_values(answer)["problems"]:
-        console.terminal.print(_render_problem(problem, roots.get(problem["workspace"], ""), console))
+        console.terminal.print(
+            _render_problem(problem, roots.get(problem["workspace"], ""), console)
+        )
     if not answer["problems"]:
-        console.terminal.say("no problems")
+        console.terminal.report("no problems")
     return 0
 
 
 def _render_problem(problem: dict[str, Any], root: str, console: Console) -> str:
     paint = console.terminal.paint
-    place = show_path(problem["path"], root, console.cwd) if problem["path"] else root
+    place = render_path(problem["path"], root, console.cwd) if problem["path"] else root
     if problem["line"]:
         place += f":{problem['line']}"
-    linked = paint.link(paint("bold blue", place), os.path.join(root, problem["path"]), problem["line"] or 1)
+    linked = paint.link(
+        paint("bold blue", place), os.path.join(root, problem["path"]), problem["line"] or 1
+    )
     hint = f"\n  {paint('cyan', '→')} {problem['hint']}" if problem["hint"] else ""
     return f"{linked}  {problem['problem']}{hint}"
+
+
+# --- metrics ------------------------------------------------------------------------------------
+
+
+def _metrics(args: Args, console: Console) -> int:
+    terminal = console.terminal
+    if args.json:
+        terminal.print_json(console.call("metrics"))
+    else:
+        terminal.print(console.call("metrics", text=True)["text"].rstrip("\n"))
+    return 0
 
 
 COMMANDS = {
@@ -135,5 +177,10 @@ COMMANDS = {
         _problems,
         options=(Option("-w --workspace", "only this workspace", metavar="WS"), JSON),
         examples=("memsyncd problems", "memsyncd problems -w ."),
+    ),
+    "metrics": Command(
+        _metrics,
+        options=(JSON,),
+        examples=("memsyncd metrics", "memsyncd metrics --json"),
     ),
 }

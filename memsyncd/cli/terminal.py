@@ -1,7 +1,9 @@
-"""What may be shown where? Data go to stdout, talk to stderr; colour, links and progress only to a terminal that wants them.
+"""Print to the terminal: data to stdout, messages to stderr; colours, links and progress only to a
+terminal that supports them.
 
-`NO_COLOR` and `TERM=dumb` switch colour off, `FORCE_COLOR` switches it on for a pipe. Notes, names and paths come from
-anywhere: control characters that could move the cursor, rename the window or turn the text round are taken out of them.
+`NO_COLOR` and `TERM=dumb` switch colours off, `FORCE_COLOR` switches them on for a pipe. Notes,
+names and paths are untrusted: control characters that could move the cursor, rename the window or
+reverse the text are removed from them.
 """
 
 from __future__ import annotations
@@ -14,9 +16,17 @@ if TYPE_CHECKING:
     from typing import Any, TextIO
 
 DEFAULT_WIDTH = 80
-STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
+STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "cyan": "36",
+}
 
-# C0 but tab and newline, DEL, C1; then what reorders or hides text.
+# C0 except tab and newline, DEL, C1; then the characters that reorder or hide text.
 _CONTROLS = [*range(9), *range(11, 32), *range(127, 160)]
 _HIDDEN = [0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A), 0xFEFF]
 _REMOVED = dict.fromkeys([*_CONTROLS, *_HIDDEN])
@@ -25,17 +35,19 @@ _ESCAPED = {code: f"\\u{code:04x}" for code in _REMOVED if code > 31}
 
 
 def clean(text: str) -> str:
-    """The text without control characters; tabs and newlines stay."""
+    """Remove control characters; tabs and newlines stay."""
     return text.translate(_REMOVED)
 
 
 def clean_line(text: str) -> str:
-    """The text on one line, without control characters."""
+    """Remove control characters and put the text on one line."""
     return " ".join(clean(text).split())
 
 
 def clean_values(value: Any) -> Any:
-    """An answer of the daemon, every text in it cleaned and on one line: a file's name must not look like two."""
+    """Clean every text in a result of the daemon and put it on one line: a file's name must not
+    look like two.
+    """
     if isinstance(value, str):
         return value.translate(_ON_ONE_LINE)
     if isinstance(value, list):
@@ -46,30 +58,34 @@ def clean_values(value: Any) -> Any:
 
 
 def render_json(value: object) -> str:
-    """One line of JSON that says the same and is safe to print: what cleaning removes is escaped."""
+    """Render one line of JSON that is safe to print: the characters that `clean` removes are
+    escaped.
+    """
     import json
 
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPED)
 
 
 class Paint:
-    """Text in colours, or as it is where there are none."""
+    """Add colours and links to text, or leave it unchanged where there are none."""
 
     __slots__ = ("has_colour", "has_links", "host")
 
-    def __init__(self, *, has_colour: bool = False, has_links: bool = False, host: str = "") -> None:
+    def __init__(
+        self, *, has_colour: bool = False, has_links: bool = False, host: str = ""
+    ) -> None:
         self.has_colour = has_colour
         self.has_links = has_links
         self.host = host
 
     def __call__(self, style: str, text: str) -> str:
-        """`style` is words of STYLES, such as `bold red`."""
+        """Return the text in a style: words of STYLES, such as `bold red`."""
         if not self.has_colour or not text:
             return text
         return f"\x1b[{';'.join(STYLES[word] for word in style.split())}m{text}\x1b[0m"
 
     def link(self, text: str, path: str, line: int) -> str:
-        """The text as a link (OSC 8) that opens the file at the line."""
+        """Return the text as a link (OSC 8) that opens the file at the line."""
         if not self.has_links or not path.startswith("/"):
             return text
         from urllib.parse import quote
@@ -78,19 +94,31 @@ class Paint:
 
 
 class Terminal:
-    """Where a command prints: `print` for data, `say` for talk, `show` for a line that is drawn over."""
+    """The output of a command: `print` for data, `report` for messages, `draw` for a line that is
+    drawn over.
+    """
 
-    __slots__ = ("_drawn", "can_draw", "err", "err_paint", "is_shown", "is_talk_shown", "out", "paint", "width")
+    __slots__ = (
+        "_drawn",
+        "can_draw",
+        "err",
+        "err_paint",
+        "is_err_terminal",
+        "is_out_terminal",
+        "out",
+        "paint",
+        "width",
+    )
 
     def __init__(self, out: TextIO, err: TextIO, env: Mapping[str, str]) -> None:
         self.out = out
         self.err = err
-        self.is_shown = _is_terminal(out)
-        self.is_talk_shown = _is_terminal(err)
-        self.paint = _find_paint(env, is_terminal=self.is_shown)
-        self.err_paint = _find_paint(env, is_terminal=self.is_talk_shown)
-        self.width = find_width(env)
-        self.can_draw = self.is_talk_shown and env.get("TERM") != "dumb"
+        self.is_out_terminal = _is_terminal(out)
+        self.is_err_terminal = _is_terminal(err)
+        self.paint = _make_paint(env, is_terminal=self.is_out_terminal)
+        self.err_paint = _make_paint(env, is_terminal=self.is_err_terminal)
+        self.width = get_width(env)
+        self.can_draw = self.is_err_terminal and env.get("TERM") != "dumb"
         self._drawn = False
 
     def print(self, text: str = "") -> None:
@@ -100,30 +128,30 @@ class Terminal:
     def print_json(self, value: object) -> None:
         self.print(render_json(value))
 
-    def say(self, text: str) -> None:
+    def report(self, text: str) -> None:
         self.clear()
-        # Where both end up in one file or on one screen, what was printed before stands before.
+        # Where both streams go to one file or screen, earlier data must come first.
         self.out.flush()
         self.err.write(text + "\n")
         self.err.flush()
 
-    def show(self, text: str) -> None:
-        """Draw one line over the last one; nothing where stderr is no terminal that can."""
+    def draw(self, text: str) -> None:
+        """Draw a line over the last one; do nothing unless stderr is a terminal that can draw."""
         if self.can_draw:
             self.err.write(f"\r{text}\x1b[K")
             self.err.flush()
             self._drawn = True
 
     def clear(self) -> None:
-        """Take the drawn line away."""
+        """Erase the drawn line."""
         if self._drawn:
             self.err.write("\r\x1b[K")
             self.err.flush()
             self._drawn = False
 
 
-def find_width(env: Mapping[str, str]) -> int:
-    """Columns to write in: those of the terminal, `COLUMNS`, or 80."""
+def get_width(env: Mapping[str, str]) -> int:
+    """Return the columns to write in: of `COLUMNS`, of the terminal, or 80."""
     named = env.get("COLUMNS", "")
     if named.isdecimal() and int(named) > 0:
         return int(named)
@@ -135,11 +163,13 @@ def find_width(env: Mapping[str, str]) -> int:
     return DEFAULT_WIDTH
 
 
-def _find_paint(env: Mapping[str, str], *, is_terminal: bool) -> Paint:
+def _make_paint(env: Mapping[str, str], *, is_terminal: bool) -> Paint:
     is_dumb = env.get("TERM") == "dumb"
     is_forced = env.get("FORCE_COLOR", "0") not in ("", "0")
     has_colour = not env.get("NO_COLOR") and (is_forced or (is_terminal and not is_dumb))
-    return Paint(has_colour=has_colour, has_links=is_terminal and not is_dumb, host=os.uname().nodename)
+    return Paint(
+        has_colour=has_colour, has_links=is_terminal and not is_dumb, host=os.uname().nodename
+    )
 
 
 def _is_terminal(stream: TextIO) -> bool:

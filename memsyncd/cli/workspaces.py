@@ -1,16 +1,24 @@
-"""`memsyncd add`, `remove` and `list`: which folders are indexed, and which notes are in them?"""
+"""Manage workspaces: `memsyncd init`, `add`, `remove`, `list`, `sync`, `reindex` and `watch`."""
 
 from __future__ import annotations
 
 import os
+import time
 
-from memsyncd.cli.figures import render_count, render_table
-from memsyncd.cli.grammar import JSON, Argument, Command, Option, name_workspace_option
-from memsyncd.cli.init import find_folder
-from memsyncd.cli.places import find_roots, show_lines, show_path
-from memsyncd.cli.progress import show_until_indexed
-from memsyncd.cli.render import render_freshness, render_tags
+from memsyncd.cli.console import show_until_indexed, wait_with_progress
+from memsyncd.cli.format import (
+    render_count,
+    render_duration,
+    render_freshness,
+    render_lines,
+    render_path,
+    render_table,
+    render_tags,
+)
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option, parse_count
+from memsyncd.cli.targets import roots_by_id
 from memsyncd.cli.terminal import clean_line, clean_values
+from memsyncd.errors import BadRequest, NoDaemon, PathRefused, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,11 +28,86 @@ if TYPE_CHECKING:
     from memsyncd.cli.console import Console
     from memsyncd.cli.terminal import Paint
 
+
+# --- init ---------------------------------------------------------------------------------------
+
+FIRST_NOTES = {
+    "MEMORY.md": """\
+# Memory
+
+What is worth knowing next time, in plain words: decisions with their reasons, preferences, errors
+and how they were solved. A heading for each topic; a longer note goes into `.memories/`.
+""",
+    ".memories/context.md": """\
+# Context
+
+What this is about, who takes part, and what is under way.
+""",
+}
+
+
+def _init(args: Args, console: Console) -> int:
+    root = find_folder(args.path or ".")
+    terminal = console.terminal
+    created = create_first_notes(root)
+    for path in created:
+        terminal.print(f"created {clean_line(render_path(path, root, console.cwd))}")
+    if not created:
+        terminal.report("the files exist already; nothing was changed")
+    try:
+        console.call("workspace.add", path=root)
+    except NoDaemon:
+        terminal.report(
+            f"no daemon runs; start one and index this folder: memsyncd start {clean_line(root)}"
+        )
+        return 0
+    show_until_indexed(console)
+    terminal.report("the daemon watches and indexes it")
+    return 0
+
+
+def find_folder(path: str) -> str:
+    """Return the folder's absolute path. Raises BadRequest for anything else, PathRefused for a
+    folder too wide for a workspace.
+    """
+    full = os.path.abspath(os.path.expanduser(path))
+    if not os.path.isdir(full):
+        raise BadRequest(f"{path} is not a folder", hint="name a folder that exists")
+    if os.path.realpath(full) in ("/", os.path.realpath(os.path.expanduser("~"))):
+        raise PathRefused(f"{full} is too wide to be a workspace", hint="name a folder within it")
+    return full
+
+
+def create_first_notes(root: str) -> list[str]:
+    """Create the first notes that are missing. Return their paths, relative to the root; nothing is
+    overwritten.
+    """
+    if os.path.isdir(os.path.join(root, ".memories")):
+        wanted = ["MEMORY.md"]
+    else:
+        wanted = list(FIRST_NOTES)
+        os.mkdir(os.path.join(root, ".memories"))
+    return [path for path in wanted if _write_new(os.path.join(root, path), FIRST_NOTES[path])]
+
+
+def _write_new(path: str, text: str) -> bool:
+    # O_EXCL refuses every existing entry, including a dangling link.
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return False
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    return True
+
+
+# --- add, remove and list -----------------------------------------------------------------------
+
 NOTHING_FOUND = 1
 
 
 def _add(args: Args, console: Console) -> int:
-    answer = console.ask(
+    answer = console.call(
         "workspace.add",
         path=find_folder(args.path),
         name=args.name,
@@ -37,26 +120,28 @@ def _add(args: Args, console: Console) -> int:
     show_until_indexed(console)
     _print_workspaces(answer, console)
     if not all(info["has_memory"] or info["include"] for info in answer["workspaces"]):
-        console.terminal.say(
-            f"nothing to index there yet: `memsyncd init {clean_line(args.path)}` makes a MEMORY.md to begin with"
+        console.terminal.report(
+            f"nothing to index yet; create a first MEMORY.md: memsyncd init {clean_line(args.path)}"
         )
     return 0
 
 
 def _remove(args: Args, console: Console) -> int:
-    answer = console.ask("workspace.remove", workspace=console.name_workspace(args.workspace))
+    answer = console.call("workspace.remove", workspace=console.name_workspace(args.workspace))
     if args.json:
         console.terminal.print_json(answer)
     else:
-        console.terminal.say(f"{clean_line(args.workspace)} is watched no more; its notes are untouched")
+        console.terminal.report(
+            f"{clean_line(args.workspace)} is no longer watched; its notes are unchanged"
+        )
     return 0
 
 
 def _list(args: Args, console: Console) -> int:
-    # A filter or a workspace makes sense of notes alone, so it asks for them.
+    # A filter or a workspace applies to notes only, so it implies --notes.
     if args.notes or args.sections or args.path or args.kind or args.tag or args.workspace:
         return _list_notes(args, console)
-    answer = console.ask("workspace.list")
+    answer = console.call("workspace.list")
     if args.json:
         console.terminal.print_json(answer)
     elif args.names:
@@ -65,31 +150,34 @@ def _list(args: Args, console: Console) -> int:
     elif answer["workspaces"]:
         _print_workspaces(answer, console)
     else:
-        console.terminal.say("no workspace yet; add a folder with `memsyncd add PATH`")
+        console.terminal.report("no workspace yet; add a folder with `memsyncd add PATH`")
     return 0
 
 
 def _list_notes(args: Args, console: Console) -> int:
-    answer = console.ask_about(args.workspace, "list", path=args.path, kind=args.kind, tag=args.tag)
+    answer = console.call_on(args.workspace, "list", path=args.path, kind=args.kind, tag=args.tag)
     terminal = console.terminal
     if args.json:
         terminal.print_json(answer)
     else:
-        roots = find_roots(clean_values(console.ask("workspace.list"))["workspaces"])
+        roots = roots_by_id(clean_values(console.call("workspace.list"))["workspaces"])
         for line in _render_notes(
-            clean_values(answer), roots, console, has_sections=bool(args.sections or args.kind or args.tag)
+            clean_values(answer),
+            roots,
+            console,
+            has_sections=bool(args.sections or args.kind or args.tag),
         ):
             terminal.print(line)
-        _say_rest(answer, console)
+        _report_rest(answer, console)
     return 0 if answer["notes"] else NOTHING_FOUND
 
 
-def _say_rest(answer: dict[str, Any], console: Console) -> None:
+def _report_rest(answer: dict[str, Any], console: Console) -> None:
     if not answer["notes"]:
-        console.terminal.say("no notes")
+        console.terminal.report("no notes")
     freshness = render_freshness(answer["freshness"])
     if freshness:
-        console.terminal.say(console.terminal.err_paint("yellow", freshness))
+        console.terminal.report(console.terminal.err_paint("yellow", freshness))
 
 
 def _print_workspaces(answer: dict[str, Any], console: Console) -> None:
@@ -104,7 +192,9 @@ def _render_workspace(info: dict[str, Any]) -> list[str]:
     return [info["name"], info["root"], info["id"] + "".join("  " + glob for glob in globs)]
 
 
-def _render_notes(answer: dict[str, Any], roots: dict[str, str], console: Console, *, has_sections: bool) -> list[str]:
+def _render_notes(
+    answer: dict[str, Any], roots: dict[str, str], console: Console, *, has_sections: bool
+) -> list[str]:
     root = roots.get(answer["workspace"], "")
     paint = console.terminal.paint
     rows = [_render_note(note, root, console.cwd) for note in answer["notes"]]
@@ -120,27 +210,177 @@ def _render_notes(answer: dict[str, Any], roots: dict[str, str], console: Consol
 
 def _render_note(note: dict[str, Any], root: str, cwd: str) -> list[str]:
     marks = "  ".join(filter(None, [note["kind"] or "", render_tags(note["tags"])]))
-    return [show_path(note["path"], root, cwd), note["title"], render_count(note["n_lines"], "line"), marks]
+    return [
+        render_path(note["path"], root, cwd),
+        note["title"],
+        render_count(note["n_lines"], "line"),
+        marks,
+    ]
 
 
 def _render_section(section: dict[str, Any], paint: Paint) -> str:
-    lines = show_lines(section["start_line"], section["end_line"])
+    lines = render_lines(section["start_line"], section["end_line"])
     title = section["heading"][-1] if section["heading"] else "(before the first heading)"
-    marks = "  ".join(filter(None, [section["kind"] or "", render_tags(section["tags"]), section["status"] or ""]))
-    return f"{paint('dim', f'{lines:>12}')}  {'  ' * max(section['level'] - 1, 0)}{title}  {paint('cyan', marks)}"
+    marks = "  ".join(
+        filter(None, [section["kind"] or "", render_tags(section["tags"]), section["status"] or ""])
+    )
+    indent = "  " * max(section["level"] - 1, 0)
+    return f"{paint('dim', f'{lines:>12}')}  {indent}{title}  {paint('cyan', marks)}"
+
+
+# --- sync and reindex ---------------------------------------------------------------------------
+
+CHANGES = ("added", "modified", "moved", "removed", "unchanged")
+
+
+def _sync(args: Args, console: Console) -> int:
+    return _run_sync(args, console, full=args.full or None)
+
+
+def _reindex(args: Args, console: Console) -> int:
+    return _run_sync(args, console, rebuild=True)
+
+
+def _run_sync(args: Args, console: Console, **params: object) -> int:
+    workspace = console.find_workspace(args.workspace)["id"]
+    console.set_timeout_ms(args.timeout_ms)
+    request_id = console.client.send(
+        "sync", workspace=workspace, timeout_ms=args.timeout_ms, **params
+    )
+    report = wait_with_progress(
+        console, request_id, timeout_s=args.timeout_ms and console.client.timeout_s
+    )
+    if args.json:
+        console.terminal.print_json(report)
+        return 0
+    shown = clean_values(report)
+    console.terminal.print(render_sync_report(shown, console.terminal.paint))
+    for failed in shown["failed"]:
+        console.terminal.report(
+            f"{console.terminal.err_paint('yellow', failed['path'])}  {failed['problem']}"
+        )
+    return 0
+
+
+def render_sync_report(report: dict[str, Any], paint: Paint) -> str:
+    """Render on one line the changes of notes, the chunks written and the duration."""
+    changes = [f"{report[change]:,} {change}" for change in CHANGES if report[change]] or [
+        "no notes"
+    ]
+    chunks = report["chunks"]
+    written = [
+        render_count(chunks["upserted"], "chunk") + " written" if chunks["upserted"] else "",
+        f"{chunks['deleted']:,} deleted" if chunks["deleted"] else "",
+    ]
+    failed = paint("yellow", f"{len(report['failed']):,} failed") if report["failed"] else ""
+    took = paint(
+        "dim", f"{render_duration(report['duration_ms'] / 1000)}, generation {report['generation']}"
+    )
+    return " · ".join(filter(None, [", ".join(changes), *written, failed, took]))
+
+
+_SYNC_TIMEOUT = Option(
+    "--timeout-ms",
+    "give up after this long; by default wait until done",
+    metavar="MS",
+    parse=parse_count,
+)
+
+
+# --- watch --------------------------------------------------------------------------------------
+
+N_PATHS_SHOWN = 6
+
+
+def _watch(args: Args, console: Console) -> int:
+    names = {
+        info["id"]: clean_line(info["name"])
+        for info in console.call("workspace.list")["workspaces"]
+    }
+    answer = _subscribe(args, console)
+    terminal = console.terminal
+    watched = ", ".join(
+        f"{names.get(key, key)} (generation {n})" for key, n in answer["generations"].items()
+    )
+    terminal.report(
+        terminal.err_paint("dim", f"watching {watched or 'all future workspaces'}; Ctrl-C ends")
+    )
+    for method, change in console.client.notifications():
+        if method != "changed":
+            continue
+        if args.json:
+            terminal.print_json(change)
+        else:
+            terminal.print(
+                render_change(
+                    clean_values(change), names, terminal.paint, clock=time.strftime("%H:%M:%S")
+                )
+            )
+        terminal.out.flush()
+    return 0
+
+
+def _subscribe(args: Args, console: Console) -> dict[str, Any]:
+    paths = args.path or None
+    if args.all:
+        return console.call("subscribe", paths=paths)
+    if args.workspace is not None:
+        return console.call(
+            "subscribe", paths=paths, workspace=console.name_workspace(args.workspace)
+        )
+    try:
+        return console.call("subscribe", paths=paths, workspace=console.cwd or None)
+    except WorkspaceNotFound:
+        return console.call("subscribe", paths=paths)
+
+
+def render_change(
+    change: dict[str, Any], names: dict[str, str], paint: Paint, *, clock: str
+) -> str:
+    """Render `12:03:44 notes generation 43 3 chunks .memories/redis.md`."""
+    paths = [clean_line(path) for path in change["paths"]]
+    shown = ", ".join(paths[:N_PATHS_SHOWN])
+    if len(paths) > N_PATHS_SHOWN:
+        shown += f" and {len(paths) - N_PATHS_SHOWN:,} more"
+    if not change["complete"]:
+        shown += "  (older changes are missing: search again)"
+    return "  ".join(
+        [
+            paint("dim", clock),
+            paint("bold", names.get(change["workspace"], change["workspace"])),
+            f"generation {change['generation']}",
+            render_count(change["chunks"], "chunk"),
+            shown,
+        ]
+    )
 
 
 COMMANDS = {
+    "init": Command(
+        _init,
+        arguments=(
+            Argument("path", "PATH", "the folder; by default the current one", many="optional"),
+        ),
+        examples=("memsyncd init", "memsyncd init ~/notes"),
+    ),
     "add": Command(
         _add,
         arguments=(Argument("path", "PATH", "the folder"),),
         options=(
-            Option("--name", "what to call it; by default the folder's name", metavar="N"),
-            Option("--include", "index these too, such as 'docs/**/*.md'", metavar="G", is_repeated=True),
-            Option("--exclude", "leave these out", metavar="G", is_repeated=True),
+            Option("--name", "the workspace's name; by default the folder's", metavar="N"),
+            Option(
+                "--include",
+                "also index these, such as 'docs/**/*.md'",
+                metavar="G",
+                is_repeated=True,
+            ),
+            Option("--exclude", "do not index these files", metavar="G", is_repeated=True),
             JSON,
         ),
-        examples=("memsyncd add .", "memsyncd add ~/code/api --include 'docs/**/*.md' --include CLAUDE.md"),
+        examples=(
+            "memsyncd add .",
+            "memsyncd add ~/code/api --include 'docs/**/*.md' --include CLAUDE.md",
+        ),
     ),
     "remove": Command(
         _remove,
@@ -151,15 +391,46 @@ COMMANDS = {
     "list": Command(
         _list,
         options=(
-            Option("--names", "print the workspaces' names and nothing else"),
+            Option("--names", "print only the names of the workspaces"),
             Option("--notes", "list the notes of a workspace"),
             Option("--sections", "list notes with their sections"),
             Option("--path", "only this note, folder or glob", metavar="P"),
             Option("--kind", "only this kind, such as decision", metavar="K"),
             Option("--tag", "only with this tag", metavar="T"),
-            name_workspace_option(),
+            make_workspace_option(),
             JSON,
         ),
-        examples=("memsyncd list", "memsyncd list --notes --kind decision", "memsyncd list -w notes --sections"),
+        examples=(
+            "memsyncd list",
+            "memsyncd list --notes --kind decision",
+            "memsyncd list -w notes --sections",
+        ),
+    ),
+    "sync": Command(
+        _sync,
+        options=(
+            Option(
+                "--full", "read and hash every note again, even if its size and times are unchanged"
+            ),
+            make_workspace_option(),
+            _SYNC_TIMEOUT,
+            JSON,
+        ),
+        examples=("memsyncd sync", "memsyncd sync --full -w notes"),
+    ),
+    "reindex": Command(
+        _reindex,
+        options=(make_workspace_option(), _SYNC_TIMEOUT, JSON),
+        examples=("memsyncd reindex", "memsyncd reindex -w notes"),
+    ),
+    "watch": Command(
+        _watch,
+        options=(
+            make_workspace_option("watch this workspace"),
+            Option("--all", "watch all workspaces"),
+            Option("--path", "only notes that match", metavar="G", is_repeated=True),
+            Option("--json", "print each change as one line of JSON"),
+        ),
+        examples=("memsyncd watch", "memsyncd watch --all --json"),
     ),
 }

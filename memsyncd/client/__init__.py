@@ -1,4 +1,4 @@
-"""The ways for programs to ask the daemon: `connect` for any method, `Memsyncd` for one workspace and its memory.
+"""Clients of the daemon: `connect` for any method, `Memsyncd` for the memory of one workspace.
 
     from memsyncd.client import Memsyncd
 
@@ -7,7 +7,7 @@
         for hit in memory.search("redis timeout"):
             print(hit["path"], hit["start_line"], hit["snippet"])
 
-Only the standard library is imported, and `Memsyncd` only by those who name it.
+Only the standard library is imported; `Memsyncd` is imported on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["TIMEOUT_S", "Client", "Memsyncd", "NoAnswer", "connect", "find_socke
 
 
 def __getattr__(name: str) -> object:
-    # Hooks and shells pay for every module, and ask for a connection alone.
+    # The command line needs only a connection and pays for every module that is imported.
     if name == "Memsyncd":
         from memsyncd.client.memory import Memsyncd
 

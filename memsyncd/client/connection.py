@@ -1,12 +1,12 @@
-"""How does a program ask the daemon? Over its socket, one JSON value a line, waiting for each answer.
+"""Connect to the daemon over its socket and call its methods: one JSON value a line.
 
     with connect() as client:
         for hit in client.call("search", query="redis timeout")["hits"]:
             print(hit["path"], hit["start_line"], hit["snippet"])
 
-Answers are plain dictionaries, shaped as `memsyncd.wire.methods` says. A failure is one of `memsyncd.errors`, with a hint of
-what to do next. Only the standard library is imported, and little of that: hooks and shells call this for every prompt. One
-client is for one thread.
+Results are plain dictionaries with the keys of the protocol. A failure is raised as one of
+`memsyncd.errors`, with a hint on what to do next. Only the standard library is imported, and little
+of it: hooks and shells start this for every prompt. A client belongs to one thread.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import struct
 import sys
 import time
 
+from memsyncd.client.fastjson import encode_json, parse_json
 from memsyncd.dirs import expand_home, find_dirs, find_socket_paths, has_named_socket
 from memsyncd.errors import BadConfig, BadRequest, Busy, MemsyncdError, NoDaemon, NotFresh, Unsafe
-from memsyncd.quickjson import parse_json, render_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,13 +33,17 @@ START_HINT = "start it with `memsyncd start`"
 
 
 class NoAnswer(NotFresh):
-    """The time to wait is up on this side; the daemon may still answer, and can be waited for again."""
+    """The timeout elapsed on the client's side; the daemon may still answer, and `wait` can be
+    called again.
+    """
 
     code = "no_answer"
 
 
 def connect(*, env: Mapping[str, str] | None = None, timeout_s: float | None = TIMEOUT_S) -> Client:
-    """Connect to the user's daemon, wherever it listens. Raises NoDaemon if none answers, BadConfig if a path is off."""
+    """Connect to the user's daemon. Raises NoDaemon if none answers, BadConfig for a path that is
+    not absolute.
+    """
     paths = find_sockets(os.environ if env is None else env)
     for path in paths[:-1]:
         try:
@@ -53,7 +57,9 @@ def connect(*, env: Mapping[str, str] | None = None, timeout_s: float | None = T
 
 
 def find_sockets(env: Mapping[str, str]) -> tuple[str, ...]:
-    """The sockets to try, in order: the one that the environment names, or the configuration file, or the usual ones."""
+    """Return the socket paths to try, in order: the one that the environment names, else that of
+    the configuration file, else the default ones.
+    """
     home = env.get("HOME") or os.path.expanduser("~")
     dirs = find_dirs(env, home, sys.platform)
     if not has_named_socket(env):
@@ -64,12 +70,20 @@ def find_sockets(env: Mapping[str, str]) -> tuple[str, ...]:
 
 
 class Client:
-    """One connection. `timeout_s` bounds the wait for each answer; None waits as long as it takes.
+    """One connection. `timeout_s` limits the wait for each answer; None waits without limit.
 
-    Raises NoDaemon if nobody listens on the socket, Unsafe if somebody else does.
+    Raises NoDaemon if nothing listens on the socket, Unsafe if another user does.
     """
 
-    __slots__ = ("_buffer", "_last_id", "_lines", "_notifications", "_socket", "socket_path", "timeout_s")
+    __slots__ = (
+        "_buffer",
+        "_last_id",
+        "_lines",
+        "_notifications",
+        "_socket",
+        "socket_path",
+        "timeout_s",
+    )
 
     def __init__(self, socket_path: str, timeout_s: float | None = TIMEOUT_S) -> None:
         self.socket_path = socket_path
@@ -83,36 +97,48 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
         self._socket.close()
 
     def call(self, method: str, **params: object) -> dict[str, Any]:
-        """Ask and wait for the answer. Parameters that are None are left out.
+        """Call a method and return its result. Parameters that are None are left out.
 
-        Raises what the daemon says went wrong, NoAnswer if it does not answer in time, NoDaemon if it goes away.
+        Raises the daemon's error, NoAnswer if the daemon does not answer in time, NoDaemon if it
+        closes the connection.
         """
         return self.wait(self.send(method, **params), timeout_s=self.timeout_s)
 
     def send(self, method: str, **params: object) -> int:
-        """Ask, and leave the answer to `wait`. Returns the request's id. Raises BadRequest for text that is no UTF-8."""
+        """Send a request and return its id for `wait`. Raises BadRequest for text that is not valid
+        UTF-8.
+        """
         self._last_id += 1
         given = {name: value for name, value in params.items() if value is not None}
-        line = _render_request({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": given})
+        line = _render_request(
+            {"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": given}
+        )
         try:
             self._socket.settimeout(self.timeout_s)
             self._socket.sendall(line)
         except TimeoutError as error:
             raise _timed_out(self.timeout_s) from error
         except OSError:
-            # A daemon that refuses says why before it closes; what it said still waits to be read.
+            # A daemon that refuses a client sends the reason before it closes: read that first.
             self._drain()
         return self._last_id
 
     def wait(self, request_id: int, *, timeout_s: float | None) -> dict[str, Any]:
-        """The answer to this request. Raises NoAnswer when the time is up; then it can be waited for again."""
+        """Return the result of the request. Raises NoAnswer after the timeout; the request can be
+        waited for again.
+        """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
             message = self._read_message(deadline_s, timeout_s)
@@ -123,10 +149,13 @@ class Client:
             elif message.get("id") == request_id:
                 return dict(message.get("result") or {})
 
-    def notifications(self, *, timeout_s: float | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
-        """What the daemon says unasked, as (method, parameters), for ever.
+    def notifications(
+        self, *, timeout_s: float | None = None
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the daemon's notifications as (method, parameters), without end.
 
-        Raises NoAnswer if it is silent for `timeout_s`, NoDaemon when it goes away.
+        Raises NoAnswer after `timeout_s` without a notification, NoDaemon when the daemon closes
+        the connection.
         """
         while True:
             deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
@@ -142,7 +171,9 @@ class Client:
     def _read_message(self, deadline_s: float | None, timeout_s: float | None) -> dict[str, Any]:
         while not self._lines:
             try:
-                self._socket.settimeout(None if deadline_s is None else max(deadline_s - time.monotonic(), 1e-6))
+                self._socket.settimeout(
+                    None if deadline_s is None else max(deadline_s - time.monotonic(), 1e-6)
+                )
                 data = self._socket.recv(READ_BYTES)
             except (TimeoutError, BlockingIOError) as error:
                 raise _timed_out(timeout_s) from error
@@ -153,7 +184,10 @@ class Client:
 
     def _feed(self, data: bytes) -> None:
         if not data:
-            raise NoDaemon("the daemon closed the connection", hint="see whether it still runs with `memsyncd status`")
+            raise NoDaemon(
+                "the daemon closed the connection",
+                hint="see whether it still runs with `memsyncd status`",
+            )
         self._buffer += data
         if b"\n" in data:
             *lines, rest = bytes(self._buffer).split(b"\n")
@@ -172,7 +206,8 @@ class Client:
 def _open_socket(path: str, timeout_s: float | None) -> _socket.socket:
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
-        # A daemon that stands still takes no client from the queue, and who comes when that is full would wait for ever.
+        # A daemon that hangs accepts no connection; once its queue is full, connecting blocks for
+        # ever.
         _limit_connecting(connection, timeout_s or 0)
         connection.connect(path)
         _limit_connecting(connection, 0)
@@ -186,45 +221,59 @@ def _open_socket(path: str, timeout_s: float | None) -> _socket.socket:
 
 
 def _limit_connecting(connection: _socket.socket, timeout_s: float) -> None:
-    # Not by `settimeout`, with which the system would not wait at all where the queue is full.
+    # Not with `settimeout`: on a non-blocking socket, connecting fails at once while the queue is
+    # full.
     limit = struct.pack("ll", int(timeout_s), int(timeout_s % 1 * 1e6))
     connection.setsockopt(_socket.SOL_SOCKET, _socket.SO_SNDTIMEO, limit)
 
 
 def _check_peer(connection: _socket.socket, path: str) -> None:
-    # What is asked is private; a socket that somebody else put there must not hear it.
+    # Requests are private: they must not reach a socket that another user has put there.
     if hasattr(_socket, "SO_PEERCRED"):
-        _, uid, _ = struct.unpack("3i", connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, struct.calcsize("3i")))
+        _, uid, _ = struct.unpack(
+            "3i",
+            connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, struct.calcsize("3i")),
+        )
     else:
         uid = os.stat(path).st_uid
     if uid != os.geteuid():
         raise Unsafe(
-            f"another user listens on {path}", hint="run memsyncd as the user whose daemon it is, or unset MEMSYNCD_SOCKET"
+            f"another user listens on {path}",
+            hint="run memsyncd as the user whose daemon it is, or unset MEMSYNCD_SOCKET",
         )
 
 
 def _find_connect_error(error: OSError, path: str) -> MemsyncdError:
     if isinstance(error, BlockingIOError):
-        return Busy(f"the daemon on {path} takes no more clients now", hint="try again in a moment")
+        return Busy(
+            f"the daemon on {path} accepts no more clients now", hint="try again in a moment"
+        )
     if isinstance(error, PermissionError):
-        return Unsafe(f"the socket {path} belongs to somebody else", hint="run memsyncd as the user whose daemon it is")
+        return Unsafe(
+            f"the socket {path} belongs to another user",
+            hint="run memsyncd as the user whose daemon it is",
+        )
     if "too long" in str(error):
-        return BadConfig(f"the socket's path is too long: {path}", hint="name a shorter one with MEMSYNCD_SOCKET")
+        return BadConfig(
+            f"the socket's path is too long: {path}", hint="name a shorter one with MEMSYNCD_SOCKET"
+        )
     return NoDaemon(f"no daemon answers on {path}", hint=START_HINT)
 
 
 def _render_request(request: dict[str, Any]) -> bytes:
     try:
-        return render_json(request).encode() + b"\n"
+        return encode_json(request).encode() + b"\n"
     except UnicodeEncodeError as error:
         raise BadRequest(
-            "a text or path in the question is not valid UTF-8", hint="memsyncd speaks UTF-8 alone: rename the file"
+            "a text or path in the request is not valid UTF-8",
+            hint="memsyncd accepts only UTF-8: rename the file",
         ) from error
 
 
 def _timed_out(timeout_s: float | None) -> NoAnswer:
     return NoAnswer(
-        f"the daemon did not answer within {timeout_s:g} s", hint="see what it does with `memsyncd status`, or allow more time"
+        f"the daemon did not answer within {timeout_s:g} s",
+        hint="see its state with `memsyncd status`, or allow more time",
     )
 
 
@@ -235,19 +284,24 @@ def _parse_message(line: bytes) -> dict[str, Any]:
         message = None
     if not isinstance(message, dict):
         raise MemsyncdError(
-            "what listens on the socket does not speak JSON-RPC", hint="see who it is: MEMSYNCD_SOCKET may name another program"
+            "the program that listens on the socket does not speak JSON-RPC",
+            hint="check MEMSYNCD_SOCKET: it may name another program's socket",
         )
     return message
 
 
 def _find_error(answer: Any) -> MemsyncdError:
-    """Turn the `error` of an answer into the exception of the same code; what is unknown is as wrong as an internal error."""
+    """Return the exception for the `error` of a response by its code; an unknown code becomes an
+    internal error.
+    """
     given = answer if isinstance(answer, dict) else {}
     data = given.get("data")
     known = dict(data) if isinstance(data, dict) else {}
     code, hint = known.pop("code", ""), str(known.pop("hint", ""))
     kinds = {kind.code: kind for kind in _find_kinds(MemsyncdError)}
-    kind = kinds.get(code, BadRequest if given.get("code") in (-32600, -32601, -32602) else MemsyncdError)
+    kind = kinds.get(
+        code, BadRequest if given.get("code") in (-32600, -32601, -32602) else MemsyncdError
+    )
     error = kind(str(given.get("message", "the daemon failed without saying why")), hint=hint)
     error.data.update(known)
     return error
@@ -260,7 +314,9 @@ def _find_kinds(kind: type[MemsyncdError]) -> Iterator[type[MemsyncdError]]:
 
 
 def _read_configured_socket(config_file: str) -> str:
-    """`socket.path` of the configuration file; empty if it says none or cannot be read, since the daemon reports that."""
+    """Return `socket.path` of the configuration file; empty if there is none or the file cannot be
+    read, which the daemon reports.
+    """
     try:
         with open(config_file, "rb") as file:
             text = file.read()
@@ -268,7 +324,7 @@ def _read_configured_socket(config_file: str) -> str:
         return ""
     if b"socket" not in text:
         return ""
-    # Few files name a socket, and the parser costs more than the whole question.
+    # Few files name a socket, and importing the parser takes longer than a whole request.
     import tomllib
 
     try:

@@ -1,38 +1,41 @@
-"""How does a program remember and recall? `Memsyncd` is one workspace's memory, as the daemon keeps it.
+"""Write to and search one workspace's memory with `Memsyncd`.
 
     with Memsyncd("~/code/api", client="release-bot") as memory:
-        added = memory.add("Postgres, because of its row locks.", summary="Database", kind="decision")
+        added = memory.add("Postgres, because of its row locks.", kind="decision")
         hits = memory.search("why postgres", kind="decision")
         print(hits[0]["path"], hits[0]["start_line"]) if hits else print(hits.why_empty)
         prompt = memory.context("database", max_tokens=500) + question
 
-What is written is found by the next question. Failures are those of `memsyncd.errors`: NoDaemon, WorkspaceNotFound,
-NoteNotFound, PathRefused, Conflict, NotFresh, each with a hint of what to do next. Shapes stand in `memsyncd.client.answers`.
+The next search finds a section that was written. Failures are those of `memsyncd.errors`: NoDaemon,
+WorkspaceNotFound, NoteNotFound, PathRefused, Conflict, NotFresh, each with a hint on what to do
+next. `memsyncd.client.types` has the types of parameters and results.
 """
 
 from __future__ import annotations
 
 import os
 
-from memsyncd.client.connection import TIMEOUT_S
-from memsyncd.client.found import Block, Changes, Hits
-from memsyncd.client.link import Link
-from memsyncd.client.places import split_place
-from memsyncd.errors import NoteNotFound
+from memsyncd.client.anchors import split_anchor
+from memsyncd.client.connection import TIMEOUT_S, Client, connect
+from memsyncd.errors import NoDaemon, NoteNotFound, WorkspaceNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from types import TracebackType
-    from typing import Literal, Self, Unpack
+    from typing import Any, Literal, Self, Unpack
 
-    from memsyncd.client.answers import (
+    from memsyncd.client.types import (
         Added,
         AddedSection,
+        Changed,
         Cleared,
+        ContextPart,
         Diff,
         Filters,
+        Freshness,
         Got,
+        Hit,
         MemoryCommand,
         MemoryResult,
         NewSection,
@@ -47,14 +50,15 @@ ARCHIVED = "archived"
 
 
 class Memsyncd:
-    """The memory of one workspace. For one thread at a time.
+    """The memory of one workspace. An instance belongs to one thread.
 
-    `workspace` is a name, an id or any path inside it; left out, the one that the current folder lies in, else the only one.
-    `client` is the name that `history` shows for what is written. `timeout_s` bounds the wait for each answer; a write that
-    cannot be done in that time is not done at all. `env` is the environment in which the daemon's socket is looked for.
+    `workspace` is a name, an id or any path inside it; by default the workspace of the current
+    folder, else the only one. `client` is the writer's name in `history`. `timeout_s` limits the
+    wait for each answer; a write that cannot be done in that time is not done at all. `env` is the
+    environment that locates the daemon's socket.
 
-    Raises NoDaemon if none answers, WorkspaceNotFound if there is no such workspace. If the daemon goes away later, the call that
-    meets it raises NoDaemon, and the next one connects anew.
+    Raises NoDaemon if none answers, WorkspaceNotFound if there is no such workspace. If the daemon
+    goes away later, the next call raises NoDaemon, and the call after that connects again.
     """
 
     def __init__(
@@ -65,36 +69,41 @@ class Memsyncd:
         timeout_s: float = TIMEOUT_S,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        self._link = Link(workspace, client, timeout_s, env)
+        self._connection = _Connection(workspace, client, timeout_s, env)
 
     @property
     def workspace(self) -> str:
         """The workspace's id."""
-        return self._link.workspace
+        return self._connection.workspace
 
     @property
     def name(self) -> str:
-        """What the workspace is called."""
-        return self._link.name
+        """The workspace's name."""
+        return self._connection.name
 
     @property
     def root(self) -> str:
-        """The workspace's folder; paths in answers start there."""
-        return self._link.root
+        """The workspace's folder; paths in results are relative to it."""
+        return self._connection.root
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection. A later call makes a new one."""
-        self._link.close()
+        """Close the connection. A later call opens a new one."""
+        self._connection.close()
 
     # --- writing ---
 
-    def add(  # noqa: PLR0913  a section may say all this of itself
+    def add(  # noqa: PLR0913  one parameter for each field of a section
         self,
         content: str,
         *,
@@ -110,22 +119,42 @@ class Memsyncd:
         created: str | None = None,
         note: str | None = None,
     ) -> Added:
-        """Remember something: a section with the heading `summary`, appended to `note`, else to the note of its kind.
+        """Append a section with the heading `summary` to `note`, by default to the note of its
+        kind.
 
-        `importance` is from 0 to 1, by kind unless said; `priority` is P0 to P3; `lifecycle` is ephemeral, session, task or
-        project. Returns where it stands. Raises BadRequest for what cannot be, PathRefused for a note that cannot be.
+        `importance` is from 0 to 1, by default that of the kind; `priority` is P0 to P3;
+        `lifecycle` is ephemeral, session, task or project. Returns the section's place. Raises
+        BadRequest for invalid values, PathRefused for a note that cannot be written.
         """
         section: NewSection = {
-            "content": content, "summary": summary, "kind": kind, "tags": tags, "importance": importance, "priority": priority,
-            "lifecycle": lifecycle, "source": source, "task": task, "session": session, "created": created, "note": note,
-        }  # fmt: skip
-        added: Added = self._link.write("note.add", _read_section(section))
+            "content": content,
+            "summary": summary,
+            "kind": kind,
+            "tags": tags,
+            "importance": importance,
+            "priority": priority,
+            "lifecycle": lifecycle,
+            "source": source,
+            "task": task,
+            "session": session,
+            "created": created,
+            "note": note,
+        }
+        added: Added = self._connection.write("note.add", _read_section(section))
         return added
 
     def add_many(self, items: Iterable[NewSection | str]) -> list[AddedSection]:
-        """Remember several things, all or none: each a dictionary with the parameters of `add`, or the content alone."""
-        sections = [_read_section({"content": item} if isinstance(item, str) else item) for item in items]
-        added: list[AddedSection] = self._link.write("note.add_many", {"items": sections})["added"] if sections else []
+        """Append several sections, all or none: each a dictionary with the parameters of `add`, or
+        only its content.
+        """
+        sections = [
+            _read_section({"content": item} if isinstance(item, str) else item) for item in items
+        ]
+        added: list[AddedSection] = (
+            self._connection.write("note.add_many", {"items": sections})["added"]
+            if sections
+            else []
+        )
         return added
 
     def memory(
@@ -133,20 +162,25 @@ class Memsyncd:
         command: Literal["view", "create", "str_replace", "insert", "delete", "rename"],
         **parameters: Unpack[MemoryCommand],
     ) -> MemoryResult:
-        """Carry out a command of Anthropic's memory tool, on paths that begin with `/memories`.
+        """Execute a command of Anthropic's memory tool, on paths that begin with `/memories`.
 
-        `text` of the answer is what the tool says. What it would call an error is raised, with the tool's own words as
-        `message`: NoteNotFound, AlreadyExists, EditRefused, PathRefused. With `if_digest`, Conflict if the note is another.
+        `text` of the result is the tool's answer. Errors of the tool are raised with the tool's own
+        text as `message`: NoteNotFound, AlreadyExists, EditRefused, PathRefused. With `if_digest`,
+        raises Conflict if the note has another digest.
         """
-        result: MemoryResult = self._link.write("memory", {"command": command, **parameters})
+        result: MemoryResult = self._connection.write("memory", {"command": command, **parameters})
         return result
 
     def clear(self, *, confirm: bool) -> Cleared:
-        """Remove every note of memory, if `confirm` is true. `undo(act=…)` with the answer's `act` brings them back."""
-        cleared: Cleared = self._link.ask("memory.clear", {"confirm": confirm, "client": self._link.client_name})
+        """Remove every note of memory if `confirm` is true. `undo(act=…)` with the result's `act`
+        restores them.
+        """
+        cleared: Cleared = self._connection.ask(
+            "memory.clear", {"confirm": confirm, "client": self._connection.client_name}
+        )
         return cleared
 
-    # --- recall ---
+    # --- search ---
 
     def search(
         self,
@@ -160,23 +194,47 @@ class Memsyncd:
     ) -> Hits:
         """Find passages by words, `"phrases"`, `-not`, `prefix*` and filters, best first.
 
-        With `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes longer than `timeout_s`.
+        With `wait`, everything that is on disk now is indexed first. Raises NotFresh if that takes
+        longer than `timeout_s`.
         """
-        asked = {"query": query, "limit": limit, "min_score": min_score, "filters": _read_filters(filters)}
-        return Hits(self._link.ask("search", asked | _read_wait(is_wanted=wait), time_s=timeout_s))
+        params = {
+            "query": query,
+            "limit": limit,
+            "min_score": min_score,
+            "filters": _read_filters(filters),
+        }
+        return Hits(
+            self._connection.ask("search", params | _read_wait(is_wanted=wait), time_s=timeout_s)
+        )
 
-    def get(self, place: str, *, start_line: int | None = None, end_line: int | None = None) -> Got | None:
-        """The text of a section by its anchor, `path#heading`, or of a note, or of some of its lines; None if it is not there."""
+    def get(
+        self, target: str, *, start_line: int | None = None, end_line: int | None = None
+    ) -> Got | None:
+        """Return the text of a section by its anchor, `path#heading`, or of a note, or of some of
+        its lines; None if it does not exist.
+        """
         try:
-            got: Got = self._link.ask("get", _read_place(place) | {"start_line": start_line, "end_line": end_line})
+            got: Got = self._connection.ask(
+                "get", _read_target(target) | {"start_line": start_line, "end_line": end_line}
+            )
         except NoteNotFound:
             return None
         return got
 
     def get_by_kind(self, kind: str, *, limit: int = 20) -> list[Got]:
-        """Sections of this kind that are not archived, with their text: those of the note saved last, then the others."""
-        notes = sorted(self._link.ask("list", {"kind": kind})["notes"], key=lambda note: (-note["modified_at"], note["path"]))
-        sections = [section for note in notes for section in reversed(note["sections"]) if section["status"] != ARCHIVED]
+        """Return the sections of this kind that are not archived, with their text, from the note
+        saved last to the oldest.
+        """
+        notes = sorted(
+            self._connection.ask("list", {"kind": kind})["notes"],
+            key=lambda note: (-note["modified_at"], note["path"]),
+        )
+        sections = [
+            section
+            for note in notes
+            for section in reversed(note["sections"])
+            if section["status"] != ARCHIVED
+        ]
         found = [self.get(section["anchor"]) for section in sections[:limit]]
         return [each for each in found if each is not None]
 
@@ -190,71 +248,108 @@ class Memsyncd:
         wait: bool = False,
         timeout_s: float | None = None,
         **filters: Unpack[Filters],
-    ) -> Block:
-        """Markdown for a prompt, `## Prior Knowledge` unless `heading` is another, of at most `max_tokens` (2000).
+    ) -> ContextBlock:
+        """Return markdown for a prompt, of at most `max_tokens` (2000), with `heading` as its first
+        line (`## Prior Knowledge`).
 
-        Without a query, what a session begins with. Empty if nothing is relevant.
+        Without a query, the context with which a session starts. Empty if nothing is relevant.
         """
         size = {"max_tokens": max_tokens, "max_bytes": max_bytes}
-        asked = {"query": query, **size, "heading": heading, "filters": _read_filters(filters), **_read_wait(is_wanted=wait)}
-        return Block(self._link.ask("context", asked, time_s=timeout_s))
+        params = {
+            "query": query,
+            **size,
+            "heading": heading,
+            "filters": _read_filters(filters),
+            **_read_wait(is_wanted=wait),
+        }
+        return ContextBlock(self._connection.ask("context", params, time_s=timeout_s))
 
     def count(self, *, kind: str | None = None, tag: str | None = None) -> int:
-        """How many sections there are: all, or those of a kind or with a tag. A note's title is a section, too."""
-        notes = self._link.ask("list", {"kind": kind, "tag": tag})["notes"]
+        """Count the sections: all, or those of a kind or with a tag. A note's title counts as a
+        section.
+        """
+        notes = self._connection.ask("list", {"kind": kind, "tag": tag})["notes"]
         return sum(len(note["sections"]) for note in notes)
 
-    # --- what was before ---
+    # --- history ---
 
-    def history(self, place: str | None = None, *, limit: int = 20, before: int | None = None) -> list[RevisionInfo]:
-        """What changed in a section, a note, a folder or all of the workspace, newest first; only what is older than `before`."""
-        answer = self._link.ask("history", _read_place(place) | {"limit": limit, "before": before})
+    def history(
+        self, target: str | None = None, *, limit: int = 20, before: int | None = None
+    ) -> list[RevisionInfo]:
+        """Return the changes of a section, a note, a folder or the whole workspace, newest first;
+        only those older than the revision `before`.
+        """
+        answer = self._connection.ask(
+            "history", _read_target(target) | {"limit": limit, "before": before}
+        )
         revisions: list[RevisionInfo] = answer["revisions"]
         return revisions
 
-    def diff(self, place: str | None = None, *, revision: int | None = None, to_now: bool = False) -> Diff:
-        """What a revision changed, as a unified diff; the latest one of a section or note unless another is named.
+    def diff(
+        self, target: str | None = None, *, revision: int | None = None, to_now: bool = False
+    ) -> Diff:
+        """Return a revision's change as a unified diff; by default the latest revision of the
+        section or note.
 
-        With `to_now`, everything that changed from before it until now.
+        With `to_now`, the diff from before the revision to the present text.
         """
-        diff: Diff = self._link.ask("diff", _read_place(place) | {"revision": revision, "to_now": to_now})
+        diff: Diff = self._connection.ask(
+            "diff", _read_target(target) | {"revision": revision, "to_now": to_now}
+        )
         return diff
 
-    def undo(self, place: str | None = None, *, revision: int | None = None, act: int | None = None) -> Undone:
-        """Put back what stood before a revision, an act, or the latest revision of a section or note.
+    def undo(
+        self, target: str | None = None, *, revision: int | None = None, act: int | None = None
+    ) -> Undone:
+        """Restore the text before a revision, before an act, or before the latest revision of a
+        section or note.
 
-        That is a new act, which can be undone as well. Raises Conflict if what is to be taken back has changed since.
+        This is a new act, which can be undone as well. Raises Conflict if the text has changed
+        since.
         """
-        undone: Undone = self._link.write("undo", _read_place(place) | {"revision": revision, "act": act})
+        undone: Undone = self._connection.write(
+            "undo", _read_target(target) | {"revision": revision, "act": act}
+        )
         return undone
 
     def purge_history(
         self,
-        place: str | None = None,
+        target: str | None = None,
         *,
         revision: int | None = None,
         containing: str | None = None,
         everything: bool = False,
     ) -> Purged:
-        """Forget revisions for good, such as those `containing` a secret. Notes stay; `still_in` names those that hold it."""
-        asked = _read_place(place) | {"revision": revision, "containing": containing, "all": everything}
-        purged: Purged = self._link.ask("history.purge", asked)
+        """Delete revisions for good, for example those `containing` a secret. Notes stay;
+        `still_in` names the notes that contain it.
+        """
+        params = _read_target(target) | {
+            "revision": revision,
+            "containing": containing,
+            "all": everything,
+        }
+        purged: Purged = self._connection.ask("history.purge", params)
         return purged
 
     # --- the index ---
 
     def sync(self, *, full: bool = False, timeout_s: float = SYNC_S) -> SyncReport:
-        """Make the index say what the disk says, and say what changed. With `full`, every note is read again."""
-        report: SyncReport = self._link.ask("sync", {"full": full}, time_s=timeout_s)
+        """Bring the index up to date with the disk and report the changes. With `full`, read every
+        note again.
+        """
+        report: SyncReport = self._connection.ask("sync", {"full": full}, time_s=timeout_s)
         return report
 
-    def subscribe(self, *paths: str, since: int | None = None, timeout_s: float | None = None) -> Changes:
-        """Be told of changes from now on, or from the generation `since` on; of notes that match a glob, if any are given.
+    def subscribe(
+        self, *paths: str, since: int | None = None, timeout_s: float | None = None
+    ) -> Changes:
+        """Subscribe to changes from now on, or since the generation `since`; with globs, only to
+        changes of matching notes.
 
-        Iterate over what is returned, and close it: it holds a connection of its own. With `timeout_s`, waiting longer for a
-        change raises NoAnswer.
+        Iterate over the result, and close it: it has a connection of its own. With `timeout_s`,
+        waiting longer for a change raises NoAnswer.
         """
-        connection = self._link.connect()
+        connection = self._connection.connect()
         try:
             connection.call("subscribe", workspace=self.workspace, paths=list(paths), since=since)
         except BaseException:
@@ -263,9 +358,11 @@ class Memsyncd:
         return Changes(connection, timeout_s)
 
 
-def _read_place(place: str | None) -> dict[str, object]:
-    """The parameter that names a section, a note or a folder."""
-    return {} if place is None else {"path" if split_place(place)[1] is None else "anchor": place}
+def _read_target(target: str | None) -> dict[str, object]:
+    """Return the parameter that names a section, a note or a folder."""
+    return (
+        {} if target is None else {"path" if split_anchor(target)[1] is None else "anchor": target}
+    )
 
 
 def _read_wait(*, is_wanted: bool) -> dict[str, object]:
@@ -273,18 +370,207 @@ def _read_wait(*, is_wanted: bool) -> dict[str, object]:
 
 
 def _read_section(section: NewSection) -> dict[str, object]:
-    """A section as the daemon takes it: what is not said is left out."""
-    said: dict[str, object] = {name: value for name, value in section.items() if value is not None}
+    """Convert a section to the parameters of the daemon, without the fields that are not given."""
+    given: dict[str, object] = {name: value for name, value in section.items() if value is not None}
     tags = section.get("tags", ())
-    return said | {"tags": [tags] if isinstance(tags, str) else list(tags)}
+    return given | {"tags": [tags] if isinstance(tags, str) else list(tags)}
 
 
 def _read_filters(filters: Mapping[str, object]) -> dict[str, object] | None:
-    """Filters as the daemon takes them: a word alone becomes a list of one, tuples and the like become lists."""
-    return {name: _read_filter(name, value) for name, value in filters.items() if value is not None} or None
+    """Convert filters to the parameters of the daemon: a single word becomes a list of one, other
+    sequences lists.
+    """
+    return {
+        name: _read_filter(name, value) for name, value in filters.items() if value is not None
+    } or None
 
 
 def _read_filter(name: str, value: object) -> object:
     if isinstance(value, str):
         return value if name in ("after", "before") else [value]
-    return value if isinstance(value, bool) else list(value)  # type: ignore[call-overload]  # the daemon refuses what is neither
+    if isinstance(value, bool):
+        return value
+    # The daemon refuses other types.
+    return list(value)  # type: ignore[call-overload]
+
+
+# --- results with attributes --------------------------------------------------------------------
+
+
+class Hits(list["Hit"]):
+    """The hits of a search, best first.
+
+    `relaxed` is true if no hit contains every word. Without hits, `why_empty` gives the reason and
+    `did_you_mean` a corrected query.
+    """
+
+    __slots__ = ("did_you_mean", "freshness", "relaxed", "why_empty")
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        super().__init__(answer["hits"])
+        self.relaxed: bool = answer["relaxed"]
+        self.why_empty: str | None = answer["why_empty"]
+        self.did_you_mean: str | None = answer["did_you_mean"]
+        self.freshness: Freshness = answer["freshness"]
+
+
+class ContextBlock(str):
+    """Markdown for a prompt, empty if nothing is relevant; then `why_empty` gives the reason.
+
+    `included` and `left_out` list sections, best first; `tokens` is the size of the text, at 4
+    characters a token.
+    """
+
+    __slots__ = ("freshness", "included", "left_out", "tokens", "why_empty")
+
+    tokens: int
+    included: list[ContextPart]
+    left_out: list[ContextPart]
+    why_empty: str | None
+    freshness: Freshness
+
+    def __new__(cls, answer: dict[str, Any]) -> Self:
+        block = super().__new__(cls, answer["text"])
+        for name in cls.__slots__:
+            setattr(block, name, answer[name])
+        return block
+
+
+class Changes:
+    """An endless iterator over changes of the index. Closing it, or leaving its `with`, ends the
+    subscription.
+    """
+
+    __slots__ = ("_connection", "_notifications")
+
+    def __init__(self, connection: Client, timeout_s: float | None) -> None:
+        self._connection = connection
+        self._notifications = connection.notifications(timeout_s=timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Changed:
+        """Wait for the next change. Raises NoAnswer after the timeout, NoDaemon if the daemon goes
+        away.
+        """
+        method, change = next(self._notifications)
+        while method != "changed":
+            method, change = next(self._notifications)
+        found: Any = change
+        changed: Changed = found
+        return changed
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+# --- connection ---------------------------------------------------------------------------------
+
+# Added to the daemon's own time limit, so that its refusal arrives before the client gives up.
+GRACE_S = 2.0
+# The longest `timeout_ms` that the daemon accepts.
+LONGEST_MS = 600_000
+
+
+class _Connection:
+    """A connection for requests about one workspace: `workspace` is its id, `name` and `root` are
+    as in `status`.
+
+    Raises NoDaemon if no daemon answers, WorkspaceNotFound if there is no such workspace.
+    """
+
+    __slots__ = ("_client", "_env", "client_name", "name", "root", "timeout_s", "workspace")
+
+    def __init__(
+        self,
+        workspace: str | os.PathLike[str] | None,
+        client_name: str,
+        timeout_s: float,
+        env: Mapping[str, str] | None,
+    ) -> None:
+        self.client_name = client_name
+        self.timeout_s = timeout_s
+        self._env = env
+        self._client: Client | None = None
+        try:
+            info = self._find_workspace(workspace)
+        except BaseException:
+            self.close()
+            raise
+        self.workspace, self.name, self.root = str(info["id"]), str(info["name"]), str(info["root"])
+
+    def connect(self) -> Client:
+        """Open another connection."""
+        return connect(env=self._env, timeout_s=self.timeout_s)
+
+    def close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def ask(self, method: str, params: Mapping[str, object], *, time_s: float | None = None) -> Any:
+        """Call a method about the workspace. Parameters that are None are left out; `time_s` is the
+        daemon's time limit.
+        """
+        if time_s is None:
+            return self._call(method, self.timeout_s, workspace=self.workspace, **params)
+        timeout_ms = min(max(1, round(time_s * 1000)), LONGEST_MS)
+        return self._call(
+            method, time_s + GRACE_S, workspace=self.workspace, timeout_ms=timeout_ms, **params
+        )
+
+    def write(self, method: str, params: Mapping[str, object]) -> Any:
+        """Call a method that writes, with the writer's name; after the timeout the daemon gives up
+        and says so.
+        """
+        return self.ask(method, {**params, "client": self.client_name}, time_s=self.timeout_s)
+
+    def _call(self, method: str, timeout_s: float, **params: object) -> dict[str, Any]:
+        if self._client is None:
+            self._client = self.connect()
+        try:
+            return self._client.wait(self._client.send(method, **params), timeout_s=timeout_s)
+        except NoDaemon:
+            # The next call connects again. This call is not repeated: the daemon may have executed
+            # it.
+            self.close()
+            raise
+
+    def _find_workspace(self, workspace: str | os.PathLike[str] | None) -> dict[str, Any]:
+        if workspace is not None:
+            return self._read_status(name_workspace(workspace))
+        try:
+            return self._read_status(os.getcwd())
+        except (WorkspaceNotFound, FileNotFoundError):
+            known = self._call("workspace.list", self.timeout_s)["workspaces"]
+        if len(known) == 1:
+            return dict(known[0])
+        names = ", ".join(sorted(str(info["name"]) for info in known))
+        raise WorkspaceNotFound(
+            "the current folder lies in no workspace",
+            hint=f"name one of: {names}" if names else "add one: `memsyncd add PATH`",
+        )
+
+    def _read_status(self, workspace: str) -> dict[str, Any]:
+        return dict(self._call("status", self.timeout_s, workspace=workspace)["workspaces"][0])
+
+
+def name_workspace(workspace: str | os.PathLike[str]) -> str:
+    """Return a workspace as the daemon takes it: paths become absolute, since the daemon does not
+    know the current folder.
+    """
+    text = os.fspath(workspace)
+    is_folder = not isinstance(workspace, str) or text.startswith(("/", ".", "~"))
+    return os.path.abspath(os.path.expanduser(text)) if is_folder else text

@@ -1,6 +1,7 @@
-"""What may be configured, and what is: TOML and environment turned into a frozen, checked Config."""
+"""The configuration: TOML and environment variables, checked and turned into a frozen Config."""
 
-from memsyncd.config.keys import (
+from memsyncd.config.load import Loaded, load_config, render_config
+from memsyncd.config.schema import (
     RESTART_KEYS,
     ChunkingConfig,
     Config,
@@ -12,12 +13,10 @@ from memsyncd.config.keys import (
     SocketConfig,
     SyncConfig,
     WorkspaceConfig,
-    env_twin,
+    env_variable,
     find_changed_keys,
     find_keys,
 )
-from memsyncd.config.load import Loaded, load_config
-from memsyncd.config.render import render_config
 
 __all__ = [
     "RESTART_KEYS",
@@ -32,7 +31,7 @@ __all__ = [
     "SocketConfig",
     "SyncConfig",
     "WorkspaceConfig",
-    "env_twin",
+    "env_variable",
     "find_changed_keys",
     "find_keys",
     "load_config",

@@ -1,21 +1,36 @@
-"""What has the user configured? A file and an environment in, a checked Config out, with the origin of every value.
+"""Load the configuration: a TOML file and environment variables in, a checked Config out, with the
+origin of every value.
 
-Environment wins over file, file over default. A value that cannot be is refused with its line, or its variable, and the
-remedy; nothing is clamped or guessed. Reloading is the daemon's work. A workspace's own files configure nothing.
+An environment variable overrides the file, the file overrides the default. An invalid value is
+refused with its line, or its variable, and a remedy; no value is clamped or guessed. A workspace's
+own files configure nothing.
 """
 
 from __future__ import annotations
 
 import difflib
 import json
+import os
+import re
+import stat
+import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
-from memsyncd.config.keys import ARRAYS, ENV_PREFIX, SECTIONS, Config, KindConfig, WorkspaceConfig, env_twin, find_keys
-from memsyncd.config.text import read_config_text
+from memsyncd.config.schema import (
+    ARRAYS,
+    ENV_PREFIX,
+    SECTIONS,
+    Config,
+    KindConfig,
+    WorkspaceConfig,
+    env_variable,
+    find_keys,
+)
 from memsyncd.core.changes.watchplan import find_include_refusal
 from memsyncd.core.globs import find_glob_refusal
 from memsyncd.core.notepath import find_refusal as find_path_refusal
@@ -25,8 +40,6 @@ from memsyncd.errors import BadConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-    from memsyncd.config.text import ConfigText
 
 
 _TYPE_WORDS = {
@@ -41,9 +54,10 @@ _TYPE_WORDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A configuration, and where each of its keys (`sync.debounce_ms`, `workspace.0.path`) got its value.
+    """A configuration, and the origin of each of its keys (`sync.debounce_ms`, `workspace.0.path`).
 
-    An origin is `default`, `env:NAME` or `FILE:LINE`. `warnings` are sentences: what was ignored, and why.
+    An origin is `default`, `env:NAME` or `FILE:LINE`. `warnings` are sentences about ignored
+    variables.
     """
 
     path: str
@@ -54,31 +68,33 @@ class Loaded:
 
 
 def load_config(path: str, env: Mapping[str, str]) -> Loaded:
-    """Read the file at `path` and the `MEMSYNCD_…` variables of `env`.
+    """Load the file at `path` and the `MEMSYNCD_…` variables of `env`.
 
-    A missing file means defaults, unless `MEMSYNCD_CONFIG` asked for it. Raises BadConfig whose message has a line for each
-    thing that is wrong (so has `lines` in its data); the caller keeps what it had.
+    A missing file means defaults, unless `MEMSYNCD_CONFIG` names it. Raises BadConfig with a line
+    in its message for each error, also as `lines` in its data.
     """
-    text = read_config_text(path, is_required=bool(env.get(CONFIG_VARIABLE)))
-    reading = _Reading(text, env)
-    config = reading.read()
-    if reading.wrongs:
-        lines = [" ".join(wrong.splitlines()) for wrong in reading.wrongs]
-        raise BadConfig("\n".join(lines), hint="mend this, then run `memsyncd config check`", lines=lines)
+    text = read_config_file(path, is_required=bool(env.get(CONFIG_VARIABLE)))
+    loader = _Loader(text, env)
+    config = loader.read()
+    if loader.errors:
+        lines = [" ".join(error.splitlines()) for error in loader.errors]
+        raise BadConfig(
+            "\n".join(lines), hint="correct this, then run `memsyncd config check`", lines=lines
+        )
     return Loaded(
         path=path,
         is_file_found=text.is_found,
         config=config,
-        origins=reading.origins,
+        origins=loader.origins,
         warnings=tuple(_find_unknown_variables(env)),
     )
 
 
-class _Reading:
-    """One pass over a file's tables and the environment, gathering what is wrong instead of stopping at the first."""
+class _Loader:
+    """One pass over a file's tables and the environment, which collects all errors."""
 
-    def __init__(self, text: ConfigText, env: Mapping[str, str]) -> None:
-        self.wrongs: list[str] = []
+    def __init__(self, text: ConfigFile, env: Mapping[str, str]) -> None:
+        self.errors: list[str] = []
         self.origins: dict[str, str] = {}
         self._text = text
         self._env = env
@@ -90,9 +106,15 @@ class _Reading:
         sections = {name: self._read_section(name, kind) for name, kind in SECTIONS.items()}
         if isinstance(path := sections["socket"].get("path"), str) and path:
             sections["socket"]["path"] = self._read_absolute("socket.path", path)
-        kinds = [self._read_kind(prefix, table) for prefix, table in self._find_tables("kind", "kind of memory")]
-        workspaces = [self._read_workspace(prefix, table) for prefix, table in self._find_tables("workspace", "folder")]
-        if self.wrongs:
+        kinds = [
+            self._read_kind(prefix, table)
+            for prefix, table in self._find_tables("kind", "kind of memory")
+        ]
+        workspaces = [
+            self._read_workspace(prefix, table)
+            for prefix, table in self._find_tables("workspace", "folder")
+        ]
+        if self.errors:
             return Config()
         config = msgspec.convert({**sections, "kind": kinds, "workspace": workspaces}, Config)
         self._check_together(config)
@@ -107,19 +129,21 @@ class _Reading:
         for field in msgspec.structs.fields(kind):
             key = f"{section}.{field.name}"
             self.origins.setdefault(key, "default")
-            if (given := self._env.get(env_twin(key))) is not None:
-                self._read_twin(key, given, field.type, values)
+            if (given := self._env.get(env_variable(key))) is not None:
+                self._read_variable(key, given, field.type, values)
         return values
 
-    def _read_twin(self, key: str, given: str, kind: object, values: dict[str, object]) -> None:
-        name = env_twin(key)
+    def _read_variable(self, key: str, given: str, kind: object, values: dict[str, object]) -> None:
+        name = env_variable(key)
         try:
             values[key.partition(".")[2]] = msgspec.convert(given.strip(), kind, strict=False)
         except msgspec.ValidationError as error:
-            self.wrongs.append(f"{name}={given!r}: {_say_wrong(error, kind)}")
+            self.errors.append(f"{name}={given!r}: {_describe_error(error, kind)}")
         self.origins[key] = f"env:{name}"
 
-    def _read_table(self, prefix: str, table: dict[str, object], kind: type[Struct]) -> dict[str, object]:
+    def _read_table(
+        self, prefix: str, table: dict[str, object], kind: type[Struct]
+    ) -> dict[str, object]:
         fields = {field.name: field for field in msgspec.structs.fields(kind)}
         values: dict[str, object] = {}
         for name, value in table.items():
@@ -130,12 +154,12 @@ class _Reading:
             try:
                 values[name] = msgspec.convert(value, fields[name].type)
             except msgspec.ValidationError as error:
-                self._refuse(key, _say_wrong(error, fields[name].type))
+                self._refuse(key, _describe_error(error, fields[name].type))
             self.origins[key] = f"{self._text.path}:{self._text.find_line(key)}"
         return values
 
     def _find_tables(self, name: str, what: str) -> list[tuple[str, dict[str, object]]]:
-        """The tables `[[name]]`, each with what its keys begin with."""
+        """Return the tables `[[name]]`, each with the prefix of its keys."""
         tables = self._text.tables.get(name, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
             self._refuse(name, f"write `[[{name}]]`, in double brackets, once for each {what}")
@@ -145,7 +169,9 @@ class _Reading:
     def _read_kind(self, prefix: str, table: dict[str, object]) -> dict[str, object]:
         values = self._read_table(prefix, table, KindConfig)
         if missing := [field for field in KindConfig.__struct_fields__ if field not in table]:
-            self._refuse(prefix, f"a kind needs `name`, `note` and `importance`; there is no `{missing[0]}`")
+            self._refuse(
+                prefix, f"a kind needs `name`, `note` and `importance`; there is no `{missing[0]}`"
+            )
         if isinstance(note := values.get("note"), str) and (refusal := _find_note_refusal(note)):
             self._refuse(f"{prefix}.note", f"{note!r}: {refusal}")
         if isinstance(name := values.get("name"), str):
@@ -160,11 +186,16 @@ class _Reading:
             self._refuse(prefix, 'a workspace needs `path = "…"`, the folder')
         if isinstance(path := values.get("path"), str):
             values["path"] = self._read_absolute(f"{prefix}.path", path)
-        for name, find_refusal in (("include", find_include_refusal), ("exclude", find_glob_refusal)):
+        for name, find_refusal in (
+            ("include", find_include_refusal),
+            ("exclude", find_glob_refusal),
+        ):
             self._check_globs(f"{prefix}.{name}", values.get(name, ()), find_refusal)
         links = values.get("allow_links_to", ())
         if isinstance(links, tuple):
-            values["allow_links_to"] = tuple(self._read_absolute(f"{prefix}.allow_links_to", link) for link in links)
+            values["allow_links_to"] = tuple(
+                self._read_absolute(f"{prefix}.allow_links_to", link) for link in links
+            )
         return values
 
     def _check_globs(self, key: str, patterns: object, find_refusal: Callable[[str], str]) -> None:
@@ -181,42 +212,58 @@ class _Reading:
     def _check_together(self, config: Config) -> None:
         sync, chunking = config.sync, config.chunking
         if sync.debounce_ms > sync.max_wait_ms:
-            wrong = f"debounce_ms ({sync.debounce_ms}) is more than max_wait_ms ({sync.max_wait_ms})"
-            self._refuse(self._find_given("sync.debounce_ms", "sync.max_wait_ms"), wrong)
+            message = (
+                f"debounce_ms ({sync.debounce_ms}) is more than max_wait_ms ({sync.max_wait_ms})"
+            )
+            self._refuse(self._find_given("sync.debounce_ms", "sync.max_wait_ms"), message)
         if chunking.overlap >= chunking.max_tokens:
-            wrong = f"overlap ({chunking.overlap}) is not less than max_tokens ({chunking.max_tokens})"
-            self._refuse(self._find_given("chunking.overlap", "chunking.max_tokens"), wrong)
-        self._check_twins("kind", "name", [kind.name for kind in config.kind])
-        self._check_twins("workspace", "path", [workspace.path for workspace in config.workspace])
-        self._check_twins("workspace", "name", [workspace.name for workspace in config.workspace])
+            message = (
+                f"overlap ({chunking.overlap}) is not less than max_tokens ({chunking.max_tokens})"
+            )
+            self._refuse(self._find_given("chunking.overlap", "chunking.max_tokens"), message)
+        self._check_unique("kind", "name", [kind.name for kind in config.kind])
+        self._check_unique("workspace", "path", [workspace.path for workspace in config.workspace])
+        self._check_unique("workspace", "name", [workspace.name for workspace in config.workspace])
 
-    def _check_twins(self, table: str, name: str, values: list[str]) -> None:
+    def _check_unique(self, table: str, name: str, values: list[str]) -> None:
         for index, value in enumerate(values):
             if value and value in values[:index]:
-                self._refuse(f"{table}.{index}.{name}", f"{value!r} is the {name} of another {table} above")
+                self._refuse(
+                    f"{table}.{index}.{name}", f"{value!r} is the {name} of another {table} above"
+                )
 
     def _find_given(self, *keys: str) -> str:
-        """Of keys that do not go together, the first that somebody wrote: defaults do."""
+        """Return the first of the conflicting keys that is not a default."""
         return next(key for key in keys if self.origins[key] != "default")
 
-    def _refuse(self, key: str, wrong: str) -> None:
+    def _refuse(self, key: str, message: str) -> None:
         origin = self.origins.get(key, "default")
-        place = f"{self._text.path}:{self._text.find_line(key)}" if origin == "default" else origin.removeprefix("env:")
-        self.wrongs.append(f"{place}: {key}: {wrong}")
+        place = (
+            f"{self._text.path}:{self._text.find_line(key)}"
+            if origin == "default"
+            else origin.removeprefix("env:")
+        )
+        self.errors.append(f"{place}: {key}: {message}")
 
 
 def _find_note_refusal(note: str) -> str:
-    """Why memories cannot go there: it is no path beneath a root, or plain text, which has no sections."""
+    """Return why memories cannot go there: not a path below a root, or a file type without
+    sections.
+    """
     return find_path_refusal(note) or ("" if is_markdown(note) else "it does not end in .md")
 
 
 def _nearest(name: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
     near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(f'`{one}`' for one in known)}"
+    return (
+        f"; did you mean `{near[0]}`?"
+        if near
+        else f"; there are {', '.join(f'`{one}`' for one in known)}"
+    )
 
 
-def _say_wrong(error: msgspec.ValidationError, kind: object) -> str:
-    """Msgspec's sentence in the words of a TOML file; of a closed word, the words there are."""
+def _describe_error(error: msgspec.ValidationError, kind: object) -> str:
+    """Translate msgspec's message into the terms of a TOML file; for a Literal, list its values."""
     kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     if get_origin(kind) is Literal:
         return f"expected one of {', '.join(map(json.dumps, get_args(kind)))}"
@@ -227,8 +274,219 @@ def _say_wrong(error: msgspec.ValidationError, kind: object) -> str:
 
 
 def _find_unknown_variables(env: Mapping[str, str]) -> Iterator[str]:
-    known = {env_twin(key) for key, _ in find_keys()} | {CONFIG_VARIABLE, *SOCKET_VARIABLES}
+    known = {env_variable(key) for key, _ in find_keys()} | {CONFIG_VARIABLE, *SOCKET_VARIABLES}
     sections = tuple(ENV_PREFIX + section.upper() + "_" for section in SECTIONS)
     for name in sorted(env):
         if name.startswith(sections) and name not in known:
-            yield f"{name} is ignored: no key has this variable{_nearest(name, tuple(sorted(known)))}"
+            nearest = _nearest(name, tuple(sorted(known)))
+            yield f"{name} is ignored: no key has this variable{nearest}"
+
+
+# --- rendering ----------------------------------------------------------------------------------
+
+
+def render_config(loaded: Loaded) -> str:
+    """Render the whole configuration as TOML that loads to the same, each line with its origin."""
+    lines = [
+        f"# {loaded.path}"
+        + ("" if loaded.is_file_found else " (no such file: defaults and environment)")
+    ]
+    for section in SECTIONS:
+        lines += [
+            "",
+            f"[{section}]",
+            *_render_keys(getattr(loaded.config, section), section, loaded.origins),
+        ]
+    for name in ARRAYS:
+        for index, table in enumerate(getattr(loaded.config, name)):
+            lines += ["", f"[[{name}]]", *_render_keys(table, f"{name}.{index}", loaded.origins)]
+    return "\n".join(lines) + "\n"
+
+
+def _render_keys(values: msgspec.Struct, prefix: str, origins: Mapping[str, str]) -> Iterator[str]:
+    for field in msgspec.structs.fields(type(values)):
+        text = f"{field.name} = {_render_value(getattr(values, field.name))}"
+        yield f"{text:<40}  # {origins.get(f'{prefix}.{field.name}', 'default')}"
+
+
+def _render_value(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_render_value, value))}]"
+    # JSON's strings, numbers and booleans are valid TOML, except that TOML requires DEL to be
+    # escaped.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+# --- TOML with the lines of its keys ------------------------------------------------------------
+
+FILE_LIMIT_BYTES = 256 * 1024
+_CLOSING_MARKS = ("]", "}", '"""', "'''")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigFile:
+    """A configuration file as read; empty if there is no file."""
+
+    path: str
+    is_found: bool
+    text: str
+    tables: dict[str, Any]
+
+    def find_line(self, key: str) -> int:
+        """Return the 1-based line of `section.key` or `workspace.0.key`, else that of its section,
+        else 1.
+        """
+        while key:
+            if line := self._lines.get(key):
+                return line
+            key = key.rpartition(".")[0]
+        return 1
+
+    @cached_property
+    def _lines(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for key, line in _find_key_lines(self.text):
+            found.setdefault(key, line)
+        return found
+
+
+def read_config_file(path: str, *, is_required: bool) -> ConfigFile:
+    """Read the file. Raises BadConfig if it cannot be read, is not TOML, or (`is_required`) does
+    not exist.
+    """
+    data = _read_bytes(path, is_required=is_required)
+    if data is None:
+        return ConfigFile(path=path, is_found=False, text="", tables={})
+    text = _decode(path, data)
+    try:
+        return ConfigFile(path=path, is_found=True, text=text, tables=tomllib.loads(text))
+    # A number of 5,000 digits raises a plain ValueError, deeply nested brackets a RecursionError.
+    except (ValueError, RecursionError) as error:
+        raise BadConfig(
+            f"{path}:{_find_error_line(error, text)}: not TOML: {error}", hint="correct this line"
+        ) from None
+
+
+def _decode(path: str, data: bytes) -> str:
+    try:
+        # Windows editors put a byte order mark first, which TOML does not allow.
+        return data.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise BadConfig(f"{path}:{line}: not UTF-8", hint="save the file as UTF-8") from None
+
+
+def _read_bytes(path: str, *, is_required: bool) -> bytes | None:
+    try:
+        # Without O_NONBLOCK, opening a FIFO blocks until another process writes to it.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            _check_file(path, os.fstat(file.fileno()))
+            data = file.read(FILE_LIMIT_BYTES + 1)
+    except FileNotFoundError:
+        if is_required:
+            raise BadConfig(
+                f"{path}: no such file", hint="create it, or unset MEMSYNCD_CONFIG"
+            ) from None
+        return None
+    except OSError as error:
+        raise BadConfig(
+            f"{path}: {error.strerror}", hint="make it a readable file, or remove it"
+        ) from None
+    if len(data) > FILE_LIMIT_BYTES:
+        raise BadConfig(
+            f"{path}: over {FILE_LIMIT_BYTES} bytes", hint="this is not a configuration of memsyncd"
+        )
+    return data
+
+
+def _check_file(path: str, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode) and path != os.devnull:
+        raise BadConfig(f"{path}: not a regular file", hint="make it a readable file, or remove it")
+    # A user who can write this file decides which folders are read.
+    if stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IWOTH:
+        raise BadConfig(f"{path}: any user may write to it", hint=f"chmod o-w {path}")
+
+
+def _find_error_line(error: Exception, text: str) -> int:
+    place = re.search(r"at line (\d+)", str(error))
+    return int(place[1]) if place else text.count("\n") + 1
+
+
+def _find_key_lines(text: str) -> Iterator[tuple[str, int]]:
+    """Yield every key of a valid file, `table.key`, with its line. Tables in an array are numbered
+    from 0.
+
+    The file is split into statements, the fewest lines that the TOML parser accepts alone.
+    """
+    prefix = ""
+    counts: dict[str, int] = {}
+    for line, statement in _find_statements(text):
+        if not isinstance(statement, _Header):
+            yield from ((key, line) for key in _find_leaves(prefix, statement.table))
+            continue
+        prefix = ".".join(statement.names)
+        if statement.is_array:
+            counts[prefix] = counts.get(prefix, -1) + 1
+            prefix = f"{prefix}.{counts[prefix]}"
+        yield prefix, line
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    names: tuple[str, ...]
+    is_array: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Assignment:
+    table: dict[str, Any]
+
+
+def _find_statements(text: str) -> Iterator[tuple[int, _Header | _Assignment]]:
+    lines = text.split("\n")
+    first = 0
+    while first < len(lines):
+        last = first + 1
+        while (table := _parse_or_none("\n".join(lines[first:last]))) is None and last < len(lines):
+            last = _find_possible_end(lines, last)
+        if table:
+            is_header = lines[first].lstrip().startswith("[")
+            yield first + 1, _read_header(table) if is_header else _Assignment(table)
+        first = last
+
+
+def _find_possible_end(lines: list[str], start: int) -> int:
+    """Return the end, exclusive, of the next lines that could complete a statement: a list of 1,000
+    lines is not parsed 1,000 times.
+    """
+    at = start
+    while at < len(lines) - 1 and not any(mark in lines[at] for mark in _CLOSING_MARKS):
+        at += 1
+    return at + 1
+
+
+def _parse_or_none(statement: str) -> dict[str, Any] | None:
+    try:
+        return tomllib.loads(statement)
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _read_header(table: Any) -> _Header:
+    names: list[str] = []
+    while isinstance(table, dict) and table:
+        name, table = next(iter(table.items()))
+        names.append(name)
+    return _Header(tuple(names), is_array=isinstance(table, list))
+
+
+def _find_leaves(prefix: str, table: dict[str, Any]) -> Iterator[str]:
+    for name, value in table.items():
+        key = f"{prefix}.{name}" if prefix else name
+        yield key
+        if isinstance(value, dict):
+            yield from _find_leaves(key, value)
+        elif isinstance(value, list):
+            for index, one in enumerate(value):
+                if isinstance(one, dict):
+                    yield from (f"{key}.{index}", *_find_leaves(f"{key}.{index}", one))

@@ -1,4 +1,4 @@
-"""How does the configuration become what the rooms take? Section by section into their own small policies."""
+"""Convert the configuration to the policies of the engine and the limits of the server."""
 
 from __future__ import annotations
 
@@ -8,10 +8,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from memsyncd.config import Config
-from memsyncd.core.editing.additions import DEFAULT_KINDS, KindDefaults
-from memsyncd.core.guard.warnings import GuardPolicy
-from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.search.ranking import Boosts
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SearchPolicy, SyncPolicy
 from memsyncd.engine.queries import call_within
@@ -22,39 +18,34 @@ from memsyncd.server.limits import Limits
 from memsyncd.server.sockets import check_outside
 from memsyncd.workspace.roots import name_root
 
-SECONDS_A_DAY = 86_400.0
 DISK_S, ADD_S = 0.5, 5.0
 """How long each folder of the configuration, and one that is to be added, is waited for: a disk may not answer."""
 
 
 def to_sync_policy(config: Config) -> SyncPolicy:
-    sync, chunking = config.sync, config.chunking
+    sync = config.sync
     return SyncPolicy(
         is_enabled=sync.enabled,
         is_on_change=sync.sync_on_change,
-        quiet_s=sync.debounce_ms / 1000,
-        max_wait_s=sync.max_wait_ms / 1000,
-        delete_grace_s=sync.delete_grace_ms / 1000,
+        quiet_s=sync.debounce_s,
+        max_wait_s=sync.max_wait_s,
+        delete_grace_s=sync.delete_grace_s,
         reconcile_s=sync.reconcile_s,
         max_file_bytes=sync.max_file_bytes,
-        chunking=ChunkPolicy(max_tokens=chunking.max_tokens, overlap_tokens=chunking.overlap),
-        guard=GuardPolicy(has_secrets=config.guard.secrets != "off", has_instructions=config.guard.instructions != "off"),
+        chunking=config.chunking.policy,
+        guard=config.guard.policy,
         history=to_history_policy(config),
-        kinds=to_remember_policy(config),
+        kinds=RememberPolicy(kinds=config.kinds),
     )
 
 
 def to_history_policy(config: Config) -> HistoryPolicy:
     history = config.history
     return HistoryPolicy(
-        is_enabled=history.enabled, max_revisions=history.max_revisions, max_age_s=history.max_age_days * SECONDS_A_DAY
+        is_enabled=history.enabled,
+        max_revisions=history.max_revisions,
+        max_age_s=history.max_age_s,
     )
-
-
-def to_remember_policy(config: Config) -> RememberPolicy:
-    """The kinds that come with memsyncd; a configured one takes the place of its namesake or is added."""
-    configured = {kind.name: KindDefaults(kind.note, kind.importance) for kind in config.kind}
-    return RememberPolicy(kinds={**DEFAULT_KINDS, **configured})
 
 
 def to_search_policy(config: Config) -> SearchPolicy:
@@ -63,15 +54,9 @@ def to_search_policy(config: Config) -> SearchPolicy:
         max_results=search.max_results,
         passage_tokens=search.passage_tokens,
         min_score=search.min_score,
-        timeout_s=search.timeout_ms / 1000,
+        timeout_s=search.timeout_s,
         is_masking=config.guard.secrets == "mask",
-        leanings=Boosts(
-            importance=search.importance,
-            recency=search.recency,
-            decay=search.decay,
-            half_life_days=search.half_life_days,
-            kinds={name: kind.importance for name, kind in to_remember_policy(config).kinds.items()},
-        ),
+        leanings=config.boosts,
     )
 
 
@@ -87,7 +72,10 @@ def to_limits(config: Config) -> Limits:
 
 
 def to_entries(config: Config, registry: Registry) -> list[Entry]:
-    """The configured workspaces. One that is not there is waited for. Raises BadConfig for folders and globs that cannot be."""
+    """Return the configured workspaces, also those whose folder does not exist yet.
+
+    Raises BadConfig for invalid folders and globs.
+    """
     entries = []
     for row in config.workspace:
         try:

@@ -1,1 +1,1 @@
-"""Where programs that were made without memsyncd in mind meet it. A module needs what its name says, and loads it alone."""
+"""Adapters for other programs. Each module imports the library of one program."""

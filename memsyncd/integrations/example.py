@@ -1,9 +1,9 @@
-"""What does a program look like in which Claude remembers? Asks one question, and shows what is viewed and written on the way.
+"""Ask Claude one question, with memory, and show what it reads and writes.
 
     python -m memsyncd.integrations.example "What did we decide about the session store, and why?"
 
-needs a daemon that runs, `pip install 'memsyncd[anthropic]'`, and what Anthropic's SDK takes from the environment:
-ANTHROPIC_API_KEY, and ANTHROPIC_BASE_URL where somebody else answers for the model. The answer goes to stdout, the rest to
+It needs a running daemon, `pip install 'memsyncd[anthropic]'`, and the SDK's environment variables:
+ANTHROPIC_API_KEY, and ANTHROPIC_BASE_URL for another server. The answer goes to stdout, the rest to
 stderr.
 """
 
@@ -23,9 +23,13 @@ MAX_TURNS = 50
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Ask Claude, which remembers with memsyncd.")
+    parser = argparse.ArgumentParser(
+        description="Ask Claude a question; it uses memsyncd as its memory."
+    )
     parser.add_argument("question")
-    parser.add_argument("--workspace", help="name, id or a path inside one; left out, the only one")
+    parser.add_argument(
+        "--workspace", help="name, id or a path inside one; by default the only one"
+    )
     parser.add_argument("--model", default=MODEL)
     args = parser.parse_args()
     answer(args.question, MemsyncdMemoryTool(args.workspace, client="example"), args.model)

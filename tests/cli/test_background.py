@@ -7,10 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from memsyncd.cli.background import wait_until_gone
+from memsyncd.cli.background import terminate_and_wait
 
 WAITS = "import time; print(flush=True); time.sleep(60)"
-STAYS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)"
+STAYS = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    " print(flush=True); time.sleep(60)"
+)
 
 
 @pytest.fixture
@@ -30,27 +33,29 @@ def begin(code: str, started: list[subprocess.Popen[bytes]]) -> int:
     return process.pid
 
 
-def test_a_process_that_ends_when_asked_is_gone_even_if_nobody_has_waited_for_it(start: list[subprocess.Popen[bytes]]) -> None:
+def test_a_process_that_ends_when_asked_is_gone_even_if_nobody_has_waited_for_it(
+    start: list[subprocess.Popen[bytes]],
+) -> None:
     if not hasattr(os, "pidfd_open"):
         pytest.skip("needs pidfd_open")
-    assert wait_until_gone(begin(WAITS, start), 20)
+    assert terminate_and_wait(begin(WAITS, start), 20)
 
 
 def test_a_process_that_stays_is_told(start: list[subprocess.Popen[bytes]]) -> None:
-    assert not wait_until_gone(begin(STAYS, start), 0.1)
+    assert not terminate_and_wait(begin(STAYS, start), 0.1)
 
 
 def test_a_process_that_has_gone_already_is_gone(start: list[subprocess.Popen[bytes]]) -> None:
     pid = begin("print(flush=True)", start)
     start[0].wait()
-    assert wait_until_gone(pid, 1)
+    assert terminate_and_wait(pid, 1)
 
 
 def test_without_handles_on_processes_their_numbers_are_looked_at(
     start: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
-    assert not wait_until_gone(begin(STAYS, start), 0.1)
+    assert not terminate_and_wait(begin(STAYS, start), 0.1)
     gone = begin("print(flush=True)", start)
     start[1].wait()
-    assert wait_until_gone(gone, 1)
+    assert terminate_and_wait(gone, 1)

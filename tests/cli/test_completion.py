@@ -15,13 +15,23 @@ PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return {"HOME": str(tmp_path), "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
+    return {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": PACKAGE_HOME,
+        "PATH": os.environ["PATH"],
+        "PYTHONUTF8": "1",
+    }
 
 
 @functools.cache
 def write_script(shell: str) -> str:
     """What `memsyncd completion` prints for the shell."""
-    env = {"HOME": os.devnull, "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1"}
+    env = {
+        "HOME": os.devnull,
+        "PYTHONPATH": PACKAGE_HOME,
+        "PATH": os.environ["PATH"],
+        "PYTHONUTF8": "1",
+    }
     command = [sys.executable, "-m", "memsyncd", "completion", shell]
     return subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
 
@@ -55,26 +65,39 @@ def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
         _memsyncd
         printf '%s\\n' "${{COMPREPLY[@]}}"
     """
-    answer = subprocess.run(["bash", "-c", story], env=env, cwd=tmp_path, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        ["bash", "-c", story], env=env, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     assert [word for word in answer.stdout.splitlines() if word] == found
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("shell", [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("zsh", "fish")])
+@pytest.mark.parametrize(
+    "shell", [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("zsh", "fish")]
+)
 def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, shell: str) -> None:
     (tmp_path / "script").write_text(write_script(shell))
-    assert subprocess.run([shell, "-n", str(tmp_path / "script")], env=env, check=False).returncode == 0
+    assert (
+        subprocess.run([shell, "-n", str(tmp_path / "script")], env=env, check=False).returncode
+        == 0
+    )
 
 
 @pytest.mark.needs("fish")
 @pytest.mark.parametrize(
     ("line", "found"),
-    [("memsyncd sta", ["start", "status"]), ("memsyncd search --ex", ["--explain"]), ("memsyncd completion z", ["zsh"])],
+    [
+        ("memsyncd sta", ["start", "status"]),
+        ("memsyncd search --ex", ["--explain"]),
+        ("memsyncd completion z", ["zsh"]),
+    ],
 )
 def test_fish_completes(env: dict[str, str], tmp_path: Path, line: str, found: list[str]) -> None:
     (tmp_path / "script").write_text(write_script("fish"))
     story = f"source {tmp_path}/script; complete -C '{line}'"
-    answer = subprocess.run(["fish", "--no-config", "-c", story], env=env, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        ["fish", "--no-config", "-c", story], env=env, capture_output=True, text=True, check=True
+    )
     assert [each.partition("\t")[0] for each in answer.stdout.splitlines()] == found
 
 

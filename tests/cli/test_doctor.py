@@ -1,4 +1,6 @@
-"""What the system's facts mean: sockets, folders, mounts, processes and services, as tables of facts and findings."""
+"""What the system's facts mean: sockets, folders, mounts, processes and services, as tables of
+facts and findings.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.cli.doctor import filesystems, places, processes, reach, registered, supervision
-from memsyncd.cli.doctor.findings import Finding, count_levels, is_well
-from memsyncd.cli.doctor.render import render_examination
+from memsyncd.cli.doctor import daemon_checks, filesystem_checks, folder_checks, process_checks
+from memsyncd.cli.doctor.findings import Finding, count_levels, is_healthy, render_examination
 from memsyncd.cli.terminal import Paint
 
 UID = 1000
@@ -34,14 +35,22 @@ def see_remedies(found: list[Finding]) -> None:
     assert all(finding.remedy for finding in found if finding.level in ("warning", "error"))
 
 
-def answer(path: str = SOCKET, **fields: Any) -> reach.Answer:
-    return reach.Answer(path=path, **{"pid": 7, "version": "1.0", "protocol": 1, "is_listening": True, **fields})
+def answer(path: str = SOCKET, **fields: Any) -> daemon_checks.PingResult:
+    return daemon_checks.PingResult(
+        path=path, **{"pid": 7, "version": "1.0", "protocol": 1, "is_listening": True, **fields}
+    )
 
 
-SILENT = reach.Answer(path=SOCKET, failure="no daemon answers")
-HUNG = reach.Answer(path=SOCKET, failure="no answer within 5 s", is_listening=True, is_late=True, holder_pid=7)
-DAEMON = processes.Process(pid=7, words=("python", "-m", "memsyncd", "run"), databases=("/s/index.db",))
-STOPPED = processes.Process(pid=7, words=("/bin/memsyncd", "run"), databases=("/s/index.db",), is_stopped=True)
+SILENT = daemon_checks.PingResult(path=SOCKET, failure="no daemon answers")
+HUNG = daemon_checks.PingResult(
+    path=SOCKET, failure="no answer within 5 s", is_listening=True, is_late=True, holder_pid=7
+)
+DAEMON = process_checks.Process(
+    pid=7, words=("python", "-m", "memsyncd", "run"), databases=("/s/index.db",)
+)
+STOPPED = process_checks.Process(
+    pid=7, words=("/bin/memsyncd", "run"), databases=("/s/index.db",), is_stopped=True
+)
 
 
 @pytest.mark.parametrize(
@@ -54,31 +63,34 @@ STOPPED = processes.Process(pid=7, words=("/bin/memsyncd", "run"), databases=("/
         ([answer(version="0.9")], [], ("version", "warning"), "0.9"),
         ([answer(version="2.0", protocol=2)], [], ("version", "error"), "2.0"),
         ([SILENT], [], ("daemon", "error"), "no daemon runs"),
-        ([SILENT], [DAEMON], ("daemon", "error"), "listens elsewhere"),
+        ([SILENT], [DAEMON], ("daemon", "error"), "listens on another socket"),
         ([SILENT], [STOPPED], ("daemon", "error"), "is stopped"),
         ([HUNG], [DAEMON], ("daemon", "error"), "does not answer"),
         ([HUNG], [STOPPED], ("daemon", "error"), "is stopped"),
     ],
 )
 def test_who_answers_is_judged(
-    answers: list[reach.Answer], running: list[processes.Process], worst: tuple[str, str], said: str
+    answers: list[daemon_checks.PingResult],
+    running: list[process_checks.Process],
+    worst: tuple[str, str],
+    said: str,
 ) -> None:
-    found = reach.judge_answers(answers, running, version="1.0", protocol=1)
+    found = daemon_checks.check_daemon(answers, running, version="1.0", protocol=1)
     assert find_worst(found) == worst
     assert any(said in finding.what for finding in found)
     see_remedies(found)
 
 
 def test_the_daemon_that_is_meant_is_the_one_that_answers_or_should() -> None:
-    assert reach.find_daemon_pid([SILENT, answer(pid=9)], [DAEMON]) == 9
-    assert reach.find_daemon_pid([HUNG], []) == 7
-    assert reach.find_daemon_pid([SILENT], [DAEMON]) == 7
-    assert reach.find_daemon_pid([SILENT], []) is None
+    assert daemon_checks.find_daemon_pid([SILENT, answer(pid=9)], [DAEMON]) == 9
+    assert daemon_checks.find_daemon_pid([HUNG], []) == 7
+    assert daemon_checks.find_daemon_pid([SILENT], [DAEMON]) == 7
+    assert daemon_checks.find_daemon_pid([SILENT], []) is None
 
 
-GOOD_SOCKET = reach.Entry(path=SOCKET, kind="socket", mode=0o600, uid=UID)
-GOOD_FOLDER = reach.Entry(path=FOLDER, kind="folder", mode=0o700, uid=UID)
-NO_SOCKET = reach.Entry(path=SOCKET, kind="missing")
+GOOD_SOCKET = folder_checks.PathStat(path=SOCKET, kind="socket", mode=0o600, uid=UID)
+GOOD_FOLDER = folder_checks.PathStat(path=FOLDER, kind="folder", mode=0o700, uid=UID)
+NO_SOCKET = folder_checks.PathStat(path=SOCKET, kind="missing")
 
 
 @pytest.mark.parametrize(
@@ -87,20 +99,71 @@ NO_SOCKET = reach.Entry(path=SOCKET, kind="missing")
         (GOOD_SOCKET, GOOD_FOLDER, True, "ok"),
         (GOOD_SOCKET, GOOD_FOLDER, False, "info"),
         (NO_SOCKET, GOOD_FOLDER, False, None),
-        (NO_SOCKET, reach.Entry(path=FOLDER, kind="missing"), False, None),
-        (reach.Entry(path=SOCKET, kind="socket", mode=0o666, uid=UID), GOOD_FOLDER, True, "error"),
-        (reach.Entry(path=SOCKET, kind="socket", mode=0o600, uid=0), GOOD_FOLDER, True, "error"),
-        (reach.Entry(path=SOCKET, kind="file", mode=0o600, uid=UID), GOOD_FOLDER, False, "error"),
-        (reach.Entry(path=SOCKET, kind="link", mode=0o777, uid=UID), GOOD_FOLDER, False, "error"),
-        (GOOD_SOCKET, reach.Entry(path=FOLDER, kind="folder", mode=0o755, uid=UID), True, "warning"),
-        (GOOD_SOCKET, reach.Entry(path=FOLDER, kind="folder", mode=0o777, uid=UID), True, "error"),
-        (GOOD_SOCKET, reach.Entry(path=FOLDER, kind="folder", mode=0o700, uid=5), True, "error"),
-        (NO_SOCKET, reach.Entry(path=FOLDER, kind="link", mode=0o777, uid=UID), False, "error"),
-        (reach.Entry(path=f"/{'x' * 120}/m.sock", kind="missing"), GOOD_FOLDER, False, "error"),
+        (NO_SOCKET, folder_checks.PathStat(path=FOLDER, kind="missing"), False, None),
+        (
+            folder_checks.PathStat(path=SOCKET, kind="socket", mode=0o666, uid=UID),
+            GOOD_FOLDER,
+            True,
+            "error",
+        ),
+        (
+            folder_checks.PathStat(path=SOCKET, kind="socket", mode=0o600, uid=0),
+            GOOD_FOLDER,
+            True,
+            "error",
+        ),
+        (
+            folder_checks.PathStat(path=SOCKET, kind="file", mode=0o600, uid=UID),
+            GOOD_FOLDER,
+            False,
+            "error",
+        ),
+        (
+            folder_checks.PathStat(path=SOCKET, kind="link", mode=0o777, uid=UID),
+            GOOD_FOLDER,
+            False,
+            "error",
+        ),
+        (
+            GOOD_SOCKET,
+            folder_checks.PathStat(path=FOLDER, kind="folder", mode=0o755, uid=UID),
+            True,
+            "warning",
+        ),
+        (
+            GOOD_SOCKET,
+            folder_checks.PathStat(path=FOLDER, kind="folder", mode=0o777, uid=UID),
+            True,
+            "error",
+        ),
+        (
+            GOOD_SOCKET,
+            folder_checks.PathStat(path=FOLDER, kind="folder", mode=0o700, uid=5),
+            True,
+            "error",
+        ),
+        (
+            NO_SOCKET,
+            folder_checks.PathStat(path=FOLDER, kind="link", mode=0o777, uid=UID),
+            False,
+            "error",
+        ),
+        (
+            folder_checks.PathStat(path=f"/{'x' * 120}/m.sock", kind="missing"),
+            GOOD_FOLDER,
+            False,
+            "error",
+        ),
     ],
 )
-def test_who_can_reach_the_socket_is_judged(entry: reach.Entry, folder: reach.Entry, level: str | None, *, is_held: bool) -> None:
-    found = reach.judge_socket(entry, folder, uid=UID, is_held=is_held)
+def test_who_can_reach_the_socket_is_judged(
+    entry: folder_checks.PathStat,
+    folder: folder_checks.PathStat,
+    level: str | None,
+    *,
+    is_held: bool,
+) -> None:
+    found = daemon_checks.check_socket(entry, folder, uid=UID, is_held=is_held)
     assert (find_worst(found)[1] if found else None) == level
     see_remedies(found)
 
@@ -110,7 +173,10 @@ def test_what_stands_at_a_path_is_seen_without_following_links(tmp_path: Path) -
     (tmp_path / "link").symlink_to("file")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "sock"))
-        kinds = {name: reach.look_at(str(tmp_path / name)).kind for name in ("file", "link", "sock", "gone", "file/beneath", ".")}
+        kinds = {
+            name: folder_checks.stat_entry(str(tmp_path / name)).kind
+            for name in ("file", "link", "sock", "gone", "file/beneath", ".")
+        }
     assert kinds == {
         "file": "file",
         "link": "link",
@@ -119,75 +185,100 @@ def test_what_stands_at_a_path_is_seen_without_following_links(tmp_path: Path) -
         "file/beneath": "missing",
         ".": "folder",
     }
-    assert reach.look_at(str(tmp_path / "file")).mode == 0o640
+    assert folder_checks.stat_entry(str(tmp_path / "file")).mode == 0o640
 
 
 def test_a_socket_that_is_held_without_an_answer_is_told_from_one_that_nobody_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reach, "ANSWER_S", 0.2)
+    monkeypatch.setattr(daemon_checks, "ANSWER_S", 0.2)
     path = tmp_path / "memsyncd.sock"
     (tmp_path / "memsyncd.lock").write_text("4711\n")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         path.chmod(0o600)
         listening.listen()
-        [held] = reach.ask_daemons([str(path)])
-    [left] = reach.ask_daemons([str(path)])
+        [held] = daemon_checks.ping_sockets([str(path)])
+    [left] = daemon_checks.ping_sockets([str(path)])
     assert (held.pid, held.is_listening, held.holder_pid) == (None, True, 4711)
     assert (left.pid, left.is_listening, left.holder_pid) == (None, False, None)
 
 
-# --- places -----------------------------------------------------------------------------------------------------------
+# --- places -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("free_bytes", "n_inodes", "level"),
     [
-        (10**10, 10**6, "ok"), (10**10, None, "ok"), (10**8, 10**6, "warning"), (10**6, 10**6, "error"), (0, None, "error"),
-        (10**10, 10, "warning"), (10**10, 0, "error"),
+        (10**10, 10**6, "ok"),
+        (10**10, None, "ok"),
+        (10**8, 10**6, "warning"),
+        (10**6, 10**6, "error"),
+        (0, None, "error"),
+        (10**10, 10, "warning"),
+        (10**10, 0, "error"),
     ],
-)  # fmt: skip
-def test_room_is_judged_by_bytes_and_by_files(free_bytes: int, n_inodes: int | None, level: str) -> None:
-    found = places.judge_room([places.Room(device=1, places=("/a",), free_bytes=free_bytes, n_inodes=n_inodes)])
+)
+def test_room_is_judged_by_bytes_and_by_files(
+    free_bytes: int, n_inodes: int | None, level: str
+) -> None:
+    found = folder_checks.check_disk_space(
+        [folder_checks.DiskSpace(device=1, paths=("/a",), free_bytes=free_bytes, n_inodes=n_inodes)]
+    )
     assert find_worst(found) == ("disk", level)
     see_remedies(found)
 
 
 def test_each_disk_is_measured_once_also_for_folders_that_are_not_there_yet(tmp_path: Path) -> None:
-    [room] = places.measure_room([str(tmp_path), str(tmp_path / "not" / "there")])
-    assert len(room.places) == 2
+    [room] = folder_checks.measure_disk_space([str(tmp_path), str(tmp_path / "not" / "there")])
+    assert len(room.paths) == 2
     assert room.free_bytes > 0
 
 
 @pytest.mark.parametrize(
     ("kind", "mode", "uid", "level"),
     [
-        ("folder", 0o700, UID, "ok"), ("file", 0o600, UID, "ok"), ("missing", 0, 0, None), ("folder", 0o755, UID, "warning"),
-        ("file", 0o644, UID, "warning"), ("file", 0o666, UID, "error"), ("folder", 0o770, UID, "error"),
-        ("folder", 0o700, 0, "error"), ("file", 0o400, UID, "error"), ("unreadable", 0, 0, "error"),
+        ("folder", 0o700, UID, "ok"),
+        ("file", 0o600, UID, "ok"),
+        ("missing", 0, 0, None),
+        ("folder", 0o755, UID, "warning"),
+        ("file", 0o644, UID, "warning"),
+        ("file", 0o666, UID, "error"),
+        ("folder", 0o770, UID, "error"),
+        ("folder", 0o700, 0, "error"),
+        ("file", 0o400, UID, "error"),
+        ("unreadable", 0, 0, "error"),
     ],
-)  # fmt: skip
-def test_who_may_read_what_is_kept_is_judged(kind: str, mode: int, uid: int, level: str | None) -> None:
-    found = places.judge_private([reach.Entry(path="/p", kind=kind, mode=mode, uid=uid)], uid=UID)
+)
+def test_who_may_read_what_is_kept_is_judged(
+    kind: str, mode: int, uid: int, level: str | None
+) -> None:
+    found = folder_checks.check_permissions(
+        [folder_checks.PathStat(path="/p", kind=kind, mode=mode, uid=uid)], uid=UID
+    )
     assert (find_worst(found)[1] if found else None) == level
     see_remedies(found)
 
 
-@pytest.mark.parametrize(("mode", "uid", "n_found"), [(0o644, UID, 0), (0o600, 0, 0), (0o666, UID, 1), (0o600, 5, 1)])
-def test_others_may_read_the_configuration_and_not_change_it(mode: int, uid: int, n_found: int) -> None:
-    entry = reach.Entry(path="/c", kind="file", mode=mode, uid=uid)
-    assert len(places.judge_config_mode(entry, uid=UID)) == n_found
+@pytest.mark.parametrize(
+    ("mode", "uid", "n_found"), [(0o644, UID, 0), (0o600, 0, 0), (0o666, UID, 1), (0o600, 5, 1)]
+)
+def test_others_may_read_the_configuration_and_not_change_it(
+    mode: int, uid: int, n_found: int
+) -> None:
+    entry = folder_checks.PathStat(path="/c", kind="file", mode=mode, uid=uid)
+    assert len(folder_checks.check_config_mode(entry, uid=UID)) == n_found
 
 
 @pytest.mark.parametrize(
-    ("told", "n_found"), [("/c/config.toml", 0), ("/c/config.toml (none: defaults)", 0), ("/d/config.toml", 1), ("", 1)]
+    ("told", "n_found"),
+    [("/c/config.toml", 0), ("/c/config.toml (none: defaults)", 0), ("/d/config.toml", 1), ("", 1)],
 )
 def test_a_daemon_that_reads_another_configuration_is_found(told: str, n_found: int) -> None:
-    assert len(places.judge_config_path(told, "/c/config.toml")) == n_found
+    assert len(folder_checks.check_config_path(told, "/c/config.toml")) == n_found
 
 
-# --- file systems -----------------------------------------------------------------------------------------------------
+# --- file systems -------------------------------------------------------------------------------
 
 MOUNTS = """\
 /dev/sda1 / ext4 rw,relatime 0 0
@@ -204,21 +295,32 @@ broken line
 @pytest.mark.parametrize(
     ("path", "kind"),
     [
-        ("/", "ext4"), ("/home/u", "ext4"), ("/home/u/network", "ext4"), ("/home/u/my share/notes", "cifs"), ("/run/x", "tmpfs"),
-        ("/mnt/c/Users", "9p"), ("/media/cd", "iso9660"), ("/home/u/net/notes", "ext4"),
+        ("/", "ext4"),
+        ("/home/u", "ext4"),
+        ("/home/u/network", "ext4"),
+        ("/home/u/my share/notes", "cifs"),
+        ("/run/x", "tmpfs"),
+        ("/mnt/c/Users", "9p"),
+        ("/media/cd", "iso9660"),
+        ("/home/u/net/notes", "ext4"),
     ],
-)  # fmt: skip
+)
 def test_a_path_lies_on_the_last_of_the_deepest_mounts(path: str, kind: str) -> None:
-    mount = filesystems.find_mount(path, filesystems.parse_mounts(MOUNTS))
+    mount = filesystem_checks.find_mount(path, filesystem_checks.parse_mounts(MOUNTS))
     assert mount is not None
     assert mount.kind == kind
 
 
 def test_without_a_table_of_mounts_nothing_is_claimed() -> None:
-    assert filesystems.find_mount("/x", []) is None
-    ground = filesystems.Ground(path="/x", mount=None)
-    assert filesystems.judge_notes_ground(ground) == []
-    assert filesystems.judge_own_ground(ground, what_lies_there="x lies", variable="X", is_lasting=True) == []
+    assert filesystem_checks.find_mount("/x", []) is None
+    storage = filesystem_checks.Storage(path="/x", mount=None)
+    assert filesystem_checks.check_notes_storage(storage) == []
+    assert (
+        filesystem_checks.check_own_storage(
+            storage, contents="x lies", variable="X", is_lasting=True
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -226,22 +328,34 @@ def test_without_a_table_of_mounts_nothing_is_claimed() -> None:
     [
         ("/Users/u/Library/Mobile Documents/com~apple~CloudDocs/notes", "iCloud Drive"),
         ("/Users/u/Library/CloudStorage/OneDrive-Personal/n", "a cloud service"),
-        ("/home/u/Dropbox", "Dropbox"), ("/home/u/Dropbox (Work)/n", "Dropbox"), ("/home/u/OneDrive - Firm/n", "OneDrive"),
-        ("/home/u/GoogleDrive/n", "Google Drive"), ("/home/u/Nextcloud/n", "Nextcloud or ownCloud"),
+        ("/home/u/Dropbox", "Dropbox"),
+        ("/home/u/Dropbox (Work)/n", "Dropbox"),
+        ("/home/u/OneDrive - Firm/n", "OneDrive"),
+        ("/home/u/GoogleDrive/n", "Google Drive"),
+        ("/home/u/Nextcloud/n", "Nextcloud or ownCloud"),
         ("/home/u/synced/deep/notes", "Syncthing"),
-        ("/home/u/notes", ""), ("/home/u/dropboxes/n", ""), ("/home/u/code/OneDriveClient", ""),
+        ("/home/u/notes", ""),
+        ("/home/u/dropboxes/n", ""),
+        ("/home/u/code/OneDriveClient", ""),
     ],
-)  # fmt: skip
+)
 def test_sync_services_are_known_by_their_names_and_marks(path: str, service: str) -> None:
-    assert filesystems.find_service(path, lambda place: place == "/home/u/synced/.stfolder") == service
+    assert (
+        filesystem_checks.find_service(path, lambda place: place == "/home/u/synced/.stfolder")
+        == service
+    )
 
 
-def stand_on(kind: str, *options: str, service: str = "") -> filesystems.Ground:
-    return filesystems.Ground(path="/g", mount=filesystems.Mount(folder="/", kind=kind, options=options), service=service)
+def stand_on(kind: str, *options: str, service: str = "") -> filesystem_checks.Storage:
+    return filesystem_checks.Storage(
+        path="/g",
+        mount=filesystem_checks.Mount(folder="/", kind=kind, options=options),
+        service=service,
+    )
 
 
 @pytest.mark.parametrize(
-    ("ground", "of_notes", "of_records", "of_index"),
+    ("storage", "of_notes", "of_records", "of_index"),
     [
         (stand_on("ext4", "rw"), None, None, None),
         (stand_on("nfs4", "rw"), "warning", "error", "error"),
@@ -252,35 +366,45 @@ def stand_on(kind: str, *options: str, service: str = "") -> filesystems.Ground:
     ],
 )
 def test_what_a_file_system_means_depends_on_what_lies_there(
-    ground: filesystems.Ground, of_notes: str | None, of_records: str | None, of_index: str | None
+    storage: filesystem_checks.Storage,
+    of_notes: str | None,
+    of_records: str | None,
+    of_index: str | None,
 ) -> None:
-    notes = filesystems.judge_notes_ground(ground)
-    records = filesystems.judge_own_ground(ground, what_lies_there="history lies", variable="XDG_STATE_HOME", is_lasting=True)
-    index = filesystems.judge_own_ground(ground, what_lies_there="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False)
+    notes = filesystem_checks.check_notes_storage(storage)
+    records = filesystem_checks.check_own_storage(
+        storage, contents="history lies", variable="XDG_STATE_HOME", is_lasting=True
+    )
+    index = filesystem_checks.check_own_storage(
+        storage, contents="indexes lie", variable="XDG_CACHE_HOME", is_lasting=False
+    )
     levels = [find_worst(found)[1] if found else None for found in (notes, records, index)]
     assert levels == [of_notes, of_records, of_index]
     see_remedies([*notes, *records, *index])
 
 
-# --- processes --------------------------------------------------------------------------------------------------------
+# --- processes ----------------------------------------------------------------------------------
 
 
 def test_write_locks_are_read_and_those_that_wait_are_not() -> None:
     table = (
-        "1: POSIX  ADVISORY  WRITE 4711 fd:01:99 120 120\n1: -> POSIX  ADVISORY  WRITE 4712 fd:01:99 120 120\n"
-        "2: POSIX  ADVISORY  READ 4713 fd:01:99 124 124\n3: OFDLCK ADVISORY  WRITE -1 08:02:5 0 EOF\n4: broken\n"
+        "1: POSIX  ADVISORY  WRITE 4711 fd:01:99 120 120\n"
+        "1: -> POSIX  ADVISORY  WRITE 4712 fd:01:99 120 120\n"
+        "2: POSIX  ADVISORY  READ 4713 fd:01:99 124 124\n"
+        "3: OFDLCK ADVISORY  WRITE -1 08:02:5 0 EOF\n"
+        "4: broken\n"
     )
-    assert processes.parse_locks(table) == {(4711, 99), (-1, 5)}
+    assert process_checks.parse_locks(table) == {(4711, 99), (-1, 5)}
 
 
 @given(st.text())
 def test_reading_the_kernels_tables_never_fails(text: str) -> None:
-    filesystems.parse_mounts(text)
-    registered.find_complaint(text.splitlines())
+    filesystem_checks.parse_mounts(text)
+    folder_checks.find_error_line(text.splitlines())
 
 
-def run(pid: int, *words: str, **fields: Any) -> processes.Process:
-    return processes.Process(pid=pid, words=words, **fields)
+def run(pid: int, *words: str, **fields: Any) -> process_checks.Process:
+    return process_checks.Process(pid=pid, words=words, **fields)
 
 
 @pytest.mark.parametrize(
@@ -289,9 +413,11 @@ def run(pid: int, *words: str, **fields: Any) -> processes.Process:
         (("/usr/bin/python3", "-P", "-m", "memsyncd", "run"), True),
         (("/home/u/.local/bin/memsyncd", "run", "/w"), True),
         (("python", "/x/memsyncd/__main__.py", "run"), True),
-        (("memsyncd", "search", "x"), False), (("vim", "memsyncd"), False), ((), False),
+        (("memsyncd", "search", "x"), False),
+        (("vim", "memsyncd"), False),
+        ((), False),
     ],
-)  # fmt: skip
+)
 def test_a_daemon_is_known_by_how_it_was_called(words: tuple[str, ...], *, is_daemon: bool) -> None:
     assert run(1, *words).is_daemon is is_daemon
 
@@ -303,26 +429,32 @@ def test_a_daemon_is_known_by_how_it_was_called(words: tuple[str, ...], *, is_da
         (run(8, "bash"), ("locks", "ok")),
         (run(8, "memsyncd", "run", databases=("/s/index.db",)), ("two_daemons", "error")),
         (run(8, "sqlite3", databases=("/s/index.db",)), ("locks", "info")),
-        (run(8, "sqlite3", databases=("/s/index.db",), locked=("/s/index.db-shm",)), ("locks", "warning")),
+        (
+            run(8, "sqlite3", databases=("/s/index.db",), locked=("/s/index.db-shm",)),
+            ("locks", "warning"),
+        ),
     ],
 )
-def test_who_else_has_the_databases_open_is_judged(process: processes.Process, worst: tuple[str, str]) -> None:
-    found = processes.judge_open_files([DAEMON, process], daemon_pid=7)
+def test_who_else_has_the_databases_open_is_judged(
+    process: process_checks.Process, worst: tuple[str, str]
+) -> None:
+    found = process_checks.check_open_files([DAEMON, process], daemon_pid=7)
     assert find_worst(found) == worst
     see_remedies(found)
 
 
 def test_where_no_process_can_be_seen_nothing_is_claimed() -> None:
-    assert processes.judge_open_files([], daemon_pid=7) == []
+    assert process_checks.check_open_files([], daemon_pid=7) == []
 
 
 @pytest.mark.parametrize(
-    ("n_watches", "n_instances", "level"), [(10, 1, "ok"), (899, 1, "ok"), (900, 1, "warning"), (10, 116, "warning")]
+    ("n_watches", "n_instances", "level"),
+    [(10, 1, "ok"), (899, 1, "ok"), (900, 1, "warning"), (10, 116, "warning")],
 )
 def test_the_limits_of_inotify_are_judged(n_watches: int, n_instances: int, level: str) -> None:
-    limits = processes.Inotify(max_watches=1000, max_instances=128)
+    limits = process_checks.Inotify(max_watches=1000, max_instances=128)
     greedy = run(8, "/usr/bin/code", n_watches=n_watches, n_instances=n_instances)
-    found = processes.judge_inotify(limits, [DAEMON, greedy], daemon_pid=7)
+    found = process_checks.check_inotify(limits, [DAEMON, greedy], daemon_pid=7)
     assert find_worst(found) == ("inotify", level)
     if level == "warning":
         assert "code (pid 8)" in found[0].what
@@ -330,23 +462,25 @@ def test_the_limits_of_inotify_are_judged(n_watches: int, n_instances: int, leve
 
 
 def test_where_there_is_no_inotify_nothing_is_said_of_it(tmp_path: Path) -> None:
-    assert processes.read_inotify(str(tmp_path)) is None
-    assert processes.judge_inotify(None, [], daemon_pid=None) == []
-    assert processes.list_processes([], proc=str(tmp_path / "none")) == []
+    assert process_checks.read_inotify(str(tmp_path)) is None
+    assert process_checks.check_inotify(None, [], daemon_pid=None) == []
+    assert process_checks.list_processes([], proc=str(tmp_path / "none")) == []
 
 
-# --- service ----------------------------------------------------------------------------------------------------------
+# --- service ------------------------------------------------------------------------------------
 
 
-def serve(**fields: Any) -> supervision.Service:
-    return supervision.Service(**{"is_installed": True, "state": "active", "pid": 7, **fields})
+def serve(**fields: Any) -> daemon_checks.ServiceState:
+    return daemon_checks.ServiceState(
+        **{"is_installed": True, "state": "active", "pid": 7, **fields}
+    )
 
 
 @pytest.mark.parametrize(
     ("service", "daemon_pid", "level"),
     [
-        (supervision.Service(absence="this system has no systemd"), 7, "info"),
-        (supervision.Service(), 7, "info"),
+        (daemon_checks.ServiceState(absence="this system has no systemd"), 7, "info"),
+        (daemon_checks.ServiceState(), 7, "info"),
         (serve(), 7, "ok"),
         (serve(pid=None, is_waiting=True, state="inactive"), None, "ok"),
         (serve(pid=None, state="inactive"), None, "error"),
@@ -358,38 +492,47 @@ def serve(**fields: Any) -> supervision.Service:
         (serve(n_restarts=2), 7, "info"),
     ],
 )
-def test_what_the_supervisor_tells_is_judged(service: supervision.Service, daemon_pid: int | None, level: str) -> None:
-    found = supervision.judge_service(service, daemon_pid=daemon_pid)
+def test_what_the_supervisor_tells_is_judged(
+    service: daemon_checks.ServiceState, daemon_pid: int | None, level: str
+) -> None:
+    found = daemon_checks.check_service(service, daemon_pid=daemon_pid)
     assert find_worst(found) == ("service", level)
     see_remedies(found)
 
 
-# --- without a daemon -------------------------------------------------------------------------------------------------
+# --- without a daemon ---------------------------------------------------------------------------
 
 
 def make_head(page_bytes: int = 4096) -> bytes:
-    return registered.MAGIC + page_bytes.to_bytes(2, "big") + bytes(82)
+    return folder_checks.MAGIC + page_bytes.to_bytes(2, "big") + bytes(82)
 
 
 @pytest.mark.parametrize(
     ("head", "size_bytes", "trouble"),
     [
-        (make_head(), 8192, ""), (make_head(1), 131_072, ""), (b"", 0, ""), (make_head(), 8000, "cut off"),
-        (make_head()[:50], 50, "no database"), (b"x" * 100, 4096, "no database"), (make_head(0), 4096, "cut off"),
+        (make_head(), 8192, ""),
+        (make_head(1), 131_072, ""),
+        (b"", 0, ""),
+        (make_head(), 8000, "truncated"),
+        (make_head()[:50], 50, "not a database"),
+        (b"x" * 100, 4096, "not a database"),
+        (make_head(0), 4096, "truncated"),
     ],
-)  # fmt: skip
-def test_a_database_is_known_by_its_first_bytes_and_its_size(head: bytes, size_bytes: int, trouble: str) -> None:
-    said = registered.find_trouble(head, size_bytes)
+)
+def test_a_database_is_known_by_its_first_bytes_and_its_size(
+    head: bytes, size_bytes: int, trouble: str
+) -> None:
+    said = folder_checks.find_damage(head, size_bytes)
     assert trouble in said
     assert bool(trouble) == bool(said)
 
 
 def test_a_damaged_list_of_workspaces_is_said_and_no_failure(tmp_path: Path) -> None:
     place = tmp_path / "workspaces.json"
-    assert registered.read_registered(str(place)) == ([], "")
+    assert folder_checks.read_workspace_list(str(place)) == ([], "")
     for text in ("{", "[]", '{"workspaces": [{}]}', '{"workspaces": 3}', "\xff"):
         place.write_bytes(text.encode("latin-1"))
-        known, trouble = registered.read_registered(str(place))
+        known, trouble = folder_checks.read_workspace_list(str(place))
         assert known == []
         assert "damaged" in trouble
 
@@ -402,31 +545,52 @@ def test_the_last_complaint_of_a_log_is_found() -> None:
         "{broken",
         "some other line",
     ]
-    assert registered.find_complaint(lines) == "sync_failed: it is damaged"
-    assert registered.find_complaint([*lines, "memsyncd: the configuration is wrong"]) == "the configuration is wrong"
-    assert registered.find_complaint([]) == ""
+    assert folder_checks.find_error_line(lines) == "sync_failed: it is damaged"
+    assert (
+        folder_checks.find_error_line([*lines, "memsyncd: the configuration is wrong"])
+        == "the configuration is wrong"
+    )
+    assert folder_checks.find_error_line([]) == ""
 
 
-# --- what is shown ----------------------------------------------------------------------------------------------------
+# --- what is shown ------------------------------------------------------------------------------
 
 FINDINGS = [
     Finding(level="ok", check="daemon", what="it answers"),
     Finding(level="ok", check="socket", what="only you can reach it", where="/s"),
-    Finding(level="info", check="service", what="no service is installed", remedy="memsyncd service install"),
     Finding(
-        level="warning", check="notes_skipped", what="too \x1b[31mlarge", where="a\nb.md", remedy="split it", workspace="w-1"
+        level="info",
+        check="service",
+        what="no service is installed",
+        remedy="memsyncd service install",
     ),
-    Finding(level="error", check="index", what="it is damaged", remedy="memsyncd reindex", workspace="w-1"),
+    Finding(
+        level="warning",
+        check="notes_skipped",
+        what="too \x1b[31mlarge",
+        where="a\nb.md",
+        remedy="split it",
+        workspace="w-1",
+    ),
+    Finding(
+        level="error",
+        check="index",
+        what="it is damaged",
+        remedy="memsyncd reindex",
+        workspace="w-1",
+    ),
 ]
 
 
 def test_the_worst_comes_first_and_what_is_well_is_folded() -> None:
-    lines = list(render_examination(FINDINGS, {"w-1": "notes"}, Paint(), width=0, has_all=False))
+    lines = list(
+        render_examination(FINDINGS, {"w-1": "notes"}, Paint(), width=0, is_complete=False)
+    )
     assert lines == [
         "memsyncd",
         "  · service  no service is installed",
         "             → memsyncd service install",
-        "  ✓ well: daemon, socket",
+        "  ✓ ok: daemon, socket",
         "",
         "workspace notes",
         "  ✗ index          it is damaged",
@@ -435,31 +599,31 @@ def test_the_worst_comes_first_and_what_is_well_is_folded() -> None:
         "                   a b.md",
         "                   → split it",
         "",
-        "1 error, 1 warning; 2 checks are well",
+        "1 error, 1 warning; 2 checks passed",
     ]
 
 
 def test_with_all_nothing_is_folded() -> None:
-    lines = list(render_examination(FINDINGS[:2], {}, Paint(), width=0, has_all=True))
+    lines = list(render_examination(FINDINGS[:2], {}, Paint(), width=0, is_complete=True))
     assert lines == [
         "memsyncd",
         "  ✓ daemon  it answers",
         "  ✓ socket  only you can reach it",
         "            /s",
         "",
-        "nothing is wrong; 2 checks are well",
+        "nothing is wrong; 2 checks passed",
     ]
 
 
 def test_lines_keep_to_the_width_of_the_terminal() -> None:
     long = Finding(level="error", check="index", what="word " * 40, remedy="and " * 40)
-    lines = list(render_examination([long], {}, Paint(), width=60, has_all=False))
+    lines = list(render_examination([long], {}, Paint(), width=60, is_complete=False))
     assert all(len(line) <= 60 for line in lines)
 
 
 def test_only_warnings_and_errors_ask_for_somebody_to_act() -> None:
-    assert is_well(FINDINGS[:3])
-    assert not is_well(FINDINGS[:4])
+    assert is_healthy(FINDINGS[:3])
+    assert not is_healthy(FINDINGS[:4])
     assert count_levels(FINDINGS) == {"ok": 2, "info": 1, "warning": 1, "error": 1}
 
 
@@ -480,10 +644,10 @@ def test_a_process_that_holds_a_database_is_seen(tmp_path: Path) -> None:
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        found = {process.pid: process for process in processes.list_processes([str(tmp_path)])}
+        found = {process.pid: process for process in process_checks.list_processes([str(tmp_path)])}
         holder.send_signal(signal.SIGSTOP)
         os.waitpid(holder.pid, os.WUNTRACED)
-        stopped = {process.pid: process for process in processes.list_processes([])}
+        stopped = {process.pid: process for process in process_checks.list_processes([])}
         holder.send_signal(signal.SIGCONT)
         assert holder.stdin is not None
         holder.stdin.close()

@@ -19,7 +19,13 @@ PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return {"HOME": str(tmp_path), "PYTHONPATH": PACKAGE_HOME, "PATH": os.environ["PATH"], "PYTHONUTF8": "1", "COLUMNS": "80"}
+    return {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": PACKAGE_HOME,
+        "PATH": os.environ["PATH"],
+        "PYTHONUTF8": "1",
+        "COLUMNS": "80",
+    }
 
 
 def call(env: dict[str, str], *words: str, **more: object) -> subprocess.CompletedProcess[str]:
@@ -47,24 +53,38 @@ def test_help_of_a_command_comes_both_ways(env: dict[str, str]) -> None:
 def test_an_unknown_command_is_a_usage_error_with_the_nearest(env: dict[str, str]) -> None:
     found = call(env, "serach", "x")
     assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr == "memsyncd: no such command: serach\n  → did you mean `memsyncd search`?\n"
+    assert (
+        found.stderr == "memsyncd: no such command: serach\n  → did you mean `memsyncd search`?\n"
+    )
 
 
 def test_a_usage_error_leaves_with_two(env: dict[str, str]) -> None:
     found = call(env, "search")
-    assert (found.returncode, found.stderr) == (2, "memsyncd: search: QUERY is missing\n  → see `memsyncd search --help`\n")
+    assert (found.returncode, found.stderr) == (
+        2,
+        "memsyncd: search: QUERY is missing\n  → see `memsyncd search --help`\n",
+    )
 
 
 def test_help_of_a_command_within_another_comes_both_ways(env: dict[str, str]) -> None:
     found = call(env, "memory", "create", "--help")
     assert (found.returncode, found.stderr) == (0, "")
-    assert found.stdout.startswith("Usage  memsyncd memory create NOTE [TEXT] [OPTIONS]\n\nMake a new note.\n")
+    assert found.stdout.startswith(
+        "Usage  memsyncd memory create NOTE [TEXT] [OPTIONS]\n\nCreate a note.\n"
+    )
     assert call(env, "help", "memory", "create").stdout == found.stdout
     assert "memory str_replace" in call(env, "help", "memory").stdout
 
 
 @pytest.mark.parametrize(
-    "words", [["memory"], ["memory", "veiw"], ["memory", "--", "view"], ["hook"], ["hook", "--", "instructions"]]
+    "words",
+    [
+        ["memory"],
+        ["memory", "veiw"],
+        ["memory", "--", "view"],
+        ["hook"],
+        ["hook", "--", "instructions"],
+    ],
 )
 def test_a_command_that_wants_another_says_which(env: dict[str, str], words: list[str]) -> None:
     found = call(env, *words)
@@ -98,7 +118,9 @@ def test_the_instructions_for_a_model_need_no_daemon(env: dict[str, str]) -> Non
         ["history", "purge"],
     ],
 )
-def test_what_cannot_be_done_is_refused_before_a_daemon_is_asked(env: dict[str, str], words: list[str]) -> None:
+def test_what_cannot_be_done_is_refused_before_a_daemon_is_asked(
+    env: dict[str, str], words: list[str]
+) -> None:
     found = call(env, *words, stdin=subprocess.DEVNULL)
     assert (found.returncode, found.stdout) == (2, ""), found.stderr
     assert "  → " in found.stderr
@@ -113,17 +135,32 @@ def test_a_pipe_that_is_no_utf8_is_refused(env: dict[str, str]) -> None:
 
 def test_a_closed_stdin_gives_no_text(env: dict[str, str]) -> None:
     line = f"{sys.executable} -m memsyncd remember - <&-"
-    found = subprocess.run(["/bin/sh", "-c", line], env=env, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        ["/bin/sh", "-c", line], env=env, capture_output=True, text=True, check=False
+    )
     assert (found.returncode, found.stderr.splitlines()[0]) == (2, "memsyncd: stdin is closed")
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ["search", "x"], ["status"], ["list"], ["sync"], ["get", "a.md"], ["watch"], ["problems"], ["add", "/"], ["remove", "x"],
-        ["remember", "x"], ["memory", "view"], ["history"], ["history", "purge", "--all"], ["diff", "1"], ["undo", "1"],
+        ["search", "x"],
+        ["status"],
+        ["list"],
+        ["sync"],
+        ["get", "a.md"],
+        ["watch"],
+        ["problems"],
+        ["add", "/"],
+        ["remove", "x"],
+        ["remember", "x"],
+        ["memory", "view"],
+        ["history"],
+        ["history", "purge", "--all"],
+        ["diff", "1"],
+        ["undo", "1"],
     ],
-)  # fmt: skip
+)
 def test_without_a_daemon_every_question_leaves_with_three_and_says_how_to_start_one(
     env: dict[str, str], words: list[str], tmp_path: Path
 ) -> None:
@@ -152,7 +189,9 @@ def test_control_characters_in_arguments_do_not_reach_the_terminal(env: dict[str
 
 
 def test_arguments_that_are_not_utf8_are_answered_all_the_same(env: dict[str, str]) -> None:
-    found = subprocess.run([sys.executable, "-m", "memsyncd", b"\xff\xfe"], env=env, capture_output=True, check=False)
+    found = subprocess.run(
+        [sys.executable, "-m", "memsyncd", b"\xff\xfe"], env=env, capture_output=True, check=False
+    )
     assert found.returncode == 2
     assert b"no such command" in found.stderr
 
@@ -174,7 +213,11 @@ def test_a_closed_pipe_ends_it_quietly(env: dict[str, str]) -> None:
     os.close(reading)
     with open(writing, "wb") as closed:
         found = subprocess.run(
-            [sys.executable, "-m", "memsyncd", "help"], env=env, stdout=closed, stderr=subprocess.PIPE, check=False
+            [sys.executable, "-m", "memsyncd", "help"],
+            env=env,
+            stdout=closed,
+            stderr=subprocess.PIPE,
+            check=False,
         )
     assert (found.returncode, found.stderr) == (141, b"")
 
@@ -182,7 +225,10 @@ def test_a_closed_pipe_ends_it_quietly(env: dict[str, str]) -> None:
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_streams_that_the_caller_closed_are_no_obstacle(env: dict[str, str], closed: str) -> None:
     found = subprocess.run(
-        ["/bin/sh", "-c", f"{sys.executable} -m memsyncd stop {closed}"], env=env, capture_output=True, check=False
+        ["/bin/sh", "-c", f"{sys.executable} -m memsyncd stop {closed}"],
+        env=env,
+        capture_output=True,
+        check=False,
     )
     assert (found.returncode, found.stdout) == (0, b"")
     assert b"Traceback" not in found.stderr
@@ -192,7 +238,11 @@ def test_streams_that_the_caller_closed_are_no_obstacle(env: dict[str, str], clo
 def test_a_full_disk_is_told_and_not_taken_for_success(env: dict[str, str]) -> None:
     with open("/dev/full", "wb") as full:
         found = subprocess.run(
-            [sys.executable, "-m", "memsyncd", "help"], env=env, stdout=full, stderr=subprocess.PIPE, check=False
+            [sys.executable, "-m", "memsyncd", "help"],
+            env=env,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
         )
     assert found.returncode == 70
     assert found.stderr.startswith(b"memsyncd: [Errno 28] No space left on device")
@@ -202,7 +252,9 @@ def test_a_full_disk_is_told_and_not_taken_for_success(env: dict[str, str]) -> N
 def test_on_a_terminal_errors_are_coloured(env: dict[str, str]) -> None:
     leader, follower = pty.openpty()
     with open(leader, "rb", buffering=0) as screen:
-        subprocess.run([sys.executable, "-m", "memsyncd", "serach"], env=env, stderr=follower, check=False)
+        subprocess.run(
+            [sys.executable, "-m", "memsyncd", "serach"], env=env, stderr=follower, check=False
+        )
         os.close(follower)
         assert screen.read(4096).startswith(b"\x1b[1;31mmemsyncd:\x1b[0m no such command")
 
@@ -210,17 +262,24 @@ def test_on_a_terminal_errors_are_coloured(env: dict[str, str]) -> None:
 def test_a_current_folder_that_is_gone_is_no_obstacle(env: dict[str, str], tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    code = "import os, sys; from memsyncd.cli.main import main; os.rmdir(os.getcwd()); sys.exit(main(['status']))"
-    found = subprocess.run([sys.executable, "-c", code], env=env, cwd=gone, capture_output=True, text=True, check=False)
+    code = (
+        "import os, sys; from memsyncd.cli.main import main; os.rmdir(os.getcwd());"
+        " sys.exit(main(['status']))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=env, cwd=gone, capture_output=True, text=True, check=False
+    )
     assert found.returncode == 3
 
 
-def test_init_makes_what_is_missing_and_never_writes_over(env: dict[str, str], tmp_path: Path) -> None:
+def test_init_makes_what_is_missing_and_never_writes_over(
+    env: dict[str, str], tmp_path: Path
+) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
     (folder / "MEMORY.md").write_text("mine\n")
     found = call(env, "init", str(folder))
-    assert (found.returncode, found.stdout) == (0, f"made {folder}/.memories/context.md\n")
+    assert (found.returncode, found.stdout) == (0, f"created {folder}/.memories/context.md\n")
     assert "memsyncd start" in found.stderr
     assert (folder / "MEMORY.md").read_text() == "mine\n"
     assert "nothing was changed" in call(env, "init", str(folder)).stderr
@@ -229,7 +288,9 @@ def test_init_makes_what_is_missing_and_never_writes_over(env: dict[str, str], t
 def test_init_works_in_the_current_folder(env: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "notes"
     folder.mkdir()
-    assert call(env, "init", cwd=folder).stdout == "made MEMORY.md\nmade .memories/context.md\n"
+    assert (
+        call(env, "init", cwd=folder).stdout == "created MEMORY.md\ncreated .memories/context.md\n"
+    )
     assert (folder / "MEMORY.md").read_text().startswith("# Memory\n")
 
 
@@ -248,7 +309,9 @@ def test_init_refuses_what_cannot_be_a_workspace(env: dict[str, str], path: str)
     assert found.stderr.startswith("memsyncd: ")
 
 
-def test_config_says_where_it_lies_and_what_is_wrong_with_it(env: dict[str, str], tmp_path: Path) -> None:
+def test_config_says_where_it_lies_and_what_is_wrong_with_it(
+    env: dict[str, str], tmp_path: Path
+) -> None:
     assert call(env, "config", "path").stdout == f"{tmp_path}/.config/memsyncd/config.toml\n"
     good, bad = tmp_path / "good.toml", tmp_path / "bad.toml"
     good.write_text("[sync]\ndebounce_ms = 50\n")
@@ -273,13 +336,18 @@ def test_config_tells_programs_the_same(env: dict[str, str], tmp_path: Path) -> 
     file.write_text("[sync]\ndebounce_ms = 50\n[[workspace]]\npath = '/w'\n")
     shown = json.loads(call(env, "config", "show", str(file), "--json").stdout)
     assert (shown["path"], shown["is_fine"], shown["warnings"]) == (str(file), True, [])
-    assert (shown["values"]["sync"]["debounce_ms"], shown["values"]["workspace"][0]["path"]) == (50, "/w")
+    assert (shown["values"]["sync"]["debounce_ms"], shown["values"]["workspace"][0]["path"]) == (
+        50,
+        "/w",
+    )
     assert shown["origins"]["sync.debounce_ms"].endswith("c.toml:2")
     file.write_text("[sync]\ndebouce_ms = 50\nreconcile_s = 'x'\n")
     checked = call(env, "config", "check", str(file), "--json")
     told = json.loads(checked.stdout)
     assert (checked.returncode, told["is_fine"], len(told["wrong"])) == (78, False, 2)
-    assert json.loads(call(env, "config", "path", "--json").stdout) == {"path": f"{tmp_path}/.config/memsyncd/config.toml"}
+    assert json.loads(call(env, "config", "path", "--json").stdout) == {
+        "path": f"{tmp_path}/.config/memsyncd/config.toml"
+    }
 
 
 def test_an_interrupt_leaves_with_130_and_no_traceback(env: dict[str, str], tmp_path: Path) -> None:
@@ -303,26 +371,45 @@ def test_an_interrupt_leaves_with_130_and_no_traceback(env: dict[str, str], tmp_
 
 
 def test_a_bug_is_told_in_a_sentence_and_shown_when_asked_for(env: dict[str, str]) -> None:
-    code = "import sys; import memsyncd.cli.main as m; m.load_command = None; sys.exit(m.main(['status']))"
-    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False)
+    code = (
+        "import sys; import memsyncd.cli.main as m; m.load_command = None;"
+        " sys.exit(m.main(['status']))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
     assert found.returncode == 70
     assert found.stderr.startswith("memsyncd: TypeError")
     assert "Traceback" not in found.stderr
     shown = subprocess.run(
-        [sys.executable, "-c", code], env=env | {"MEMSYNCD_TRACEBACK": "1"}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env=env | {"MEMSYNCD_TRACEBACK": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert "Traceback" in shown.stderr
 
 
-@pytest.mark.parametrize("words", [["search", "x"], ["remember", "x"], ["memory", "view"], ["history"], ["undo", "1"]])
-def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, str], words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["search", "x"], ["remember", "x"], ["memory", "view"], ["history"], ["undo", "1"]]
+)
+def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(
+    env: dict[str, str], words: list[str]
+) -> None:
     code = f"import sys; from memsyncd.cli.main import main; main({words}); print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True
+    )
     loaded = set(found.stdout.split())
-    clients = {"memsyncd.client", "memsyncd.client.connection"}
-    ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors", "memsyncd.quickjson"}
-    asked = {name for name in loaded if name.startswith("memsyncd") and not f"{name}.".startswith("memsyncd.cli.")}
-    assert asked - {"memsyncd.client.places"} == ours
+    clients = {"memsyncd.client", "memsyncd.client.connection", "memsyncd.client.fastjson"}
+    ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors"}
+    asked = {
+        name
+        for name in loaded
+        if name.startswith("memsyncd") and not f"{name}.".startswith("memsyncd.cli.")
+    }
+    assert asked - {"memsyncd.client.anchors"} == ours
     slow = {
         "argparse",
         "typing",
@@ -339,14 +426,24 @@ def test_asking_imports_nothing_of_the_daemon_and_nothing_slow(env: dict[str, st
         "re",
     }
     assert not loaded & slow
-    assert {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) <= {"memsyncd", "__main__"}
+    assert {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) <= {
+        "memsyncd",
+        "__main__",
+    }
 
 
-def test_being_the_daemon_takes_nothing_along_that_it_never_uses(env: dict[str, str], tmp_path: Path) -> None:
+def test_being_the_daemon_takes_nothing_along_that_it_never_uses(
+    env: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "bad.toml").write_text("[")
-    code = "import sys; from memsyncd.cli.main import main; main(['run']); print(*(k for k, v in sys.modules.items() if v))"
+    code = (
+        "import sys; from memsyncd.cli.main import main; main(['run']); print(*(k for k,"
+        " v in sys.modules.items() if v))"
+    )
     env = {**env, "MEMSYNCD_CONFIG": str(tmp_path / "bad.toml")}
-    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
     loaded = set(found.stdout.split())
     assert {"asyncio", "structlog", "memsyncd.daemon.process"} <= loaded
     assert not loaded & {"ssl", "_ssl", "rich", "pygments", "multiprocessing"}

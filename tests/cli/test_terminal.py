@@ -10,7 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsyncd.cli.terminal import Paint, Terminal, clean, clean_line, clean_values, find_width, render_json
+from memsyncd.cli.terminal import (
+    Paint,
+    Terminal,
+    clean,
+    clean_line,
+    clean_values,
+    get_width,
+    render_json,
+)
 
 
 class Tty(io.StringIO):
@@ -36,7 +44,9 @@ def make_terminal(env: dict[str, str], *, is_terminal: bool = True) -> Terminal:
         ({"FORCE_COLOR": "1", "TERM": "dumb"}, True, True),
     ],
 )
-def test_colour_is_for_terminals_that_want_it(env: dict[str, str], *, is_terminal: bool, has_colour: bool) -> None:
+def test_colour_is_for_terminals_that_want_it(
+    env: dict[str, str], *, is_terminal: bool, has_colour: bool
+) -> None:
     assert make_terminal(env, is_terminal=is_terminal).paint.has_colour is has_colour
 
 
@@ -50,28 +60,28 @@ def test_a_real_terminal_is_seen_as_one() -> None:
     leader, follower = pty.openpty()
     with open(leader, "rb"), open(follower, "w", encoding="utf-8") as stream:
         terminal = Terminal(stream, io.StringIO(), {})
-        assert terminal.is_shown
-        assert not terminal.is_talk_shown
+        assert terminal.is_out_terminal
+        assert not terminal.is_err_terminal
 
 
 def test_a_closed_stream_is_no_terminal() -> None:
     stream = io.StringIO()
     stream.close()
-    assert not Terminal(stream, io.StringIO(), {}).is_shown
+    assert not Terminal(stream, io.StringIO(), {}).is_out_terminal
 
 
 def test_progress_is_drawn_over_and_taken_away_before_anything_else_is_said() -> None:
     terminal = make_terminal({})
-    terminal.show("1/2")
-    terminal.show("2/2")
-    terminal.say("done")
+    terminal.draw("1/2")
+    terminal.draw("2/2")
+    terminal.report("done")
     assert isinstance(terminal.err, Tty)
     assert terminal.err.getvalue() == "\r1/2\x1b[K\r2/2\x1b[K\r\x1b[Kdone\n"
 
 
 def test_progress_is_for_terminals_alone() -> None:
     terminal = make_terminal({}, is_terminal=False)
-    terminal.show("1/2")
+    terminal.draw("1/2")
     terminal.clear()
     assert isinstance(terminal.err, io.StringIO)
     assert terminal.err.getvalue() == ""
@@ -86,13 +96,27 @@ def test_paint_wraps_text_and_leaves_no_empty_escapes() -> None:
 
 def test_a_link_names_host_path_and_line() -> None:
     paint = Paint(has_links=True, host="mill")
-    assert paint.link("a b.md:3", "/w/a b.md", 3) == "\x1b]8;;file://mill/w/a%20b.md#3\x1b\\a b.md:3\x1b]8;;\x1b\\"
+    assert (
+        paint.link("a b.md:3", "/w/a b.md", 3)
+        == "\x1b]8;;file://mill/w/a%20b.md#3\x1b\\a b.md:3\x1b]8;;\x1b\\"
+    )
     assert paint.link("a.md", "a.md", 3) == "a.md"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["\x1b[2J", "\x1b]0;owned\x07", "\x9b31m", "\r", "\b", "\x7f", "\u202e", "\u2066", "\ufeff", "\x00"],
+    [
+        "\x1b[2J",
+        "\x1b]0;owned\x07",
+        "\x9b31m",
+        "\r",
+        "\b",
+        "\x7f",
+        "\u202e",
+        "\u2066",
+        "\ufeff",
+        "\x00",
+    ],
 )
 def test_what_steers_a_terminal_is_taken_out(text: str) -> None:
     assert clean(f"a{text[0]}b") == "ab"
@@ -110,22 +134,30 @@ def test_ordinary_text_of_any_script_stays() -> None:
 
 
 def test_every_text_of_an_answer_is_cleaned() -> None:
-    assert clean_values({"a\x1b": ["b\x1b", {"c": "d\x1b"}], "n": 1, "x": None}) == {"a": ["b", {"c": "d"}], "n": 1, "x": None}
+    assert clean_values({"a\x1b": ["b\x1b", {"c": "d\x1b"}], "n": 1, "x": None}) == {
+        "a": ["b", {"c": "d"}],
+        "n": 1,
+        "x": None,
+    }
 
 
 @settings(deadline=None, max_examples=100)
 @given(st.text())
-def test_cleaned_text_holds_no_control_character_and_json_says_the_same_without_one(text: str) -> None:
-    assert not [char for char in clean(text) if unicodedata.category(char) == "Cc" and char not in "\t\n"]
+def test_cleaned_text_holds_no_control_character_and_json_says_the_same_without_one(
+    text: str,
+) -> None:
+    assert not [
+        char for char in clean(text) if unicodedata.category(char) == "Cc" and char not in "\t\n"
+    ]
     line = render_json({"text": text})
     assert json.loads(line) == {"text": text}
     assert not [char for char in line if unicodedata.category(char) == "Cc"]
 
 
 def test_the_width_is_that_of_the_variable_or_a_usual_one() -> None:
-    assert find_width({"COLUMNS": "123"}) == 123
-    assert find_width({"COLUMNS": "wide"}) > 0
-    assert find_width({"COLUMNS": "0"}) > 0
+    assert get_width({"COLUMNS": "123"}) == 123
+    assert get_width({"COLUMNS": "wide"}) > 0
+    assert get_width({"COLUMNS": "0"}) > 0
 
 
 def test_the_width_of_nothing_is_eighty(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,4 +165,4 @@ def test_the_width_of_nothing_is_eighty(monkeypatch: pytest.MonkeyPatch) -> None
         raise OSError(descriptor)
 
     monkeypatch.setattr(os, "get_terminal_size", fail)
-    assert find_width({}) == 80
+    assert get_width({}) == 80

@@ -1,7 +1,8 @@
 """Commands and what they answer, against the real daemon, as a person would see them.
 
-In a transcript a line that begins with `$ ` is done by a shell; what follows is what it must print: `! ` marks lines of stderr,
-`[n]` the exit status if it is not 0, and `<word>` stands for any text. Lines that begin with `// ` are remarks.
+In a transcript a line that begins with `$ ` is done by a shell; what follows is what it must print:
+`! ` marks lines of stderr, `[n]` the exit status if it is not 0, and `<word>` stands for any text.
+Lines that begin with `// ` are remarks.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ import memsyncd
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 MAX_SCREEN_BYTES = 1 << 20
+# A guard for machines that are busy with other things.
 SHELL_S = 50
-"""A guard for machines that are busy with other things."""
 
 
 class Seat:
     """A home of its own, and a shell in it in which `memsyncd` is the program under test."""
 
     def __init__(self, home: Path, run_dir: str) -> None:
+        # Where notes lie, and the user's home unless a test is a guest in another's.
         self.home = self.cwd = home
-        """Where notes lie, and the user's home unless a test is a guest in another's."""
         programs = home / "bin"
         programs.mkdir()
         program = programs / "memsyncd"
@@ -53,7 +54,15 @@ class Seat:
 
     def do(self, line: str) -> subprocess.CompletedProcess[str]:
         command = ["/bin/sh", "-c", line]
-        return subprocess.run(command, cwd=self.cwd, env=self.env, capture_output=True, text=True, check=False, timeout=SHELL_S)
+        return subprocess.run(
+            command,
+            cwd=self.cwd,
+            env=self.env,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=SHELL_S,
+        )
 
     def tell(self, line: str) -> list[str]:
         """What a transcript says of this line."""
@@ -63,10 +72,16 @@ class Seat:
             return []
         done = self.do(line)
         status = [f"[{done.returncode}]"] if done.returncode else []
-        return [*done.stdout.splitlines(), *(f"! {each}" for each in done.stderr.splitlines()), *status]
+        return [
+            *done.stdout.splitlines(),
+            *(f"! {each}" for each in done.stderr.splitlines()),
+            *status,
+        ]
 
     def show(self, line: str, *, interrupt_after: str = "", types: str = "") -> str:
-        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a text, `types` typed at once."""
+        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a
+        text, `types` typed at once.
+        """
         leader, follower = pty.openpty()
         process = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {line}"],
@@ -175,7 +190,11 @@ def test_a_terminal_is_shown_matched_words_lit_and_places_as_links(guest: Seat) 
 def test_a_terminal_without_colours_is_shown_none(guest: Seat) -> None:
     guest.env["TERM"] = "dumb"
     write_note(guest, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
-    screen = guest.show("memsyncd start notes") + guest.show("memsyncd search pool --wait") + guest.show("memsyncd status")
+    screen = (
+        guest.show("memsyncd start notes")
+        + guest.show("memsyncd search pool --wait")
+        + guest.show("memsyncd status")
+    )
     assert "**pool**" in screen
     assert "\x1b" not in screen
 
@@ -241,7 +260,9 @@ def test_a_text_may_be_typed_on_the_terminal(guest: Seat) -> None:
 
 def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(guest: Seat) -> None:
     for n in range(1500):
-        write_note(guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 10)
+        write_note(
+            guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 10
+        )
     screen = guest.show("memsyncd start notes")
     assert re.search(r"indexing .*notes.* [\d,]+/[\d,]+ notes", screen)
     assert screen.endswith("\r\x1b[K")
@@ -251,9 +272,11 @@ def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(gues
 
 def test_an_interrupt_ends_the_drawing_of_progress_and_not_the_work(guest: Seat) -> None:
     for n in range(1500):
-        write_note(guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 10)
+        write_note(
+            guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 10
+        )
     screen = guest.show("memsyncd start notes", interrupt_after="indexing")
-    assert screen.endswith("indexing goes on in the background; see `memsyncd status`\n")
+    assert screen.endswith("indexing continues in the background; see `memsyncd status`\n")
     guest.do("memsyncd sync -w notes")
     assert "1,500 notes" in guest.do("memsyncd status").stdout
 
@@ -274,7 +297,9 @@ def test_watching_prints_a_line_for_each_change_until_interrupted(guest: Seat) -
     screen = guest.show("memsyncd watch", interrupt_after="new.md")
     saver.join()
     assert screen.startswith("\x1b[2mwatching notes (generation ")
-    assert re.search(r"\d\d:\d\d:\d\d.*notes.*generation \d+  \d+ chunks?  \.memories/new\.md\n", screen)
+    assert re.search(
+        r"\d\d:\d\d:\d\d.*notes.*generation \d+  \d+ chunks?  \.memories/new\.md\n", screen
+    )
 
 
 def test_watching_ends_with_three_when_the_daemon_goes(seat: Seat) -> None:
@@ -284,7 +309,7 @@ def test_watching_ends_with_three_when_the_daemon_goes(seat: Seat) -> None:
     done = seat.do("memsyncd watch --all")
     stopper.join()
     assert done.returncode == 3
-    assert done.stderr.startswith("watching every workspace to come")
+    assert done.stderr.startswith("watching all future workspaces")
 
 
 def test_a_daemon_that_cannot_start_says_why_and_leaves_with_its_own_status(seat: Seat) -> None:
@@ -298,26 +323,35 @@ def test_a_daemon_that_cannot_start_says_why_and_leaves_with_its_own_status(seat
 def test_many_may_start_it_at_once_and_one_daemon_runs(seat: Seat) -> None:
     for n in (1, 2, 3):
         write_note(seat, f"notes{n}/MEMORY.md", "# M\n")
-    done = seat.do("for n in 1 2 3; do memsyncd start notes$n & done; wait; memsyncd list --names | sort")
+    done = seat.do(
+        "for n in 1 2 3; do memsyncd start notes$n & done; wait; memsyncd list --names | sort"
+    )
     assert done.stdout.split() == ["notes1", "notes2", "notes3"]
     assert len(set(re.findall(r"pid (\d+)", done.stderr))) == 1, done.stderr
     assert done.returncode == 0
     assert seat.do("memsyncd stop; sleep 0.5; memsyncd status").returncode == 3
 
 
-def test_a_client_with_a_runtime_folder_finds_a_daemon_that_was_started_without_one(seat: Seat) -> None:
+def test_a_client_with_a_runtime_folder_finds_a_daemon_that_was_started_without_one(
+    seat: Seat,
+) -> None:
     runtime = seat.env.pop("XDG_RUNTIME_DIR")
     seat.env["XDG_STATE_HOME"] = state = tempfile.mkdtemp(prefix="m")
     try:
         assert seat.do("memsyncd start").returncode == 0
-        assert f"socket  {state}/memsyncd/run/" in seat.do(f"XDG_RUNTIME_DIR={runtime} memsyncd status").stdout
+        assert (
+            f"socket  {state}/memsyncd/run/"
+            in seat.do(f"XDG_RUNTIME_DIR={runtime} memsyncd status").stdout
+        )
         assert seat.do("MEMSYNCD_SOCKET=/nowhere/m.sock memsyncd status").returncode == 3
         assert seat.do("memsyncd stop").returncode == 0
     finally:
         shutil.rmtree(state)
 
 
-def test_the_foreground_makes_first_notes_if_told_to_and_ends_with_an_interrupt_in_good_order(seat: Seat) -> None:
+def test_the_foreground_makes_first_notes_if_told_to_and_ends_with_an_interrupt_in_good_order(
+    seat: Seat,
+) -> None:
     (seat.home / "notes").mkdir()
     screen = seat.show("memsyncd run --init notes", interrupt_after="ready")
     assert "Traceback" not in screen

@@ -92,7 +92,10 @@ def test_a_call_sends_one_line_and_returns_the_result(listen: Listen) -> None:
 
 
 def test_text_that_is_not_utf8_is_refused_before_it_is_sent(listen: Listen) -> None:
-    with Client(listen(lambda connection: None), 5) as client, pytest.raises(BadRequest, match="UTF-8"):
+    with (
+        Client(listen(lambda connection: None), 5) as client,
+        pytest.raises(BadRequest, match="UTF-8"),
+    ):
         client.call("get", path="a\udcff.md")
 
 
@@ -103,12 +106,18 @@ def test_an_error_becomes_the_class_of_its_code_with_its_hint_and_data(listen: L
         pytest.raises(WorkspaceNotFound) as caught,
     ):
         client.call("status", workspace="x")
-    assert (caught.value.message, caught.value.hint, caught.value.data) == ("no workspace here", "add it", {"near": ["notes"]})
+    assert (caught.value.message, caught.value.hint, caught.value.data) == (
+        "no workspace here",
+        "add it",
+        {"near": ["notes"]},
+    )
 
 
 def test_a_subclass_two_steps_down_is_found_by_its_code(listen: Listen) -> None:
     with (
-        Client(listen(fail_with(code=-32005, message="m", data={"code": "path_refused"})), 5) as client,
+        Client(
+            listen(fail_with(code=-32005, message="m", data={"code": "path_refused"})), 5
+        ) as client,
         pytest.raises(PathRefused),
     ):
         client.call("get", path="..")
@@ -121,7 +130,10 @@ def test_a_protocol_error_is_a_bad_request(listen: Listen, code: int) -> None:
 
 
 def test_an_unknown_error_is_internal(listen: Listen) -> None:
-    with Client(listen(fail_with(code=-32603, message="internal error")), 5) as client, pytest.raises(MemsyncdError) as caught:
+    with (
+        Client(listen(fail_with(code=-32603, message="internal error")), 5) as client,
+        pytest.raises(MemsyncdError) as caught,
+    ):
         client.call("ping")
     assert caught.value.exit_status == 70
 
@@ -129,7 +141,10 @@ def test_an_unknown_error_is_internal(listen: Listen) -> None:
 def test_an_error_without_an_id_answers_the_call_that_waits(listen: Listen) -> None:
     def script(connection: socket.socket) -> None:
         read_request(connection)
-        answer(connection, {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "not a request"}})
+        answer(
+            connection,
+            {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "not a request"}},
+        )
 
     with Client(listen(script), 5) as client, pytest.raises(BadRequest, match="not a request"):
         client.call("ping")
@@ -137,7 +152,11 @@ def test_an_error_without_an_id_answers_the_call_that_waits(listen: Listen) -> N
 
 def test_a_refusal_sent_before_the_daemon_hangs_up_is_still_read(listen: Listen) -> None:
     def script(connection: socket.socket) -> None:
-        error = {"code": -32006, "message": "64 clients are served already", "data": {"code": "busy"}}
+        error = {
+            "code": -32006,
+            "message": "64 clients are served already",
+            "data": {"code": "busy"},
+        }
         answer(connection, {"jsonrpc": "2.0", "id": None, "error": error})
 
     path = listen(script)
@@ -173,7 +192,11 @@ def test_an_answer_that_came_too_late_is_not_taken_for_the_next_one(listen: List
     def script(connection: socket.socket) -> None:
         first = read_request(connection)
         second = read_request(connection)
-        answer(connection, {"id": first["id"], "result": {"n": 1}}, {"id": second["id"], "result": {"n": 2}})
+        answer(
+            connection,
+            {"id": first["id"], "result": {"n": 1}},
+            {"id": second["id"], "result": {"n": 2}},
+        )
 
     with Client(listen(script), 5) as client:
         client.send("sync")
@@ -193,14 +216,20 @@ def test_notifications_are_kept_while_an_answer_is_awaited(listen: Listen) -> No
     with Client(listen(script), 5) as client:
         assert client.call("subscribe") == {"subscription": "s"}
         events = client.notifications(timeout_s=5)
-        assert [next(events), next(events)] == [("changed", {"generation": 1}), ("changed", {"generation": 2})]
+        assert [next(events), next(events)] == [
+            ("changed", {"generation": 1}),
+            ("changed", {"generation": 2}),
+        ]
         with pytest.raises(NoDaemon):
             next(events)
 
 
 @pytest.mark.parametrize("line", [b"HTTP/1.1 400 Bad Request\r\n", b"[]\n", b"\xff\xfe\n", b"12\n"])
 def test_what_is_not_json_rpc_is_named_and_not_read_on(listen: Listen, line: bytes) -> None:
-    with Client(listen(lambda connection: connection.sendall(line)), 5) as client, pytest.raises(MemsyncdError, match="JSON-RPC"):
+    with (
+        Client(listen(lambda connection: connection.sendall(line)), 5) as client,
+        pytest.raises(MemsyncdError, match="JSON-RPC"),
+    ):
         client.call("ping")
 
 
@@ -223,7 +252,9 @@ def test_a_path_too_long_for_a_socket_is_said_to_be_so(tmp_path: Path) -> None:
         Client(str(tmp_path / ("x" * 200)))
 
 
-def test_a_queue_that_is_full_and_never_taken_from_is_busy_within_the_time_given(tmp_path: Path) -> None:
+def test_a_queue_that_is_full_and_never_taken_from_is_busy_within_the_time_given(
+    tmp_path: Path,
+) -> None:
     path = str(tmp_path / "d.sock")
     with socket.socket(socket.AF_UNIX) as server, contextlib.ExitStack() as stack:
         server.bind(path)
@@ -233,7 +264,9 @@ def test_a_queue_that_is_full_and_never_taken_from_is_busy_within_the_time_given
             _ = [stack.enter_context(client) for client in clients]
 
 
-def test_connect_tries_the_next_place_when_nobody_answers_at_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connect_tries_the_next_place_when_nobody_answers_at_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state = tmp_path / "s"
     run = state / "memsyncd" / "run"
     run.mkdir(parents=True)
@@ -241,7 +274,11 @@ def test_connect_tries_the_next_place_when_nobody_answers_at_the_first(tmp_path:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
         server.bind("memsyncd.sock")
         server.listen()
-        env = {"HOME": str(tmp_path), "XDG_STATE_HOME": str(state), "XDG_RUNTIME_DIR": str(tmp_path / "none")}
+        env = {
+            "HOME": str(tmp_path),
+            "XDG_STATE_HOME": str(state),
+            "XDG_RUNTIME_DIR": str(tmp_path / "none"),
+        }
         with connect(env=env, timeout_s=5) as client:
             assert client.socket_path == str(run / "memsyncd.sock")
 
@@ -260,11 +297,15 @@ def write_config(home: Path, text: str) -> dict[str, str]:
 
 
 def test_the_socket_of_the_configuration_file_is_the_one(tmp_path: Path) -> None:
-    assert find_sockets(write_config(tmp_path, '[socket]\npath = "~/mine.sock"\n')) == (f"{tmp_path}/mine.sock",)
+    assert find_sockets(write_config(tmp_path, '[socket]\npath = "~/mine.sock"\n')) == (
+        f"{tmp_path}/mine.sock",
+    )
 
 
 def test_the_environment_wins_over_the_configuration_file(tmp_path: Path) -> None:
-    env = write_config(tmp_path, '[socket]\npath = "~/mine.sock"\n') | {"MEMSYNCD_SOCKET": "/x/env.sock"}
+    env = write_config(tmp_path, '[socket]\npath = "~/mine.sock"\n') | {
+        "MEMSYNCD_SOCKET": "/x/env.sock"
+    }
     assert find_sockets(env) == ("/x/env.sock",)
 
 
@@ -280,14 +321,20 @@ def test_the_environment_wins_over_the_configuration_file(tmp_path: Path) -> Non
         '[socket]\npath = "m.sock"\n',
     ],
 )
-def test_a_configuration_that_names_no_socket_leaves_the_usual_ones(tmp_path: Path, text: str) -> None:
-    assert find_sockets(write_config(tmp_path, text))[0].endswith("/.local/state/memsyncd/run/memsyncd.sock")
+def test_a_configuration_that_names_no_socket_leaves_the_usual_ones(
+    tmp_path: Path, text: str
+) -> None:
+    assert find_sockets(write_config(tmp_path, text))[0].endswith(
+        "/.local/state/memsyncd/run/memsyncd.sock"
+    )
 
 
 @settings(deadline=None, max_examples=60)
 @given(text=st.text(), cuts=st.lists(st.integers(1, 40), max_size=6))
 def test_an_answer_reads_the_same_however_it_is_split(text: str, cuts: list[int]) -> None:
-    data = json.dumps({"id": 1, "result": {"text": text}}, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    data = json.dumps({"id": 1, "result": {"text": text}}, ensure_ascii=False).encode(
+        "utf-8", "surrogatepass"
+    )
     ours, theirs = socket.socketpair()
     client = Client.__new__(Client)
     with ours, theirs, pytest.MonkeyPatch.context() as patch:
@@ -312,12 +359,16 @@ def find_modules_after(statement: str) -> set[str]:
     """Top-level names of what a bare interpreter has loaded after the statement."""
     package_home = str(Path(memsyncd.__file__).parents[1])
     code = f"import sys; sys.path.insert(0, {package_home!r}); {statement}; print(*sys.modules)"
-    found = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True
+    )
     return {name.partition(".")[0] for name in found.stdout.split()}
 
 
 def test_importing_the_client_loads_nothing_but_the_standard_library() -> None:
-    assert find_modules_after("import memsyncd.client") - sys.stdlib_module_names - {"__main__"} == {"memsyncd"}
+    assert find_modules_after("import memsyncd.client") - sys.stdlib_module_names - {
+        "__main__"
+    } == {"memsyncd"}
 
 
 def test_importing_the_client_loads_nothing_slow() -> None:

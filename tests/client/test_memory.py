@@ -16,7 +16,7 @@ import pytest
 import memsyncd.client
 import memsyncd.client.memory
 from memsyncd.client import Memsyncd, NoAnswer
-from memsyncd.client.link import name_workspace
+from memsyncd.client.memory import name_workspace
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -37,7 +37,9 @@ Remember = Callable[..., Memsyncd]
 def read_notes(place: Place) -> dict[str, bytes]:
     """Every file of memory with its bytes."""
     files = [place.root / "MEMORY.md", *(place.root / ".memories").rglob("*")]
-    return {str(file.relative_to(place.root)): file.read_bytes() for file in files if file.is_file()}
+    return {
+        str(file.relative_to(place.root)): file.read_bytes() for file in files if file.is_file()
+    }
 
 
 # --- writing and recall ---
@@ -45,14 +47,26 @@ def read_notes(place: Place) -> dict[str, bytes]:
 
 def test_what_is_added_is_found_by_the_next_question(memory: Memsyncd) -> None:
     added = memory.add(
-        "Postgres, because of its row locks.", summary="Database", kind="decision", tags=("db", "auth"), importance=0.9
+        "Postgres, because of its row locks.",
+        summary="Database",
+        kind="decision",
+        tags=("db", "auth"),
+        importance=0.9,
     )
     assert (added["path"], added["workspace"]) == (".memories/decisions.md", memory.workspace)
     (hit,) = memory.search("row locks", kind="decision", tag=["db"])
-    assert (hit["anchor"], sorted(hit["tags"]), hit["importance"]) == (added["anchor"], ["auth", "db"], 0.9)
+    assert (hit["anchor"], sorted(hit["tags"]), hit["importance"]) == (
+        added["anchor"],
+        ["auth", "db"],
+        0.9,
+    )
     got = memory.get(added["anchor"])
     assert got is not None
-    assert (got["start_line"], got["end_line"], got["digest"]) == (added["start_line"], added["end_line"], added["digest"])
+    assert (got["start_line"], got["end_line"], got["digest"]) == (
+        added["start_line"],
+        added["end_line"],
+        added["digest"],
+    )
     assert got["text"].splitlines()[0] == "## Database"
 
 
@@ -68,23 +82,43 @@ def test_a_hash_in_a_name_of_a_note_is_no_heading(memory: Memsyncd) -> None:
     assert memory.get(".memories/c#.md") is None
 
 
-def test_everything_that_a_section_may_say_of_itself_is_written(memory: Memsyncd, place: Place) -> None:
+def test_everything_that_a_section_may_say_of_itself_is_written(
+    memory: Memsyncd, place: Place
+) -> None:
     said = {
-        "kind": "error", "priority": "P1", "lifecycle": "task", "source": "ci", "task": "WU-12", "session": "s-1",
+        "kind": "error",
+        "priority": "P1",
+        "lifecycle": "task",
+        "source": "ci",
+        "task": "WU-12",
+        "session": "s-1",
         "created": "2026-03-01",
-    }  # fmt: skip
+    }
     memory.add("The pool ran dry.", summary="Pool", note="incidents", **said)
     comment = (place.root / ".memories" / "incidents.md").read_text().splitlines()[3]
-    assert [f"{name}: {value}" for name, value in said.items() if f"{name}: {value}" not in comment] == []
-    assert [hit["heading"][-1] for hit in memory.search("pool", task="WU-12", after="2026-03", before="2026-04")] == ["Pool"]
+    assert [
+        f"{name}: {value}" for name, value in said.items() if f"{name}: {value}" not in comment
+    ] == []
+    assert [
+        hit["heading"][-1]
+        for hit in memory.search("pool", task="WU-12", after="2026-03", before="2026-04")
+    ] == ["Pool"]
 
 
 def test_many_are_added_in_order_and_stand_apart(memory: Memsyncd) -> None:
     added = memory.add_many(
-        ["one", {"content": "two", "kind": "decision", "tags": "alone"}, {"content": "three", "summary": "Third"}]
+        [
+            "one",
+            {"content": "two", "kind": "decision", "tags": "alone"},
+            {"content": "three", "summary": "Third"},
+        ]
     )
     texts = [memory.get(one["anchor"]) for one in added]
-    assert [text["text"].rstrip().splitlines()[-1] for text in texts if text] == ["one", "two", "three"]
+    assert [text["text"].rstrip().splitlines()[-1] for text in texts if text] == [
+        "one",
+        "two",
+        "three",
+    ]
     assert texts[1] is not None
     assert texts[1]["tags"] == ["alone"]
     assert memory.add_many([]) == []
@@ -105,12 +139,16 @@ def test_a_search_without_hits_says_why(memory: Memsyncd) -> None:
     assert (list(found), found.did_you_mean) == ([], "keepsake")
     assert "keepsaek" in str(found.why_empty)
     assert not found
-    assert memory.search("keepsake", limit=1, min_score=0.1, timeout_s=5).freshness["state"] == "ready"
+    assert (
+        memory.search("keepsake", limit=1, min_score=0.1, timeout_s=5).freshness["state"] == "ready"
+    )
 
 
 def test_a_search_may_wait_for_the_disk(memory: Memsyncd, place: Place) -> None:
     (place.root / ".memories" / "new.md").write_text("# New\n\nfreshly written\n")
-    assert [hit["path"] for hit in memory.search("freshly", wait=True, path="new.md")] == [".memories/new.md"]
+    assert [hit["path"] for hit in memory.search("freshly", wait=True, path="new.md")] == [
+        ".memories/new.md"
+    ]
 
 
 def test_a_mistyped_filter_is_refused(memory: Memsyncd) -> None:
@@ -131,10 +169,14 @@ def test_lines_and_notes_can_be_read_and_what_is_not_there_is_none(memory: Memsy
         memory.get("../MEMORY.md")
 
 
-def test_sections_of_a_kind_come_latest_first_with_their_text(memory: Memsyncd, place: Place) -> None:
+def test_sections_of_a_kind_come_latest_first_with_their_text(
+    memory: Memsyncd, place: Place
+) -> None:
     memory.add("first", kind="decision")
     memory.add("second", kind="decision")
-    (place.root / ".memories" / "old.md").write_text("## Old\n<!-- memory: {kind: decision, status: archived} -->\nforgotten\n")
+    (place.root / ".memories" / "old.md").write_text(
+        "## Old\n<!-- memory: {kind: decision, status: archived} -->\nforgotten\n"
+    )
     memory.sync()
     memory.add("elsewhere", kind="decision", note="other")
     texts = [got["text"].rstrip().splitlines()[-1] for got in memory.get_by_kind("decision")]
@@ -146,7 +188,11 @@ def test_sections_of_a_kind_come_latest_first_with_their_text(memory: Memsyncd, 
 def test_sections_are_counted(memory: Memsyncd) -> None:
     n_before = memory.count()
     memory.add("one", kind="decision", tags=["x"])
-    assert (memory.count(kind="decision"), memory.count(tag="x"), memory.count(kind="none")) == (1, 1, 0)
+    assert (memory.count(kind="decision"), memory.count(tag="x"), memory.count(kind="none")) == (
+        1,
+        1,
+        0,
+    )
     assert memory.count() == n_before + 2
 
 
@@ -160,7 +206,9 @@ def test_a_context_is_text_that_knows_its_parts(memory: Memsyncd) -> None:
     nothing = memory.context("zebra")
     assert (str(nothing), bool(nothing), nothing.included) == ("", False, [])
     assert "zebra" in str(nothing.why_empty)
-    assert memory.context("row locks", heading="# Known", max_bytes=400, wait=True).startswith("# Known\n")
+    assert memory.context("row locks", heading="# Known", max_bytes=400, wait=True).startswith(
+        "# Known\n"
+    )
     assert "keepsake" in memory.context()
 
 
@@ -169,13 +217,21 @@ def test_a_context_is_text_that_knows_its_parts(memory: Memsyncd) -> None:
 
 def test_the_six_commands_answer_in_the_words_of_the_memory_tool(memory: Memsyncd) -> None:
     path = "/memories/a.md"
-    assert memory.memory("create", path=path, file_text="# A\n\nold\n")["text"] == f"File created successfully at: {path}"
+    assert (
+        memory.memory("create", path=path, file_text="# A\n\nold\n")["text"]
+        == f"File created successfully at: {path}"
+    )
     edited = memory.memory("str_replace", path=path, old_str="old", new_str="new")
     assert edited["text"].startswith("The memory file has been edited.")
-    inserted = memory.memory("insert", path=path, insert_line=1, insert_text="two\n", if_digest=edited["digest"])
+    inserted = memory.memory(
+        "insert", path=path, insert_line=1, insert_text="two\n", if_digest=edited["digest"]
+    )
     assert inserted["text"] == f"The file {path} has been edited."
     shown = memory.memory("view", path=path, view_range=(1, 2))
-    assert shown["text"] == f"Here's the content of {path} with line numbers:\n     1\t# A\n     2\ttwo"
+    assert (
+        shown["text"]
+        == f"Here's the content of {path} with line numbers:\n     1\t# A\n     2\ttwo"
+    )
     assert shown["digest"] == inserted["digest"]
     assert "renamed" in memory.memory("rename", old_path=path, new_path="/memories/b.md")["text"]
     deleted = memory.memory("delete", path="/memories/b.md")
@@ -192,7 +248,10 @@ def test_what_the_tool_calls_an_error_is_raised_in_its_words(memory: Memsyncd) -
     assert there.value.message == "File /memories/a.md already exists"
     with pytest.raises(NoteNotFound) as missing:
         memory.memory("view", path="/memories/none.md")
-    assert missing.value.message == "The path /memories/none.md does not exist. Please provide a valid path."
+    assert (
+        missing.value.message
+        == "The path /memories/none.md does not exist. Please provide a valid path."
+    )
     with pytest.raises(EditRefused, match="Multiple occurrences of old_str `x`"):
         memory.memory("str_replace", path="/memories/a.md", old_str="x", new_str="y")
     with pytest.raises(PathRefused):
@@ -201,36 +260,59 @@ def test_what_the_tool_calls_an_error_is_raised_in_its_words(memory: Memsyncd) -
         memory.memory("create", path="/memories/b.md")
 
 
-def test_a_writer_who_read_something_else_is_told_both_digests(memory: Memsyncd, place: Place) -> None:
+def test_a_writer_who_read_something_else_is_told_both_digests(
+    memory: Memsyncd, place: Place
+) -> None:
     read = memory.memory("view", path="/memories/MEMORY.md")["digest"]
     (place.root / "MEMORY.md").write_text("# Memory\n\nchanged meanwhile\n")
     with pytest.raises(Conflict) as caught:
-        memory.memory("str_replace", path="/memories/MEMORY.md", old_str="Memory", new_str="M", if_digest=read)
+        memory.memory(
+            "str_replace", path="/memories/MEMORY.md", old_str="Memory", new_str="M", if_digest=read
+        )
     assert caught.value.data["if_digest"] == read
-    assert caught.value.data["digest"] == memory.memory("view", path="/memories/MEMORY.md")["digest"]
+    assert (
+        caught.value.data["digest"] == memory.memory("view", path="/memories/MEMORY.md")["digest"]
+    )
     assert (place.root / "MEMORY.md").read_text() == "# Memory\n\nchanged meanwhile\n"
 
 
 # --- what was before ---
 
 
-def test_history_names_the_writer_and_an_edit_can_be_taken_back_and_forth(memory: Memsyncd, place: Place) -> None:
+def test_history_names_the_writer_and_an_edit_can_be_taken_back_and_forth(
+    memory: Memsyncd, place: Place
+) -> None:
     began_s = time.time()
     before = read_notes(place)
     memory.memory("str_replace", path="/memories/MEMORY.md", old_str="keepsake", new_str="souvenir")
     after = read_notes(place)
     (revision,) = memory.history("MEMORY.md")
-    assert (revision["client"], revision["command"], revision["path"]) == ("program", "str_replace", "MEMORY.md")
+    assert (revision["client"], revision["command"], revision["path"]) == (
+        "program",
+        "str_replace",
+        "MEMORY.md",
+    )
     assert began_s - 1 <= revision["at"] <= time.time() + 1
-    assert "-keepsake of the first hour\n+souvenir of the first hour\n" in memory.diff("MEMORY.md")["diff"]
+    assert (
+        "-keepsake of the first hour\n+souvenir of the first hour\n"
+        in memory.diff("MEMORY.md")["diff"]
+    )
     undone = memory.undo("MEMORY.md")
     assert read_notes(place) == before
-    assert ([one["revision"] for one in undone["undone"]], undone["paths"][0]["path"]) == ([revision["revision"]], "MEMORY.md")
+    assert ([one["revision"] for one in undone["undone"]], undone["paths"][0]["path"]) == (
+        [revision["revision"]],
+        "MEMORY.md",
+    )
     memory.undo(act=undone["act"])
     assert read_notes(place) == after
-    assert memory.diff(revision=revision["revision"], to_now=True)["diff"] == memory.diff(revision=revision["revision"])["diff"]
+    assert (
+        memory.diff(revision=revision["revision"], to_now=True)["diff"]
+        == memory.diff(revision=revision["revision"])["diff"]
+    )
     assert [one["command"] for one in memory.history(limit=2)] == ["undo", "undo"]
-    assert [one["revision"] for one in memory.history(before=undone["undone"][0]["revision"] + 1)] == [revision["revision"]]
+    assert [
+        one["revision"] for one in memory.history(before=undone["undone"][0]["revision"] + 1)
+    ] == [revision["revision"]]
 
 
 def test_one_section_is_taken_back_and_the_others_stay(memory: Memsyncd, place: Place) -> None:
@@ -238,7 +320,10 @@ def test_one_section_is_taken_back_and_the_others_stay(memory: Memsyncd, place: 
     second = memory.add("second", summary="Two", note="n")
     memory.memory("str_replace", path="/memories/n.md", old_str="second", new_str="SECOND")
     memory.memory("str_replace", path="/memories/n.md", old_str="first", new_str="FIRST")
-    assert [revision["command"] for revision in memory.history(second["anchor"])] == ["str_replace", "note.add"]
+    assert [revision["command"] for revision in memory.history(second["anchor"])] == [
+        "str_replace",
+        "note.add",
+    ]
     memory.undo(second["anchor"])
     text = (place.root / ".memories" / "n.md").read_text()
     assert "\nFIRST\n" in text
@@ -254,7 +339,9 @@ def test_an_undo_of_what_has_changed_since_is_a_conflict(memory: Memsyncd, place
     assert (place.root / "MEMORY.md").read_text() == "# Memory\n\nby hand\n"
 
 
-def test_clearing_wants_to_be_confirmed_and_can_be_taken_back(memory: Memsyncd, place: Place) -> None:
+def test_clearing_wants_to_be_confirmed_and_can_be_taken_back(
+    memory: Memsyncd, place: Place
+) -> None:
     memory.add("kept", note="deep/er")
     before = read_notes(place)
     with pytest.raises(BadRequest):
@@ -293,7 +380,10 @@ def test_changes_are_told_as_they_happen(memory: Memsyncd) -> None:
         memory.add("elsewhere", note="other")
         added = memory.add("here", kind="decision")
         change = next(changes)
-        assert (change["paths"], change["workspace"]) == ([".memories/decisions.md"], memory.workspace)
+        assert (change["paths"], change["workspace"]) == (
+            [".memories/decisions.md"],
+            memory.workspace,
+        )
         assert change["generation"] <= added["generation"]
     with pytest.raises(NoDaemon):
         next(changes)
@@ -314,16 +404,24 @@ def test_silence_is_told_after_the_time_to_wait(memory: Memsyncd) -> None:
 # --- which workspace, and over which connection ---
 
 
-def test_the_workspace_is_named_by_id_name_or_any_path_in_it(memory: Memsyncd, place: Place, remember: Remember) -> None:
+def test_the_workspace_is_named_by_id_name_or_any_path_in_it(
+    memory: Memsyncd, place: Place, remember: Remember
+) -> None:
     inside = place.root / ".memories"
-    assert {remember(word).root for word in (memory.workspace, str(inside), inside)} == {str(place.root)}
+    assert {remember(word).root for word in (memory.workspace, str(inside), inside)} == {
+        str(place.root)
+    }
     assert (memory.root, memory.name) == (str(place.root), "proj")
     with pytest.raises(WorkspaceNotFound):
         remember("nowhere")
 
 
 def test_without_a_name_it_is_the_one_of_the_current_folder_or_the_only_one(
-    place: Place, remember: Remember, make_place: Callable[..., Place], home: Home, monkeypatch: pytest.MonkeyPatch
+    place: Place,
+    remember: Remember,
+    make_place: Callable[..., Place],
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir("/")
     assert remember().root == str(place.root)
@@ -340,8 +438,18 @@ def test_without_a_name_it_is_the_one_of_the_current_folder_or_the_only_one(
 def test_a_folder_is_named_in_full(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", "/home/me")
-    named = [name_workspace(word) for word in ("notes", "notes-1a2b3c4d", "~/notes", "./notes", "/w", Path("notes"))]
-    assert named == ["notes", "notes-1a2b3c4d", "/home/me/notes", f"{tmp_path}/notes", "/w", f"{tmp_path}/notes"]
+    named = [
+        name_workspace(word)
+        for word in ("notes", "notes-1a2b3c4d", "~/notes", "./notes", "/w", Path("notes"))
+    ]
+    assert named == [
+        "notes",
+        "notes-1a2b3c4d",
+        "/home/me/notes",
+        f"{tmp_path}/notes",
+        "/w",
+        f"{tmp_path}/notes",
+    ]
 
 
 def test_without_a_daemon_it_says_how_to_start_one(tmp_path: Path) -> None:
@@ -375,16 +483,27 @@ def find_examples() -> dict[str, str]:
     """What the documents show of `Memsyncd`, by where it stands."""
     readme = (Path(memsyncd.client.__file__).parents[2] / "README.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```$", readme, flags=re.MULTILINE | re.DOTALL)
-    found = {"README.md": next(block for block in blocks if "Memsyncd(" in block and "anthropic" not in block)}
+    found = {
+        "README.md": next(
+            block for block in blocks if "Memsyncd(" in block and "anthropic" not in block
+        )
+    }
     for module in (memsyncd.client, memsyncd.client.memory):
         text = inspect.cleandoc(str(module.__doc__)) + "\n"
-        found[module.__name__] = textwrap.dedent("".join(re.findall(r"^    .*\n|^\n", text, flags=re.MULTILINE)))
+        found[module.__name__] = textwrap.dedent(
+            "".join(re.findall(r"^    .*\n|^\n", text, flags=re.MULTILINE))
+        )
     return found
 
 
 @pytest.mark.parametrize(("where", "code"), find_examples().items(), ids=find_examples())
 def test_what_the_documents_show_works(
-    place: Place, home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str, code: str
+    place: Place,
+    home: Home,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    where: str,
+    code: str,
 ) -> None:
     monkeypatch.setenv("MEMSYNCD_SOCKET", home.socket_path)
     names = {"Memsyncd": Memsyncd, "question": "which database?"}

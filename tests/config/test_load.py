@@ -1,16 +1,32 @@
 from __future__ import annotations
 
 import os
-import re
+import tempfile
+import time
 from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from memsyncd.config import Config, KindConfig, SyncConfig, WorkspaceConfig, env_twin, find_changed_keys, find_keys, load_config
-from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS
+from memsyncd.config import (
+    Config,
+    HistoryConfig,
+    KindConfig,
+    Loaded,
+    SearchConfig,
+    SocketConfig,
+    SyncConfig,
+    WorkspaceConfig,
+    env_variable,
+    find_changed_keys,
+    find_keys,
+    load_config,
+    render_config,
+)
+from memsyncd.config.load import FILE_LIMIT_BYTES, read_config_file
 from memsyncd.errors import BadConfig
-
-EXAMPLE = Path(__file__).parents[2] / "config.example.toml"
 
 KIND = '[[kind]]\nname = "a"\nnote = "{note}"\nimportance = {importance}\n'
 
@@ -40,43 +56,14 @@ def test_a_file_that_was_asked_for_must_be_there(config_path: Path) -> None:
         load_config(str(config_path), {"MEMSYNCD_CONFIG": str(config_path)})
 
 
-def test_the_example_holds_every_key_with_its_default() -> None:
-    loaded = load_config(str(EXAMPLE), {})
-    assert loaded.config == Config()
-    assert {key for key, origin in loaded.origins.items() if origin != "default"} == {key for key, _ in find_keys()}
-
-
-def test_the_example_explains_every_key_of_a_workspace_with_its_default(config_path: Path) -> None:
-    commented = EXAMPLE.read_text().partition("#\n# [[workspace]]")[2]
-    config_path.write_text("[[workspace]]\n" + "\n".join(line.removeprefix("# ") for line in commented.splitlines()))
-    loaded = load_config(str(config_path), {"HOME": "/home/ann"})
-    assert loaded.config.workspace == (WorkspaceConfig(path="/home/ann/projects/shop"),)
-    assert {key.partition(".0.")[2] for key, origin in loaded.origins.items() if key.startswith("workspace")} == set(
-        WorkspaceConfig.__struct_fields__
-    )
-    assert "default" not in {origin for key, origin in loaded.origins.items() if key.startswith("workspace")}
-
-
-def test_the_example_explains_every_key_of_a_kind(config_path: Path) -> None:
-    commented = EXAMPLE.read_text().partition("#\n# [[kind]]")[2].partition("\n\n")[0]
-    config_path.write_text("[[kind]]\n" + "\n".join(line.removeprefix("# ") for line in commented.splitlines()))
-    loaded = load_config(str(config_path), {})
-    defaults = DEFAULT_KINDS["decision"]
-    assert loaded.config.kind == (KindConfig(name="decision", note=defaults.note, importance=defaults.importance),)
-
-
-def test_the_example_lists_the_kinds_that_there_are() -> None:
-    listed = re.findall(r"^# (\w+) +(\S+\.md) +(0\.\d+)$", EXAMPLE.read_text(), flags=re.MULTILINE)
-    assert [(name, note, float(importance)) for name, note, importance in listed] == [
-        (name, kind.note, kind.importance) for name, kind in DEFAULT_KINDS.items()
-    ]
-    assert f"goes to {OTHER_KINDS.note}\n# with an importance of {OTHER_KINDS.importance}:" in EXAMPLE.read_text()
-
-
 def test_a_kind_is_read_in_lower_case(config_path: Path) -> None:
-    config_path.write_text('[[kind]]\nname = "Recipe"\nnote = "docs/recipes.markdown"\nimportance = 1\n')
+    config_path.write_text(
+        '[[kind]]\nname = "Recipe"\nnote = "docs/recipes.markdown"\nimportance = 1\n'
+    )
     loaded = load_config(str(config_path), {})
-    assert loaded.config.kind == (KindConfig(name="recipe", note="docs/recipes.markdown", importance=1.0),)
+    assert loaded.config.kind == (
+        KindConfig(name="recipe", note="docs/recipes.markdown", importance=1.0),
+    )
     assert loaded.origins["kind.0.note"] == f"{config_path}:3"
 
 
@@ -93,10 +80,12 @@ def test_environment_wins_over_file_and_file_over_default(config_path: Path) -> 
 @pytest.mark.parametrize(("key", "default"), list(find_keys()))
 def test_every_key_has_an_environment_twin(key: str, default: object, config_path: Path) -> None:
     text = "/run/other.sock" if key == "socket.path" else str(default).lower()
-    loaded = load_config(str(config_path), {env_twin(key): text})
-    assert loaded.origins[key] == f"env:{env_twin(key)}"
+    loaded = load_config(str(config_path), {env_variable(key): text})
+    assert loaded.origins[key] == f"env:{env_variable(key)}"
     section, _, name = key.partition(".")
-    assert getattr(getattr(loaded.config, section), name) == ("/run/other.sock" if key == "socket.path" else default)
+    assert getattr(getattr(loaded.config, section), name) == (
+        "/run/other.sock" if key == "socket.path" else default
+    )
 
 
 @pytest.mark.parametrize("word", ["0", "false", "False"])
@@ -105,7 +94,12 @@ def test_a_switch_in_the_environment_takes_the_usual_words(word: str, config_pat
 
 
 def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: Path) -> None:
-    env = {"MEMSYNCD_SYNC_DEBOUCE_MS": "5", "MEMSYNCD_SOCKET": "/s", "MEMSYNCD_SOCKET_PATH": "/s", "MEMSYNCD_HOME": "x"}
+    env = {
+        "MEMSYNCD_SYNC_DEBOUCE_MS": "5",
+        "MEMSYNCD_SOCKET": "/s",
+        "MEMSYNCD_SOCKET_PATH": "/s",
+        "MEMSYNCD_HOME": "x",
+    }
     (warning,) = load_config(str(config_path), env).warnings
     assert warning.startswith("MEMSYNCD_SYNC_DEBOUCE_MS is ignored")
     assert "did you mean `MEMSYNCD_SYNC_DEBOUNCE_MS`" in warning
@@ -119,19 +113,43 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
         ("[log]\nqqq = 1", "2: log.qqq: no such key; there are `level`, `format`"),
         ("sync = 5", "1: sync: this is a section: write `[sync]` with its keys below"),
         ("[sync]\ndebounce_ms = 1.5", "2: sync.debounce_ms: expected a whole number, got a number"),
-        ("[sync]\ndebounce_ms = true", "2: sync.debounce_ms: expected a whole number, got true or false"),
+        (
+            "[sync]\ndebounce_ms = true",
+            "2: sync.debounce_ms: expected a whole number, got true or false",
+        ),
         ("[sync]\nenabled = 1", "2: sync.enabled: expected true or false, got a whole number"),
         ("[sync]\ndebounce_ms = -1", "2: sync.debounce_ms: expected a whole number >= 0"),
         ("[sync]\nreconcile_s = nan", "2: sync.reconcile_s: expected a number >= 0.05"),
         ("[search]\nmin_score = inf", "2: search.min_score: expected a number <= 1.0"),
-        ('[log]\nlevel = "loud"', '2: log.level: expected one of "debug", "info", "warning", "error"'),
-        ("[sync]\ndebounce_ms = 2000", "2: sync.debounce_ms: debounce_ms (2000) is more than max_wait_ms (1000)"),
-        ("[chunking]\nmax_tokens = 70", "2: chunking.max_tokens: overlap (70) is not less than max_tokens (70)"),
-        ('[socket]\npath = "run/s"', "2: socket.path: 'run/s' is not an absolute path: begin it with / or ~/"),
-        ("[workspace]\n", "1: workspace: write `[[workspace]]`, in double brackets, once for each folder"),
+        (
+            '[log]\nlevel = "loud"',
+            '2: log.level: expected one of "debug", "info", "warning", "error"',
+        ),
+        (
+            "[sync]\ndebounce_ms = 2000",
+            "2: sync.debounce_ms: debounce_ms (2000) is more than max_wait_ms (1000)",
+        ),
+        (
+            "[chunking]\nmax_tokens = 70",
+            "2: chunking.max_tokens: overlap (70) is not less than max_tokens (70)",
+        ),
+        (
+            '[socket]\npath = "run/s"',
+            "2: socket.path: 'run/s' is not an absolute path: begin it with / or ~/",
+        ),
+        (
+            "[workspace]\n",
+            "1: workspace: write `[[workspace]]`, in double brackets, once for each folder",
+        ),
         ('[[workspace]]\nname = "a"', '1: workspace.0: a workspace needs `path = "…"`, the folder'),
-        ('[[workspace]]\npath = "a"', "2: workspace.0.path: 'a' is not an absolute path: begin it with / or ~/"),
-        ('[[workspace]]\npath = "/a"\ninclude = "x"', "3: workspace.0.include: expected a list, got text"),
+        (
+            '[[workspace]]\npath = "a"',
+            "2: workspace.0.path: 'a' is not an absolute path: begin it with / or ~/",
+        ),
+        (
+            '[[workspace]]\npath = "/a"\ninclude = "x"',
+            "3: workspace.0.include: expected a list, got text",
+        ),
         (
             '[[workspace]]\npath = "/a"\ninclude = ["**/*.md"]',
             "3: workspace.0.include: '**/*.md': it would mean to watch the whole workspace",
@@ -149,35 +167,67 @@ def test_a_variable_that_no_key_has_is_a_warning_with_the_nearest(config_path: P
             '[[kind]]\nname = "a"\nimportance = 0.5',
             "1: kind.0: a kind needs `name`, `note` and `importance`; there is no `note`",
         ),
-        (KIND.format(note="../a.md", importance=0.5), "3: kind.0.note: '../a.md': it holds an empty part, `.` or `..`"),
-        (KIND.format(note="a.txt", importance=0.5), "3: kind.0.note: 'a.txt': it does not end in .md"),
-        (KIND.format(note="a.md", importance=1.5), "4: kind.0.importance: expected a number <= 1.0"),
-        (2 * KIND.format(note="a.md", importance=0.5), "6: kind.1.name: 'a' is the name of another kind above"),
+        (
+            KIND.format(note="../a.md", importance=0.5),
+            "3: kind.0.note: '../a.md': it holds an empty part, `.` or `..`",
+        ),
+        (
+            KIND.format(note="a.txt", importance=0.5),
+            "3: kind.0.note: 'a.txt': it does not end in .md",
+        ),
+        (
+            KIND.format(note="a.md", importance=1.5),
+            "4: kind.0.importance: expected a number <= 1.0",
+        ),
+        (
+            2 * KIND.format(note="a.md", importance=0.5),
+            "6: kind.1.name: 'a' is the name of another kind above",
+        ),
         ("[history]\nmax_revisions = 0", "2: history.max_revisions: expected a whole number >= 1"),
-        ("[sync]\ndebounce_ms = 1\ndebounce_ms = 2\n", "3: not TOML: Cannot overwrite a value (at line 3, column 16)"),
-        ("[sync", "1: not TOML: Expected ']' at the end of a table declaration (at end of document)"),
+        (
+            "[sync]\ndebounce_ms = 1\ndebounce_ms = 2\n",
+            "3: not TOML: Cannot overwrite a value (at line 3, column 16)",
+        ),
+        (
+            "[sync",
+            "1: not TOML: Expected ']' at the end of a table declaration (at end of document)",
+        ),
     ],
 )
-def test_what_cannot_be_is_refused_with_line_and_remedy(text: str, message: str, config_path: Path) -> None:
+def test_what_cannot_be_is_refused_with_line_and_remedy(
+    text: str, message: str, config_path: Path
+) -> None:
     assert refusal(config_path, text) == message
 
 
 def test_everything_that_is_wrong_is_said_at_once(config_path: Path) -> None:
     text = "[sync]\ndebouce_ms = 1\n[log]\nlevel = 1\n"
     wrongs = refusal(config_path, text, {"MEMSYNCD_SEARCH_MAX_RESULTS": "many"}).splitlines()
-    assert [wrong.partition(":")[0] for wrong in wrongs] == ["2", "MEMSYNCD_SEARCH_MAX_RESULTS='many'", "4"]
+    assert [wrong.partition(":")[0] for wrong in wrongs] == [
+        "2",
+        "MEMSYNCD_SEARCH_MAX_RESULTS='many'",
+        "4",
+    ]
 
 
 def test_a_wrong_variable_is_named_and_not_the_file(config_path: Path) -> None:
     message = refusal(config_path, "", {"MEMSYNCD_SYNC_MAX_WAIT_MS": "1"})
-    assert message == "MEMSYNCD_SYNC_MAX_WAIT_MS: sync.max_wait_ms: debounce_ms (100) is more than max_wait_ms (1)"
+    assert message == (
+        "MEMSYNCD_SYNC_MAX_WAIT_MS: sync.max_wait_ms: debounce_ms (100) is more than"
+        " max_wait_ms (1)"
+    )
 
 
 def test_home_stands_for_the_home_folder(config_path: Path) -> None:
-    config_path.write_text('[socket]\npath = "~/s.sock"\n[[workspace]]\npath = "~"\nallow_links_to = ["~/notes/"]\n')
+    config_path.write_text(
+        '[socket]\npath = "~/s.sock"\n[[workspace]]\npath = "~"\nallow_links_to = ["~/notes/"]\n'
+    )
     config = load_config(str(config_path), {"HOME": "/home/ann"}).config
     assert config.socket.path == "/home/ann/s.sock"
-    assert (config.workspace[0].path, config.workspace[0].allow_links_to) == ("/home/ann", ("/home/ann/notes",))
+    assert (config.workspace[0].path, config.workspace[0].allow_links_to) == (
+        "/home/ann",
+        ("/home/ann/notes",),
+    )
 
 
 def test_a_file_that_is_not_utf8_is_refused_with_its_line(config_path: Path) -> None:
@@ -210,7 +260,7 @@ def test_a_folder_or_a_huge_file_is_refused(config_path: Path, tmp_path: Path) -
 def test_a_file_that_anybody_may_write_to_is_refused(config_path: Path) -> None:
     config_path.write_text("")
     config_path.chmod(0o666)
-    with pytest.raises(BadConfig, match="anybody may write"):
+    with pytest.raises(BadConfig, match="any user may write"):
         load_config(str(config_path), {})
 
 
@@ -221,6 +271,157 @@ def test_dev_null_is_a_way_to_say_no_file() -> None:
 def test_changed_keys_are_named() -> None:
     old = Config()
     kind = KindConfig(name="a", note="a.md", importance=0.5)
-    new = Config(sync=SyncConfig(debounce_ms=1), kind=(kind,), workspace=(WorkspaceConfig(path="/a"),))
+    new = Config(
+        sync=SyncConfig(debounce_ms=1), kind=(kind,), workspace=(WorkspaceConfig(path="/a"),)
+    )
     assert find_changed_keys(old, old) == ()
     assert find_changed_keys(old, new) == ("sync.debounce_ms", "kind", "workspace")
+
+
+# --- lines of keys ---
+
+TEXT = '''
+top = 1
+[a]   # a comment
+"quoted key" = """
+[not] = 1
+x = 2
+"""
+list = [
+  1, # ]
+  { in = 2 },
+]
+dotted.one = 1
+inline = {two = 2, three = [{four = 4}]}
+
+[[many]]
+x = 1
+[[many]]
+ y = "]["
+[many.below]
+z = 1979-05-27
+'''
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("top", 2),
+        ("a", 3),
+        ("a.quoted key", 4),
+        ("a.list", 8),
+        ("a.list.0.in", 8),
+        ("a.dotted.one", 12),
+        ("a.inline.two", 13),
+        ("a.inline.three.0.four", 13),
+        ("many.0", 15),
+        ("many.0.x", 16),
+        ("many.1", 17),
+        ("many.1.y", 18),
+        ("many.1.absent", 17),
+        ("nowhere", 1),
+    ],
+)
+def test_the_line_of_a_key_is_found_however_it_is_written(
+    key: str, line: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text(TEXT)
+    assert read_config_file(str(path), is_required=True).find_line(key) == line
+
+
+PIECES = """
+[sync] [[workspace]] [workspace] [log.x] debounce_ms= path= include= level=
+" \'\'\' [ ] { } , = . # \\
+1 nan true 1979-05-27 ~ /a x
+""".split()
+texts = st.lists(st.sampled_from([*PIECES, "\n", " "])).map("".join).map(str.encode)
+
+
+@given(st.binary() | texts)
+@example(b"a = " + b"[" * 5000)
+@example(b"a = " + b"9" * 5000)
+@example(b"[sync]\ndebounce_ms = " + b"9" * 4000)
+@example(b"[[workspace]]\npath = 1979-05-27\ninclude = [1, {}]\n")
+@example(b"workspace = [{}, 1]\n")
+def test_any_bytes_are_a_configuration_or_are_refused(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config.toml")
+        path.write_bytes(data)
+        try:
+            what = load_config(str(path), {}).path
+        except BadConfig as refused:
+            what = refused.message
+        assert what.startswith(str(path))
+
+
+def test_a_long_list_takes_no_long_time(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    lines = "".join(f'  "docs/{number}.md",\n' for number in range(8000))
+    path.write_text(f'[[workspace]]\npath = "/a"\ninclude = [\n{lines}]\nname = "last"\n')
+    assert path.stat().st_size < FILE_LIMIT_BYTES
+    began = time.perf_counter()
+    assert load_config(str(path), {}).origins["workspace.0.name"].endswith(":8005")
+    assert time.perf_counter() - began < 20
+
+
+# --- rendering ---
+
+words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1)
+folders = words.map(lambda text: "/" + text.strip("/") + "x")
+globs = st.text(st.characters(codec="utf-8", exclude_characters="\0/{")).map(
+    lambda text: f"docs/n{text}.md"
+)
+workspaces = st.builds(
+    WorkspaceConfig,
+    path=folders,
+    name=st.just(""),
+    include=st.lists(globs).map(tuple),
+    exclude=st.lists(globs).map(tuple),
+    allow_links_to=st.lists(folders).map(tuple),
+)
+kinds = st.builds(KindConfig, name=words.map(str.lower), note=globs, importance=st.floats(0, 1))
+configs = st.builds(
+    Config,
+    sync=st.builds(
+        SyncConfig,
+        enabled=st.booleans(),
+        debounce_ms=st.integers(0, 1000),
+        reconcile_s=st.floats(0.05, 86_400),
+    ),
+    search=st.builds(SearchConfig, min_score=st.floats(0, 1)),
+    history=st.builds(HistoryConfig, enabled=st.booleans(), max_age_days=st.floats(1, 1000)),
+    socket=st.builds(SocketConfig, path=folders),
+    kind=st.lists(kinds, max_size=3, unique_by=lambda kind: kind.name).map(tuple),
+    workspace=st.lists(workspaces, max_size=3, unique_by=lambda workspace: workspace.path).map(
+        tuple
+    ),
+)
+
+
+def wrap(config: Config) -> Loaded:
+    return Loaded(path="config.toml", is_file_found=True, config=config, origins={}, warnings=())
+
+
+@given(configs)
+def test_what_is_rendered_loads_to_the_same(config: Config) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "config.toml")
+        path.write_bytes(render_config(wrap(config)).encode())
+        assert load_config(str(path), {}).config == config
+
+
+def test_each_line_says_where_its_value_comes_from(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('[[workspace]]\npath = "/a"\n')
+    shown = render_config(load_config(str(path), {"MEMSYNCD_LOG_LEVEL": "error"})).splitlines()
+    assert 'level = "error"                           # env:MEMSYNCD_LOG_LEVEL' in shown
+    assert f'path = "/a"                               # {path}:2' in shown
+    assert 'format = "auto"                           # default' in shown
+
+
+def test_every_key_is_shown() -> None:
+    kind = KindConfig(name="decision", note="a.md", importance=0.5)
+    shown = render_config(wrap(Config(kind=(kind,), workspace=(WorkspaceConfig(path="/a"),))))
+    for section in msgspec.structs.fields(Config):
+        assert f"[{section.name}]" in shown

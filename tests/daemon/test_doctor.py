@@ -141,8 +141,8 @@ def test_everything_is_looked_at_and_found_well(home: Home, place: Place) -> Non
 def test_a_person_reads_what_is_well_in_one_line(home: Home, place: Place) -> None:
     done = run(home, "doctor", place.id)
     assert f"workspace {place.status()['name']}" in done.stdout
-    assert "✓ well: daemon, two_daemons" in done.stdout
-    assert "checks are well" in done.stdout.splitlines()[-1]
+    assert "✓ ok: daemon, two_daemons" in done.stdout
+    assert "checks passed" in done.stdout.splitlines()[-1]
     assert done.stderr == ""
 
 
@@ -390,7 +390,7 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wai
     daemon.process.send_signal(signal.SIGSTOP)
     stopped = examine(home)
     go_on = f"kill -CONT {daemon.process.pid}"
-    assert (stopped.status, stopped.level("daemon"), stopped.remedy("daemon")) == (NO_DAEMON, "error", f"let it go on: {go_on}")
+    assert (stopped.status, stopped.level("daemon"), stopped.remedy("daemon")) == (NO_DAEMON, "error", f"resume it: {go_on}")
     waiting = []
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -405,7 +405,7 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wai
     # It meets all who have left before it meets this one.
     wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
-    assert f"(pid {daemon.process.pid}) runs and listens elsewhere" in elsewhere.findings("daemon")[0]["what"]
+    assert f"(pid {daemon.process.pid}) runs but listens on another socket" in elsewhere.findings("daemon")[0]["what"]
     daemon.kill()
     gone = examine(home)
     assert (gone.status, gone.level("socket")) == (NO_DAEMON, "info")

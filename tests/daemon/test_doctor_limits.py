@@ -1,4 +1,4 @@
-"""Limits of the system, in namespaces of their own: few watches, a small disk in memory, a disk that cannot be written."""
+"""Limits of the system, in namespaces of their own: few watches, a small disk in memory, a read-only disk."""
 
 from __future__ import annotations
 

@@ -65,10 +65,10 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
     ("answers", "status", "said"),
     [
         ({"ping": PING}, 1, "no such method: workspace.list"),
-        ({"ping": PING, "workspace.list": {"workspaces": [{"id": "a"}]}}, 1, "it tells less than it should"),
-        ({"ping": PING, "workspace.list": {"workspaces": []}, "status": {}}, 1, "it tells less than it should"),
+        ({"ping": PING, "workspace.list": {"workspaces": [{"id": "a"}]}}, 1, "its answer is incomplete"),
+        ({"ping": PING, "workspace.list": {"workspaces": []}, "status": {}}, 1, "its answer is incomplete"),
         pytest.param({"ping": PING, "workspace.list": None}, 1, "did not answer within", marks=pytest.mark.soak),
-        ({"ping": {}}, NO_DAEMON, "no memsyncd"),
+        ({"ping": {}}, NO_DAEMON, "another program answers"),
         ({}, NO_DAEMON, "no such method: ping"),
         pytest.param({"ping": None}, NO_DAEMON, "did not answer within", marks=pytest.mark.soak),
     ],

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memsyncd.cli.table import ENTRIES
+from memsyncd.cli.commands import ENTRIES
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError
 from tests.daemon.conftest import WAIT_S

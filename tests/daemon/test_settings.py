@@ -3,12 +3,14 @@ from __future__ import annotations
 from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig
 from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.core.guard.warnings import GuardPolicy
-from memsyncd.daemon.settings import to_search_policy, to_sync_policy
+from memsyncd.daemon.settings import to_limits, to_search_policy, to_sync_policy
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SyncPolicy
+from memsyncd.server.limits import Limits
 
 
 def test_without_configuration_every_policy_has_its_default() -> None:
     assert to_sync_policy(Config()) == SyncPolicy()
+    assert to_limits(Config()) == Limits()
 
 
 def test_history_is_kept_as_configured() -> None:

@@ -35,7 +35,7 @@ except (PermissionError, ConnectionError) as failure:
 # The program is imported first: this Python may lie where nobody else may look.
 RUN = """
 import os, sys
-import memsyncd.cli.lifecycle, memsyncd.cli.main, memsyncd.daemon.process
+import memsyncd.cli.daemon, memsyncd.cli.main, memsyncd.daemon.process
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(memsyncd.cli.main.main())
 """

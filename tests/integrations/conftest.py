@@ -10,21 +10,39 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.daemon.conftest import daemon, home, make_home, make_place, place, pytest_runtest_makereport, root
+from tests.daemon.conftest import (
+    daemon,
+    home,
+    make_home,
+    make_place,
+    place,
+    pytest_runtest_makereport,
+    root,
+)
 
 if TYPE_CHECKING:
     from memsyncd.integrations.anthropic import AsyncMemsyncdMemoryTool, MemsyncdMemoryTool
     from tests.daemon.conftest import Home
 
-__all__ = ["daemon", "home", "make_home", "make_place", "place", "pytest_runtest_makereport", "root"]
+__all__ = [
+    "daemon",
+    "home",
+    "make_home",
+    "make_place",
+    "place",
+    "pytest_runtest_makereport",
+    "root",
+]
 
 LAST_WORDS = "That is all."
 
 
 class Model(ThreadingHTTPServer):
-    """An Anthropic API on loopback, behind which there is no model but a list of what to ask the memory tool for, one a turn.
+    """An Anthropic API on loopback, behind which there is no model but a list of what to ask the
+    memory tool for, one a turn.
 
-    `requests` holds the body of every request, `results` the block with which each of its wishes was answered.
+    `requests` holds the body of every request, `results` the block with which each of its wishes
+    was answered.
     """
 
     def __init__(self, wishes: Sequence[dict[str, Any]]) -> None:
@@ -45,7 +63,12 @@ class Model(ThreadingHTTPServer):
         is_over = number == len(self._wishes)
         block: dict[str, Any] = {"type": "text", "text": LAST_WORDS}
         if not is_over:
-            block = {"type": "tool_use", "id": f"toolu_{number}", "name": "memory", "input": self._wishes[number]}
+            block = {
+                "type": "tool_use",
+                "id": f"toolu_{number}",
+                "name": "memory",
+                "input": self._wishes[number],
+            }
         return {
             "id": f"msg_{number}",
             "type": "message",

@@ -1,7 +1,9 @@
-"""A plugin for the pytest that runs Anthropic's own tests: where they make the SDK's tool, they get memsyncd's.
+"""A plugin for the pytest that runs Anthropic's own tests: where they make the SDK's tool, they get
+memsyncd's.
 
-Their folder becomes a workspace, whose `memories` is called `.memories`. What each test came to is written as JSON to the file
-that OUTCOMES names: `Class::test[parameter]` to the outcome and, if it failed, the reason in a line.
+Their folder becomes a workspace, whose `memories` is called `.memories`. What each test came to is
+written as JSON to the file that OUTCOMES names: `Class::test[parameter]` to the outcome and, if it
+failed, the reason in a line.
 """
 
 from __future__ import annotations
@@ -55,7 +57,9 @@ def stand_in(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(module, "BetaLocalFilesystemMemoryTool", Tool)
     monkeypatch.setattr(module, "BetaAsyncLocalFilesystemMemoryTool", AsyncTool)
     monkeypatch.setattr(
-        module, "get_directory_snapshot", lambda base: {path.removeprefix("."): text for path, text in find_files(base).items()}
+        module,
+        "get_directory_snapshot",
+        lambda base: {path.removeprefix("."): text for path, text in find_files(base).items()},
     )
     yield
     while ADDED:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Place
 
 VIEW = {"command": "view", "path": "/memories/context.md"}
-SHOWN = "Here's the content of /memories/context.md with line numbers:\n     1\t# Context\n     2\t\n     3\tbystander"
+SHOWN = (
+    "Here's the content of /memories/context.md with line numbers:\n     1\t#"
+    " Context\n     2\t\n     3\tbystander"
+)
 REFUSED = (
     {"command": "view", "path": "/memories/none.md"},
     {"command": "view", "path": "/memories/../../etc/passwd"},
@@ -72,7 +75,9 @@ def call(tool: Any, wish: object) -> object:
 
 
 @pytest.mark.parametrize("wish", ["view", "str_replace", "insert", "create"])
-def test_a_note_that_became_a_link_out_is_neither_read_nor_written(place: Place, socket: str, wish: str, make_tool: Any) -> None:
+def test_a_note_that_became_a_link_out_is_neither_read_nor_written(
+    place: Place, socket: str, wish: str, make_tool: Any
+) -> None:
     tool = make_tool(place.id)
     secret = place.outside / "secret.md"
     secret.write_text("# Secret\n")
@@ -80,17 +85,33 @@ def test_a_note_that_became_a_link_out_is_neither_read_nor_written(place: Place,
     note = place.root / ".memories" / "context.md"
     note.unlink()
     note.symlink_to(secret)
-    words = {"file_text": "new", "old_str": "Secret", "new_str": "new", "insert_line": 0, "insert_text": "new"}
-    told, failure = find_refusal(lambda: tool.call({"command": wish, "path": "/memories/context.md", **words}))
+    words = {
+        "file_text": "new",
+        "old_str": "Secret",
+        "new_str": "new",
+        "insert_line": 0,
+        "insert_text": "new",
+    }
+    told, failure = find_refusal(
+        lambda: tool.call({"command": wish, "path": "/memories/context.md", **words})
+    )
     assert told == "Path /memories/context.md would escape /memories directory"
     assert isinstance(failure, PathRefused)
     assert secret.read_text() == "# Secret\n"
 
 
-def test_the_dialect_decides_whose_words_are_used(place: Place, socket: str, make_tool: Any) -> None:
+def test_the_dialect_decides_whose_words_are_used(
+    place: Place, socket: str, make_tool: Any
+) -> None:
     wish = {"command": "create", "path": "/memories/context.md", "file_text": "other"}
-    told = [find_refusal(lambda tool=tool: tool.call(wish))[0] for tool in (make_tool(), make_tool(dialect="sdk"))]
-    assert told == ["Error: File /memories/context.md already exists", "File /memories/context.md already exists"]
+    told = [
+        find_refusal(lambda tool=tool: tool.call(wish))[0]
+        for tool in (make_tool(), make_tool(dialect="sdk"))
+    ]
+    assert told == [
+        "Error: File /memories/context.md already exists",
+        "File /memories/context.md already exists",
+    ]
 
 
 @pytest.mark.parametrize("name", ["the id", "the name", "a text", "a path", "none"])
@@ -99,25 +120,47 @@ def test_a_workspace_is_named_by_id_name_or_a_path_inside_or_is_the_only_one(
 ) -> None:
     monkeypatch.chdir(place.root)
     inside = str(place.root / ".memories")
-    workspace = {"the id": place.id, "the name": "proj", "a text": inside, "a path": Path(), "none": None}[name]
+    workspace = {
+        "the id": place.id,
+        "the name": "proj",
+        "a text": inside,
+        "a path": Path(),
+        "none": None,
+    }[name]
     assert str(make_tool(workspace).call(VIEW)).startswith(SHOWN)
 
 
-def test_an_unknown_workspace_is_said_to_be_unknown(place: Place, socket: str, make_tool: Any) -> None:
+def test_an_unknown_workspace_is_said_to_be_unknown(
+    place: Place, socket: str, make_tool: Any
+) -> None:
     told, failure = find_refusal(lambda: make_tool("elsewhere").call(VIEW))
     assert told == "no workspace is called elsewhere"
     assert isinstance(failure, WorkspaceNotFound)
 
 
-def test_a_model_chooses_neither_workspace_nor_name_nor_dialect(place: Place, socket: str, make_tool: Any) -> None:
-    more = {"workspace": "elsewhere", "client": "somebody", "dialect": "none", "if_digest": "none", "old_str": "", "made": "up"}
+def test_a_model_chooses_neither_workspace_nor_name_nor_dialect(
+    place: Place, socket: str, make_tool: Any
+) -> None:
+    more = {
+        "workspace": "elsewhere",
+        "client": "somebody",
+        "dialect": "none",
+        "if_digest": "none",
+        "old_str": "",
+        "made": "up",
+    }
     wish = {"command": "create", "path": "/memories/new.md", "file_text": "# New\n"}
-    assert make_tool(place.id, client="me").call({**wish, **more}) == "File created successfully at: /memories/new.md"
+    assert (
+        make_tool(place.id, client="me").call({**wish, **more})
+        == "File created successfully at: /memories/new.md"
+    )
     (newest,) = place.client.call("history", workspace=place.id, limit=1)["revisions"]
     assert (newest["client"], newest["path"]) == ("me", ".memories/new.md")
 
 
-def test_clearing_removes_all_notes_and_can_be_undone(place: Place, socket: str, make_tool: Any, make_async_tool: Any) -> None:
+def test_clearing_removes_all_notes_and_can_be_undone(
+    place: Place, socket: str, make_tool: Any, make_async_tool: Any
+) -> None:
     before = place.notes()
     assert make_tool(place.id).clear_all_memory() == "All memory cleared"
     assert place.notes() == {}
@@ -138,13 +181,22 @@ def test_where_no_daemon_runs_the_model_is_told_and_the_program_learns_what_to_d
     assert "memsyncd start" in failure.hint
 
 
-def test_one_tool_serves_many_threads_and_loses_no_edit(place: Place, socket: str, make_tool: Any) -> None:
+def test_one_tool_serves_many_threads_and_loses_no_edit(
+    place: Place, socket: str, make_tool: Any
+) -> None:
     tool = make_tool(place.id)
     tool.call({"command": "create", "path": "/memories/count.md", "file_text": "# Count\n"})
     numbers = range(12)
 
     def add(number: int) -> None:
-        tool.call({"command": "insert", "path": "/memories/count.md", "insert_line": 1, "insert_text": f"- number{number}"})
+        tool.call(
+            {
+                "command": "insert",
+                "path": "/memories/count.md",
+                "insert_line": 1,
+                "insert_text": f"- number{number}",
+            }
+        )
 
     threads = [threading.Thread(target=add, args=(number,)) for number in numbers]
     for thread in threads:
@@ -157,7 +209,9 @@ def test_one_tool_serves_many_threads_and_loses_no_edit(place: Place, socket: st
 
 @pytest.fixture
 def stopped(daemon: Daemon, place: Place) -> Any:
-    """A daemon that takes connections, as the kernel does that for it, but does nothing until it is let go on."""
+    """A daemon that takes connections, as the kernel does that for it, but does nothing until it is
+    let go on.
+    """
     daemon.process.send_signal(signal.SIGSTOP)
     yield lambda: daemon.process.send_signal(signal.SIGCONT)
     daemon.process.send_signal(signal.SIGCONT)
@@ -185,7 +239,9 @@ def test_what_was_asked_is_done_even_if_who_waits_is_cancelled(
     tool = make_async_tool(place.id)
 
     async def ask_and_go() -> None:
-        asking = asyncio.create_task(tool.call({"command": "create", "path": "/memories/late.md", "file_text": "tardy"}))
+        asking = asyncio.create_task(
+            tool.call({"command": "create", "path": "/memories/late.md", "file_text": "tardy"})
+        )
         await asyncio.sleep(0.05)
         asking.cancel()
         stopped()
@@ -233,7 +289,14 @@ def test_without_the_sdk_it_is_said_what_to_install() -> None:
         except ImportError as error:
             print(error)
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
     assert done.stdout == (
-        "memsyncd.integrations.anthropic needs Anthropic's SDK, version 2.12 or newer: pip install 'memsyncd[anthropic]'\n"
+        "memsyncd.integrations.anthropic needs Anthropic's SDK, version 2.12 or newer:"
+        " pip install 'memsyncd[anthropic]'\n"
     )

@@ -1,4 +1,6 @@
-"""Anthropic's own tests of the SDK's memory tool, run on memsyncd's: fetched from the source distribution, never kept here."""
+"""Anthropic's own tests of the SDK's memory tool, run on memsyncd's: fetched from the source
+distribution, never kept here.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,14 @@ if TYPE_CHECKING:
 
 VERSION = importlib.metadata.version("anthropic")
 TESTS = "tests/lib/tools/memory_tools/test_filesystem.py"
+# Guards for machines that are busy with other things; a quiet one needs two seconds for the one and
+# five for the other.
 FETCH_S, RUN_S = 120, 180
-"""Guards for machines that are busy with other things; a quiet one needs two seconds for the one and five for the other."""
+# The tests of one of the two tools, which differ in how they wait for the daemon, but for one that
+# writes 5 MB.
 SHORT = "not Async and not too_many_lines"
-"""The tests of one of the two tools, which differ in how they wait for the daemon, but for one that writes 5 MB."""
+# What pip needs to look at the source: with the real one it would fetch and set up several
+# packages, and build nothing.
 BUILDER = f"""
 import os
 def prepare_metadata_for_build_wheel(folder, settings=None):
@@ -32,11 +38,18 @@ def prepare_metadata_for_build_wheel(folder, settings=None):
         file.write("Metadata-Version: 2.1\\nName: anthropic\\nVersion: {VERSION}\\n")
     return info
 """
-"""What pip needs to look at the source: with the real one it would fetch and set up several packages, and build nothing."""
 
-OPENED_ELSEWHERE = "replaces a method or os.open within the SDK's process; memsyncd checks and opens files in the daemon's"
+OPENED_ELSEWHERE = (
+    "replaces a method or os.open within the SDK's process; memsyncd checks and opens"
+    " files in the daemon's"
+)
 ANY_DOTS = "refused, in other words: memsyncd takes no path with `..` in it, whatever it comes to"
-NO_WORKSPACE = "has the tool make its own folder and those above it; a workspace is a folder that somebody chose"
+NO_WORKSPACE = (
+    "has the tool make its own folder and those above it; a workspace is a folder"
+    " that somebody chose"
+)
+# By the test's name, of both classes. What these are about is tested on the daemon itself, in
+# tests/workspace and here.
 CANNOT_PASS = {
     "test_mkdir_parents_not_world_writable_under_permissive_umask": NO_WORKSPACE,
     "test_delete_not_allow_deleting_memories_directory[/memories/sub/..]": ANY_DOTS,
@@ -50,22 +63,26 @@ CANNOT_PASS = {
     "test_read_rejects_file_replaced_with_symlink_before_open[insert]": OPENED_ELSEWHERE,
     "test_view_rejects_directory_symlink_created_after_validation": OPENED_ELSEWHERE,
 }
-"""By the test's name, of both classes. What these are about is tested on the daemon itself, in tests/workspace and here."""
 
 
 @pytest.fixture(scope="module")
 def home(make_home: Callable[[], Home]) -> Home:
-    """One test writes a file of 5 MB: more than memsyncd takes unless it is told to, and indexed sooner in large chunks."""
+    """One test writes a file of 5 MB: more than memsyncd takes unless it is told to, and indexed
+    sooner in large chunks.
+    """
     home = make_home()
     home.config.write_text(
-        "[sync]\nmax_file_bytes = 16777216\n\n[socket]\nmax_line_bytes = 16777216\n\n[chunking]\nmax_tokens = 8000\n"
+        "[sync]\nmax_file_bytes = 16777216\n\n[socket]\nmax_line_bytes = 16777216\n\n"
+        "[chunking]\nmax_tokens = 8000\n"
     )
     return home
 
 
 @pytest.fixture
 def own_tests(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Anthropic's file of tests for the version that is installed. Skips if no package index gives it."""
+    """Anthropic's file of tests for the version that is installed. Skips if no package index gives
+    it.
+    """
     cache = getattr(request.config, "cache", None)  # it can be switched off
     folder = cache.mkdir("anthropic") if cache is not None else tmp_path
     path = folder / f"{VERSION}.py"
@@ -77,16 +94,35 @@ def own_tests(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def fetch(folder: Path) -> bytes:
     (folder / "hatchling").mkdir()
     (folder / "hatchling" / "build.py").write_text(BUILDER)
-    wanted = ["--no-deps", "--no-build-isolation", "--no-binary", "anthropic", f"anthropic=={VERSION}"]
-    patience = ["--retries", "1", "--timeout", "10", "--no-input", "--disable-pip-version-check", "--quiet"]
+    wanted = [
+        "--no-deps",
+        "--no-build-isolation",
+        "--no-binary",
+        "anthropic",
+        f"anthropic=={VERSION}",
+    ]
+    patience = [
+        "--retries",
+        "1",
+        "--timeout",
+        "10",
+        "--no-input",
+        "--disable-pip-version-check",
+        "--quiet",
+    ]
     command = [sys.executable, "-m", "pip", "download", *wanted, "--dest", str(folder), *patience]
     env = {**os.environ, "PYTHONPATH": str(folder)}
     try:
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=FETCH_S, check=False)
+        done = subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=FETCH_S, check=False
+        )
     except subprocess.TimeoutExpired:
         pytest.skip(f"pip did not fetch the source of anthropic {VERSION} within {FETCH_S} s")
     if done.returncode:
-        pytest.skip(f"pip cannot fetch the source of anthropic {VERSION}: {done.stderr.strip().rpartition(chr(10))[2]}")
+        pytest.skip(
+            f"pip cannot fetch the source of anthropic {VERSION}:"
+            f" {done.stderr.strip().rpartition(chr(10))[2]}"
+        )
     (archive,) = folder.glob("anthropic-*.tar.gz")
     with tarfile.open(archive) as source:
         member = source.extractfile(f"anthropic-{VERSION}/{TESTS}")
@@ -109,7 +145,19 @@ def run(own_tests: Path, folder: Path, socket: str, *, selected: str) -> dict[st
         "PYTHONPATH": f"{here.parents[1]}:{here}",
         "TMPDIR": str(folder),
     }
-    command = [sys.executable, "-m", "pytest", "-p", "anyio", "-p", "stand_in", "-p", "no:cacheprovider", "-q", "--tb=line"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "anyio",
+        "-p",
+        "stand_in",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+        "--tb=line",
+    ]
     done = subprocess.run(
         [*command, "--basetemp", str(folder / "t"), "-k", selected, "test_filesystem.py"],
         cwd=folder,
@@ -120,7 +168,9 @@ def run(own_tests: Path, folder: Path, socket: str, *, selected: str) -> dict[st
         check=False,
     )
     assert outcomes.exists(), done.stdout + done.stderr
-    return {name: (outcome, why) for name, (outcome, why) in json.loads(outcomes.read_text()).items()}
+    return {
+        name: (outcome, why) for name, (outcome, why) in json.loads(outcomes.read_text()).items()
+    }
 
 
 def find_surprises(outcomes: dict[str, tuple[str, str]]) -> list[str]:
@@ -133,7 +183,9 @@ def find_surprises(outcomes: dict[str, tuple[str, str]]) -> list[str]:
 
 
 @pytest.mark.timeout(FETCH_S + RUN_S)
-def test_all_pass_but_those_that_cannot(own_tests: Path, tmp_path: Path, home: Home, daemon: object) -> None:
+def test_all_pass_but_those_that_cannot(
+    own_tests: Path, tmp_path: Path, home: Home, daemon: object
+) -> None:
     outcomes = run(own_tests, tmp_path / "run", home.socket_path, selected=SHORT)
     assert find_surprises(outcomes) == []
     assert sum(outcome == "passed" for outcome, _ in outcomes.values()) > 30
@@ -141,7 +193,9 @@ def test_all_pass_but_those_that_cannot(own_tests: Path, tmp_path: Path, home: H
 
 @pytest.mark.soak
 @pytest.mark.timeout(FETCH_S + RUN_S)
-def test_so_it_is_with_both_tools_and_with_much_text(own_tests: Path, tmp_path: Path, home: Home, daemon: object) -> None:
+def test_so_it_is_with_both_tools_and_with_much_text(
+    own_tests: Path, tmp_path: Path, home: Home, daemon: object
+) -> None:
     outcomes = run(own_tests, tmp_path / "run", home.socket_path, selected="")
     assert find_surprises(outcomes) == []
     assert CANNOT_PASS.keys() <= {name.partition("::")[2] for name in outcomes}

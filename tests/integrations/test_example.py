@@ -25,7 +25,13 @@ def test_the_example_asks_and_lets_the_model_remember(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    model = make_model({"command": "create", "path": "/memories/colour.md", "file_text": "# Colour\n\nchartreuse\n"})
+    model = make_model(
+        {
+            "command": "create",
+            "path": "/memories/colour.md",
+            "file_text": "# Colour\n\nchartreuse\n",
+        }
+    )
     monkeypatch.setenv("ANTHROPIC_API_KEY", "none is needed")
     monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
     monkeypatch.setattr(sys, "argv", ["example", "--workspace", str(place.root), QUESTION])

@@ -1,4 +1,6 @@
-"""What a model is told must be true of memsyncd as it is, and short enough to be worth its place in every prompt."""
+"""What a model is told must be true of memsyncd as it is, and short enough to be worth its place in
+every prompt.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 
-from memsyncd.cli.table import ENTRIES
+from memsyncd.cli.commands import ENTRIES
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import count_tokens
 from memsyncd.core.notepath import parse_note_path
@@ -25,7 +27,7 @@ def test_the_text_leaves_a_prompt_its_room() -> None:
 
 
 def test_lines_are_narrow_enough_to_be_read() -> None:
-    assert max(map(len, INSTRUCTIONS.splitlines())) <= 130
+    assert max(map(len, INSTRUCTIONS.splitlines())) <= 100
 
 
 def test_only_commands_that_there_are_are_named() -> None:
@@ -35,20 +37,30 @@ def test_only_commands_that_there_are_are_named() -> None:
 
 
 def test_the_section_that_is_shown_is_read_with_all_that_it_says() -> None:
-    example = "\n".join(line for line in INSTRUCTIONS.splitlines() if line.startswith("      ") or not line)
+    example = "\n".join(
+        line for line in INSTRUCTIONS.splitlines() if line.startswith("      ") or not line
+    )
     example = textwrap.dedent(example[example.index("      ## ") :]).strip() + "\n"
     note = parse_note(parse_note_path(".memories/decisions.md"), example.encode())
     (section,) = [section for section in note.sections if section.heading]
     meta = section.meta
     assert section.heading == ("Sessions live in Redis",)
-    assert (meta.kind, meta.tags, meta.importance, meta.created) == ("decision", ("auth", "redis"), 0.8, "2026-03-14")
+    assert (meta.kind, meta.tags, meta.importance, meta.created) == (
+        "decision",
+        ("auth", "redis"),
+        0.8,
+        "2026-03-14",
+    )
     assert not note.problems
 
 
 def test_the_text_needs_the_standard_library_alone() -> None:
     script = (
         "import sys; import memsyncd.integrations.instructions\n"
-        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'anthropic', 'msgspec', 'apsw', 'asyncio'}))"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules} & {'anthropic',"
+        " 'msgspec', 'apsw', 'asyncio'}))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=30
+    )
     assert done.stdout.split() == []

@@ -1,4 +1,6 @@
-"""The SDK's own tool loop, sync and async: after each step the model was told the truth, and disk, search and history agree."""
+"""The SDK's own tool loop, sync and async: after each step the model was told the truth, and disk,
+search and history agree.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Place
     from tests.integrations.conftest import Model
 
-KEPT = {"MEMORY.md": "# Memory\n\nkeepsake of the first hour\n", ".memories/context.md": "# Context\n\nbystander\n"}
+KEPT = {
+    "MEMORY.md": "# Memory\n\nkeepsake of the first hour\n",
+    ".memories/context.md": "# Context\n\nbystander\n",
+}
 SESSIONS = "# Sessions\n\n## Store\n\nSessions live in Postgres.\n"
 MOVED = SESSIONS.replace("Postgres", "Redis")
 GROWN = MOVED + "\n## Lifetime\n\nThey expire after a fortnight.\n"
@@ -30,18 +35,21 @@ class Step:
     wish: dict[str, Any]
     told: str
     is_error: bool = False
+    # Beside those that are kept: what stands on the disk.
     files: Mapping[str, str] = field(default_factory=dict)
-    """Beside those that are kept: what stands on the disk."""
+    # In which notes each word is found.
     found: Mapping[str, set[str]] = field(default_factory=dict)
-    """In which notes each word is found."""
+    # What the newest revision says; None if it is still that of the step before.
     revision: Mapping[str, object] | None = None
-    """What the newest revision says; None if it is still that of the step before."""
 
 
 STEPS = (
     Step(
         wish={"command": "view", "path": "/memories"},
-        told="Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:\n",
+        told=(
+            "Here're the files and directories up to 2 levels deep in /memories, excluding"
+            " hidden items and node_modules:\n"
+        ),
         found={"bystander": {".memories/context.md"}, "Postgres": set()},
     ),
     Step(
@@ -52,7 +60,11 @@ STEPS = (
         revision={"command": "create", "path": ".memories/auth/sessions.md", "old_digest": None},
     ),
     Step(
-        wish={"command": "create", "path": "/memories/auth/sessions.md", "file_text": "something else"},
+        wish={
+            "command": "create",
+            "path": "/memories/auth/sessions.md",
+            "file_text": "something else",
+        },
         told="Error: File /memories/auth/sessions.md already exists",
         is_error=True,
         files={".memories/auth/sessions.md": SESSIONS},
@@ -67,15 +79,28 @@ STEPS = (
         files={".memories/auth/sessions.md": SESSIONS},
     ),
     Step(
-        wish={"command": "str_replace", "path": "/memories/auth/sessions.md", "old_str": "in Postgres", "new_str": "in Redis"},
+        wish={
+            "command": "str_replace",
+            "path": "/memories/auth/sessions.md",
+            "old_str": "in Postgres",
+            "new_str": "in Redis",
+        },
         told="The memory file has been edited.",
         files={".memories/auth/sessions.md": MOVED},
         found={"Postgres": set(), "Redis": {".memories/auth/sessions.md"}},
         revision={"command": "str_replace", "path": ".memories/auth/sessions.md"},
     ),
     Step(
-        wish={"command": "str_replace", "path": "/memories/auth/sessions.md", "old_str": "in MySQL", "new_str": "in Redis"},
-        told="No replacement was performed, old_str `in MySQL` did not appear verbatim in /memories/auth/sessions.md.",
+        wish={
+            "command": "str_replace",
+            "path": "/memories/auth/sessions.md",
+            "old_str": "in MySQL",
+            "new_str": "in Redis",
+        },
+        told=(
+            "No replacement was performed, old_str `in MySQL` did not appear verbatim in"
+            " /memories/auth/sessions.md."
+        ),
         is_error=True,
         files={".memories/auth/sessions.md": MOVED},
     ),
@@ -88,15 +113,26 @@ STEPS = (
         },
         told="The file /memories/auth/sessions.md has been edited.",
         files={".memories/auth/sessions.md": GROWN},
-        found={"fortnight": {".memories/auth/sessions.md"}, "Redis": {".memories/auth/sessions.md"}},
+        found={
+            "fortnight": {".memories/auth/sessions.md"},
+            "Redis": {".memories/auth/sessions.md"},
+        },
         revision={"command": "insert", "path": ".memories/auth/sessions.md"},
     ),
     Step(
-        wish={"command": "rename", "old_path": "/memories/auth/sessions.md", "new_path": "/memories/sessions.md"},
+        wish={
+            "command": "rename",
+            "old_path": "/memories/auth/sessions.md",
+            "new_path": "/memories/sessions.md",
+        },
         told="Successfully renamed /memories/auth/sessions.md to /memories/sessions.md",
         files={".memories/sessions.md": GROWN},
         found={"fortnight": {".memories/sessions.md"}, "Redis": {".memories/sessions.md"}},
-        revision={"command": "rename", "path": ".memories/sessions.md", "old_path": ".memories/auth/sessions.md"},
+        revision={
+            "command": "rename",
+            "path": ".memories/sessions.md",
+            "old_path": ".memories/auth/sessions.md",
+        },
     ),
     Step(
         wish={"command": "delete", "path": "/memories/sessions.md"},
@@ -128,7 +164,13 @@ def options(model: Model) -> dict[str, Any]:
 
 def question(memory: MemsyncdMemoryTool | AsyncMemsyncdMemoryTool) -> dict[str, Any]:
     messages = [{"role": "user", "content": "Where do our sessions live?"}]
-    return {"model": "claude", "max_tokens": 100, "system": INSTRUCTIONS, "messages": messages, "tools": [memory]}
+    return {
+        "model": "claude",
+        "max_tokens": 100,
+        "system": INSTRUCTIONS,
+        "messages": messages,
+        "tools": [memory],
+    }
 
 
 class Witness:
@@ -150,7 +192,9 @@ class Witness:
 
     def _look_at_history(self, step: Step) -> None:
         if step.revision is not None:
-            self._place.wait(lambda: self._find_newest() != self._newest, f"{step.wish} left no revision")
+            self._place.wait(
+                lambda: self._find_newest() != self._newest, f"{step.wish} left no revision"
+            )
             newest = self._find_newest()
             assert {key: newest[key] for key in step.revision} == step.revision
             assert newest["client"] == "the loop"
@@ -159,12 +203,16 @@ class Witness:
         assert self._find_newest() == self._newest
 
     def _find_newest(self) -> dict[str, Any]:
-        revisions = self._place.client.call("history", workspace=self._place.id, limit=1)["revisions"]
+        revisions = self._place.client.call("history", workspace=self._place.id, limit=1)[
+            "revisions"
+        ]
         return dict(revisions[0]) if revisions else {}
 
 
 def read_files(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()
+    }
 
 
 def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(
@@ -182,7 +230,9 @@ def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(
     assert number == len(STEPS)
 
 
-def test_the_async_loop_does_the_same(place: Place, model: Model, socket: str, make_async_tool: Any) -> None:
+def test_the_async_loop_does_the_same(
+    place: Place, model: Model, socket: str, make_async_tool: Any
+) -> None:
     from anthropic import AsyncAnthropic
 
     witness = Witness(place, model)
@@ -211,4 +261,6 @@ def test_the_model_is_offered_the_tool_and_told_of_it(
         client.beta.messages.tool_runner(**question(memory)).until_done()
     (request,) = model.requests
     assert request["system"] == INSTRUCTIONS
-    assert request["tools"] == [{"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}]
+    assert request["tools"] == [
+        {"type": "memory_20250818", "name": "memory", "cache_control": {"type": "ephemeral"}}
+    ]

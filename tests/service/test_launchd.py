@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memsyncd.cli.launchd import LABEL, Launchd, read_print, render_agent
-from memsyncd.cli.servicefiles import MARK, Program, is_ours
+from memsyncd.cli.service_files import MARK, Program, is_ours
 from memsyncd.errors import BadRequest
 
 ODD = '/opt/it\'s a "place" & <more>/$HOME/bin/python3'

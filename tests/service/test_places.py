@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from memsyncd.cli.servicefiles import find_program
+from memsyncd.cli.service_files import find_program
 from memsyncd.errors import BadRequest
 from tests.service.conftest import REPOSITORY
 
@@ -68,7 +68,7 @@ def test_a_client_starts_it_at_a_socket_that_lies_anywhere(user: Manager) -> Non
 
 @pytest.mark.parametrize("name", ["a\nExecStartPre=/bin/false", "a\rb", "a\tb", "a\x7f", "a\udcff"])
 def test_what_no_file_of_a_supervisor_can_hold_is_refused_by_its_name(name: str) -> None:
-    with pytest.raises(BadRequest, match="a service cannot be told of"):
+    with pytest.raises(BadRequest, match="a service's file cannot contain"):
         find_program({"MEMSYNCD_CONFIG": f"/{name}"})
 
 

@@ -66,7 +66,7 @@ def test_a_daemon_that_runs_by_itself_is_found_and_the_service_takes_its_place(u
     assert (finding["level"], "memsyncd service install" in finding["remedy"]) == ("info", True)
     done = user.memsyncd("service", "install")
     assert done.returncode == 0, done.stderr
-    assert "the daemon that ran by itself was stopped" in done.stderr
+    assert "stopped the daemon that ran outside the service" in done.stderr
     assert user.show("ActiveState") == "active"
     assert is_well(user)
 
@@ -77,7 +77,7 @@ def test_a_daemon_beside_one_that_was_installed_and_not_started_is_found_and_a_r
     assert (user.show("ActiveState"), user.show("UnitFileState")) == ("inactive", "enabled")
     status = user.memsyncd("service", "status")
     assert status.returncode == 3
-    assert "a daemon that no service runs answers (pid " in status.stdout
+    assert "a daemon outside the service answers (pid " in status.stdout
     [finding] = examine(user)
     assert (finding["level"], "is not the service's" in finding["what"]) == ("warning", True)
     assert "memsyncd service restart" in finding["remedy"]
@@ -124,13 +124,13 @@ def test_one_with_a_wrong_configuration_is_tried_once_and_found_with_where_its_r
 def test_another_environment_is_found_and_installing_with_it_restarts_it_with_that(installed: Manager) -> None:
     pid = installed.show("MainPID")
     [finding] = examine(installed, MEMSYNCD_LOG_LEVEL="debug")
-    assert (finding["level"], "not those of this program and environment" in finding["what"]) == ("warning", True)
+    assert (finding["level"], "do not match this program and environment" in finding["what"]) == ("warning", True)
     assert installed.memsyncd("service", "install", MEMSYNCD_LOG_LEVEL="debug").returncode == 0
     assert installed.show("MainPID") != pid
     assert "Environment=MEMSYNCD_LOG_LEVEL=debug" in (installed.units / "memsyncd.service").read_text()
     assert [each["level"] for each in examine(installed, MEMSYNCD_LOG_LEVEL="debug")] == ["ok"]
     status = installed.memsyncd("service", "status")
-    assert (status.returncode, "its files are not those of this program" in status.stdout) == (0, True)
+    assert (status.returncode, "its files do not match this program" in status.stdout) == (0, True)
 
 
 def test_one_that_crashes_is_started_again_and_one_that_does_so_again_and_again_is_found_and_mended(user: Manager) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.cli.servicefiles import MARK, Program, find_program, find_socket_path, is_foreign, is_ours, remove_own, write_own
+from memsyncd.cli.service_files import MARK, Program, find_program, find_socket_path, is_foreign, is_ours, remove_own, write_own
 from memsyncd.cli.systemd import render_service, render_socket
 from memsyncd.errors import AlreadyExists, AlreadyRunning, BadConfig
 

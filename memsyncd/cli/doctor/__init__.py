@@ -1,1 +1,1 @@
-"""`memsyncd doctor`: what is not well, why, and what to do about it?"""
+"""`memsyncd doctor`: check the daemon, its files and the system, with a remedy for each finding."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-PATHS_LIMIT = 4096
+UNSCANNED_LIMIT = 4096
 """Paths remembered; beyond it the root itself counts as changed."""
 ROOT = ""
 OVERDUE_SLACK_S = 30.0
@@ -30,7 +30,9 @@ class UnscannedPaths:
 
     def add(self, path: str, now_s: float) -> None:
         announced_s = self._announced_s
-        announced_s[path if len(announced_s) < PATHS_LIMIT or path in announced_s else ROOT] = now_s
+        announced_s[path if len(announced_s) < UNSCANNED_LIMIT or path in announced_s else ROOT] = (
+            now_s
+        )
 
     def settle(self, paths: Collection[str] | None, began_s: float) -> None:
         """A scan of these paths, or of everything, that began at `began_s` is over."""

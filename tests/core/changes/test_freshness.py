@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.freshness import (
     OVERDUE_SLACK_S,
-    PATHS_LIMIT,
     ROOT,
+    UNSCANNED_LIMIT,
     UnscannedPaths,
     describe_overdue,
 )
@@ -36,10 +36,10 @@ def test_a_path_counts_until_a_scan_that_began_no_earlier_has_looked_at_it(
 
 def test_a_storm_of_paths_takes_bounded_memory_and_is_not_forgotten_before_a_full_scan() -> None:
     unscanned = UnscannedPaths()
-    paths = [f"{number}.md" for number in range(2 * PATHS_LIMIT)]
+    paths = [f"{number}.md" for number in range(2 * UNSCANNED_LIMIT)]
     for path in paths:
         unscanned.add(path, 1.0)
-    assert len(unscanned) == PATHS_LIMIT + 1
+    assert len(unscanned) == UNSCANNED_LIMIT + 1
     unscanned.settle(paths, 2.0)
     assert len(unscanned) == 1  # the root: what was not remembered may lie anywhere
     unscanned.settle(None, 2.0)

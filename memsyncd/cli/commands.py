@@ -1,0 +1,76 @@
+"""List the commands and the module of each; only the module of the called command is imported."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+    from memsyncd.cli.parser import Command
+
+
+class Entry:
+    """One command: the module whose `COMMANDS` contains it, and its summary."""
+
+    __slots__ = ("module", "summary")
+
+    def __init__(self, module: str, summary: str) -> None:
+        self.module: Final = module
+        self.summary: Final = summary
+
+
+GROUPS: dict[str, dict[str, Entry]] = {
+    "Find": {
+        "search": Entry("search", "find passages by words and phrases"),
+        "context": Entry("search", "print memory for a prompt, within a budget"),
+        "get": Entry("notes", "print a section, a note or some of its lines"),
+        "list": Entry("workspaces", "list workspaces, or notes with --notes"),
+        "watch": Entry("workspaces", "print changes as they are indexed, one a line"),
+    },
+    "Write": {
+        "remember": Entry("notes", "append a section to the note of its kind, or to a named note"),
+        "memory": Entry("notes", "view and edit notes with the commands of the memory tool"),
+        "history": Entry("history", "list the changes of notes, with time and writer"),
+        "diff": Entry("history", "show the change of a revision"),
+        "undo": Entry("history", "restore the text from before a revision"),
+    },
+    "Set up": {
+        "init": Entry("workspaces", "create a first MEMORY.md and .memories/"),
+        "add": Entry("workspaces", "watch and index a folder"),
+        "remove": Entry("workspaces", "stop watching a folder and delete its index; notes stay"),
+        "config": Entry("config", "show or check the configuration, or print its path"),
+        "hook": Entry("notes", "print the instructions that tell a model about its memory"),
+        "completion": Entry("completion", "print a completion script for bash, zsh or fish"),
+    },
+    "Run": {
+        "run": Entry("daemon", "run the daemon in the foreground"),
+        "start": Entry("daemon", "start the daemon in the background"),
+        "stop": Entry("daemon", "stop the daemon"),
+        "restart": Entry("daemon", "stop the daemon and start it again"),
+        "service": Entry("service", "have systemd or launchd run the daemon"),
+    },
+    "Maintain": {
+        "status": Entry("status", "show the state of the daemon and its workspaces"),
+        "doctor": Entry("doctor.command", "check everything, and name a remedy for each finding"),
+        "metrics": Entry("status", "print the daemon's counters in Prometheus format"),
+        "problems": Entry("status", "list the problems of notes and folders"),
+        "sync": Entry("workspaces", "bring the index up to date with the disk now"),
+        "reindex": Entry("workspaces", "rebuild the index; searches go on meanwhile"),
+        "export": Entry(
+            "export",
+            "print the history of a workspace as JSON lines, for `import`",
+        ),
+        "import": Entry("export", "add exported history; existing entries stay as they are"),
+    },
+}
+ENTRIES: dict[str, Entry] = {
+    name: entry for group in GROUPS.values() for name, entry in group.items()
+}
+
+
+def load_command(name: str) -> Command:
+    """Import the command's module. Raises KeyError for an unknown name."""
+    from importlib import import_module
+
+    commands: dict[str, Command] = import_module(f"memsyncd.cli.{ENTRIES[name].module}").COMMANDS
+    return commands[name]

@@ -1,0 +1,395 @@
+"""Check that one daemon answers on its socket, that only its user can reach it, and that the
+service runs it.
+
+`ping_sockets` and `read_service` collect facts; the `check_` functions turn them into findings.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from memsyncd.cli.doctor.findings import Finding
+from memsyncd.client.connection import Client, NoAnswer
+from memsyncd.errors import Busy, MemsyncdError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from memsyncd.cli.console import Console
+    from memsyncd.cli.doctor.findings import Level
+    from memsyncd.cli.doctor.folder_checks import PathStat
+    from memsyncd.cli.doctor.process_checks import Process
+
+PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
+ANSWER_S = 5.0
+START_REMEDY = (
+    "memsyncd start runs it in the background; memsyncd service install has the system run it"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PingResult:
+    """The result of `ping` on one socket: a process and its version, or a failure."""
+
+    path: str
+    pid: int | None = None
+    version: str = ""
+    protocol: int = 0
+    failure: str = ""
+    # True if a process listens on the socket, whether it answers or not.
+    is_listening: bool = False
+    # True if the daemon refuses the client because it has the most clients allowed.
+    is_full: bool = False
+    # True if no answer came within ANSWER_S.
+    is_late: bool = False
+    # The pid in the lock file beside a socket that gave no answer.
+    holder_pid: int | None = None
+
+
+def ping_sockets(paths: Sequence[str]) -> list[PingResult]:
+    """Ping each socket where a daemon may listen."""
+    return [_ping(path) for path in paths]
+
+
+def _ping(path: str) -> PingResult:
+    is_listening = False
+    try:
+        with Client(path, ANSWER_S) as client:
+            is_listening = True
+            pong = client.call("ping")
+        return PingResult(
+            path=path,
+            pid=int(pong["pid"]),
+            version=str(pong["version"]),
+            protocol=int(pong["protocol"]),
+            is_listening=True,
+        )
+    except (KeyError, TypeError, ValueError):
+        return PingResult(
+            path=path,
+            failure="its answer is not that of memsyncd",
+            is_listening=True,
+            holder_pid=_read_lock_pid(path),
+        )
+    except MemsyncdError as error:
+        is_crowded = isinstance(error, Busy)
+        holder_pid = _read_lock_pid(path) if is_listening or is_crowded else None
+        return PingResult(
+            path=path,
+            failure=error.message,
+            is_listening=is_listening or is_crowded,
+            is_full=is_listening and is_crowded,
+            is_late=isinstance(error, NoAnswer) or (is_crowded and not is_listening),
+            holder_pid=holder_pid,
+        )
+
+
+def _read_lock_pid(path: str) -> int | None:
+    try:
+        with open(f"{path.removesuffix('.sock')}.lock", encoding="ascii") as file:
+            return int(file.read(32))
+    except (OSError, ValueError):
+        return None
+
+
+def find_daemon_pid(answers: Sequence[PingResult], processes: Sequence[Process]) -> int | None:
+    """Return the pid of the daemon that answers, else of the lock's holder, else of one that has
+    our databases open.
+    """
+    pinged = [answer.pid or answer.holder_pid for answer in answers]
+    running = [process.pid for process in processes if process.is_daemon and process.databases]
+    return next((pid for pid in (*pinged, *running) if pid is not None), None)
+
+
+def check_daemon(
+    answers: Sequence[PingResult], processes: Sequence[Process], *, version: str, protocol: int
+) -> list[Finding]:
+    """Check that exactly one daemon answers, and that it is of this version."""
+    there = [answer for answer in answers if answer.pid is not None]
+    if not there:
+        return [_check_no_answer(answers, processes)]
+    first = there[0]
+    found = [
+        Finding(
+            level="ok",
+            check="daemon",
+            what=f"the daemon answers (pid {first.pid})",
+            where=first.path,
+        )
+    ]
+    others = {answer.pid: answer for answer in there if answer.pid != first.pid}
+    for pid, other in others.items():
+        what = (
+            f"a second daemon answers (pid {pid}): the environment decides which one a client uses"
+        )
+        found.append(
+            Finding(
+                level="error",
+                check="two_daemons",
+                what=what,
+                where=other.path,
+                remedy=f"end one of them: kill {pid}",
+            )
+        )
+    if not others:
+        found.append(Finding(level="ok", check="two_daemons", what="no other daemon answers"))
+    if first.version != version or first.protocol != protocol:
+        level: Level = "warning" if first.protocol == protocol else "error"
+        what = f"the daemon is version {first.version}, this program {version}"
+        found.append(
+            Finding(
+                level=level,
+                check="version",
+                what=what,
+                remedy="memsyncd restart makes them equal",
+            )
+        )
+    else:
+        found.append(Finding(level="ok", check="version", what=f"both are version {version}"))
+    return found
+
+
+def _check_no_answer(answers: Sequence[PingResult], processes: Sequence[Process]) -> Finding:
+    held = next((answer for answer in answers if answer.is_listening), None)
+    pid = find_daemon_pid(answers, processes)
+    process = next((process for process in processes if process.pid == pid), None)
+    named = f"the daemon (pid {pid})" if pid is not None else "a daemon"
+    if process is not None and process.is_stopped:
+        what = f"{named} is stopped, by a signal or a debugger"
+        return Finding(
+            level="error",
+            check="daemon",
+            what=what,
+            where=answers[0].path,
+            remedy=f"resume it: kill -CONT {pid}",
+        )
+    if held is not None:
+        return _check_holder(held, named, pid)
+    if process is not None:
+        what = f"{named} runs but listens on another socket"
+        remedy = (
+            "use the XDG_RUNTIME_DIR and MEMSYNCD_SOCKET that it was started with,"
+            f" or end it: kill {pid}"
+        )
+        return Finding(
+            level="error", check="daemon", what=what, where=answers[0].path, remedy=remedy
+        )
+    return Finding(
+        level="error",
+        check="daemon",
+        what="no daemon runs",
+        where=answers[0].path,
+        remedy=START_REMEDY,
+    )
+
+
+def _check_holder(held: PingResult, named: str, pid: int | None) -> Finding:
+    what = f"{named} holds the socket and does not answer: {held.failure}"
+    remedy = f"end it: kill -KILL {pid or 'PID'}; then start it again: it repairs its index"
+    if held.is_full:
+        what = f"{named} accepts no more clients: {held.failure}"
+        remedy = (
+            "end some of the programs that are connected to it, or raise max_clients under [socket]"
+        )
+    elif not held.is_late:
+        what = f"another program answers on the socket: {held.failure}"
+        remedy = "find it with `ss -xlp` or `lsof -U`, end it, and: memsyncd start"
+    return Finding(level="error", check="daemon", what=what, where=held.path, remedy=remedy)
+
+
+def check_socket(socket: PathStat, folder: PathStat, *, uid: int, is_held: bool) -> list[Finding]:
+    """Check that the socket's path is valid and that only its owner can reach it."""
+    found = _check_path_length(socket.path)
+    found += _check_socket_folder(folder, uid)
+    if socket.kind == "missing":
+        return found
+    if socket.kind != "socket":
+        what = f"the socket's path is not a socket but a {socket.kind}"
+        found.append(
+            Finding(
+                level="error",
+                check="socket",
+                what=what,
+                where=socket.path,
+                remedy="check what it is and remove it",
+            )
+        )
+    elif socket.uid != uid:
+        what = f"the socket belongs to user {socket.uid}"
+        remedy = "do not trust its answers; set MEMSYNCD_SOCKET to a path in a folder of your own"
+        found.append(
+            Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy)
+        )
+    elif socket.mode & 0o077:
+        what = f"others may reach the socket (mode {socket.mode:04o})"
+        remedy = f"chmod 600 {socket.path}"
+        found.append(
+            Finding(level="error", check="socket", what=what, where=socket.path, remedy=remedy)
+        )
+    elif not is_held:
+        what = "the socket of an ended daemon remains; the next daemon removes it"
+        found.append(Finding(level="info", check="socket", what=what, where=socket.path))
+    if not [finding for finding in found if finding.check == "socket"]:
+        found.append(
+            Finding(
+                level="ok", check="socket", what="only you can reach the socket", where=socket.path
+            )
+        )
+    return found
+
+
+def _check_path_length(path: str) -> list[Finding]:
+    n_bytes = len(os.fsencode(path))
+    if n_bytes <= PATH_LIMIT_BYTES:
+        return []
+    what = f"the socket's path has {n_bytes} bytes, the limit is {PATH_LIMIT_BYTES}"
+    remedy = (
+        "set MEMSYNCD_SOCKET, or `path` under [socket], to a shorter path in a folder of your own"
+    )
+    return [Finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+
+
+def _check_socket_folder(folder: PathStat, uid: int) -> list[Finding]:
+    if folder.kind == "missing":
+        return []
+    if folder.kind != "folder":
+        what = f"the socket's folder is a {folder.kind}, so no daemon will start"
+        return [
+            Finding(
+                level="error",
+                check="socket",
+                what=what,
+                where=folder.path,
+                remedy="use the path of the real folder",
+            )
+        ]
+    if folder.uid != uid:
+        what = f"the socket's folder belongs to user {folder.uid}, so no daemon will start"
+        remedy = "set MEMSYNCD_SOCKET to a path in a folder of your own"
+        return [Finding(level="error", check="socket", what=what, where=folder.path, remedy=remedy)]
+    if folder.mode & 0o077:
+        level: Level = "error" if folder.mode & 0o022 else "warning"
+        what = f"others may read the socket's folder (mode {folder.mode:04o})"
+        return [
+            Finding(
+                level=level,
+                check="socket",
+                what=what,
+                where=folder.path,
+                remedy=f"chmod 700 {folder.path}",
+            )
+        ]
+    return []
+
+
+# --- service ------------------------------------------------------------------------------------
+
+INSTALL_REMEDY = "memsyncd service install"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """The state that the supervisor reports; `absence` says why there is none to ask."""
+
+    absence: str = ""
+    is_installed: bool = False
+    is_current: bool = True
+    is_enabled: bool = True
+    is_waiting: bool = False
+    state: str = ""
+    result: str = ""
+    pid: int | None = None
+    n_restarts: int = 0
+
+
+def read_service(console: Console) -> ServiceState:
+    """Ask systemd or launchd, if there is one, for the service's state."""
+    from memsyncd.cli.service import are_files_current, find_supervisor
+
+    try:
+        supervisor = find_supervisor(console)
+        if not supervisor.is_installed():
+            return ServiceState()
+        if not supervisor.is_available():
+            return ServiceState(absence=supervisor.describe_absence())
+        state: dict[str, Any] = supervisor.read_state()
+        is_current = are_files_current(supervisor, console) is not False
+    except (MemsyncdError, OSError, subprocess.SubprocessError) as error:
+        return ServiceState(
+            absence=error.message if isinstance(error, MemsyncdError) else type(error).__name__
+        )
+    return ServiceState(
+        is_installed=True,
+        is_current=is_current,
+        is_enabled=bool(state["enabled"]),
+        is_waiting=bool(state["is_waiting"]),
+        state=str(state["state"]),
+        result=str(state["result"]),
+        pid=state["pid"],
+        n_restarts=int(state["restarts"] or 0),
+    )
+
+
+def check_service(service: ServiceState, *, daemon_pid: int | None) -> list[Finding]:
+    """Check that the service runs the daemon that answers."""
+    if service.absence:
+        return [
+            Finding(
+                level="info",
+                check="service",
+                what=f"no supervisor restarts the daemon: {service.absence}",
+            )
+        ]
+    if not service.is_installed:
+        what = "no service is installed: after a reboot no daemon runs"
+        return [Finding(level="info", check="service", what=what, remedy=INSTALL_REMEDY)]
+    found = []
+    if service.state == "failed":
+        what = f"the service has failed ({service.result}) and is not restarted"
+        remedy = "see memsyncd service logs; then: memsyncd service restart"
+        found.append(Finding(level="error", check="service", what=what, remedy=remedy))
+    elif service.pid is None and not service.is_waiting and daemon_pid is None:
+        what = f"the service does not run ({service.state})"
+        found.append(
+            Finding(level="error", check="service", what=what, remedy="memsyncd service restart")
+        )
+    if (
+        daemon_pid is not None
+        and service.pid != daemon_pid
+        and not (service.is_waiting and service.pid is None)
+    ):
+        what = (
+            f"the daemon that answers (pid {daemon_pid}) is not the service's:"
+            " no supervisor restarts it"
+        )
+        found.append(
+            Finding(
+                level="warning",
+                check="service",
+                what=what,
+                remedy="memsyncd service restart replaces it",
+            )
+        )
+    if not service.is_current:
+        what = "the service's files do not match this program and environment"
+        found.append(
+            Finding(
+                level="warning",
+                check="service",
+                what=what,
+                remedy=f"rewrite them: {INSTALL_REMEDY}",
+            )
+        )
+    if not service.is_enabled:
+        what = "the service does not start by itself"
+        found.append(Finding(level="warning", check="service", what=what, remedy=INSTALL_REMEDY))
+    if service.n_restarts:
+        what = f"the system restarted the daemon {service.n_restarts} times"
+        found.append(
+            Finding(level="info", check="service", what=what, remedy="see memsyncd service logs")
+        )
+    return found or [Finding(level="ok", check="service", what="the system runs the daemon")]

@@ -1,0 +1,388 @@
+"""Check the folders and files of memsyncd, and without a daemon those of its workspaces.
+
+The functions `stat_entry`, `measure_disk_space` and `read_workspace_list` collect facts; the
+`check_` functions turn them into findings.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import time
+from dataclasses import dataclass
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from memsyncd.cli.doctor.findings import Finding
+from memsyncd.cli.format import render_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from memsyncd.cli.doctor.findings import Level
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathStat:
+    """A file or folder as lstat sees it, `kind` being socket, folder, link, file, missing or
+    unreadable.
+    """
+
+    path: str
+    kind: str
+    mode: int = 0
+    uid: int = 0
+
+
+def stat_entry(path: str) -> PathStat:
+    """Return the entry at this path; links are not followed."""
+    try:
+        found = os.lstat(path)
+    except OSError as error:
+        kind = (
+            "missing" if isinstance(error, FileNotFoundError | NotADirectoryError) else "unreadable"
+        )
+        return PathStat(path=path, kind=kind)
+    kinds = {stat.S_IFSOCK: "socket", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
+    kind = kinds.get(stat.S_IFMT(found.st_mode), "file")
+    return PathStat(path=path, kind=kind, mode=stat.S_IMODE(found.st_mode), uid=found.st_uid)
+
+
+LOW_BYTES = 200_000_000
+NO_BYTES = 20_000_000
+LOW_INODES = 1000
+# A sleeping disk takes longer to list a folder, but not to say whether it exists.
+RESPONSE_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskSpace:
+    """The free space, for this user, of the disk that holds these paths. `n_inodes` is None where
+    there is no such limit.
+    """
+
+    device: int
+    paths: tuple[str, ...]
+    free_bytes: int
+    n_inodes: int | None
+
+
+def find_unresponsive(paths: Iterable[str]) -> frozenset[str]:
+    """Return the paths whose existence the system does not tell within RESPONSE_TIMEOUT_S."""
+    asking = {path: Thread(target=_touch, args=(path,), daemon=True) for path in paths}
+    for thread in asking.values():
+        thread.start()
+    end_s = time.monotonic() + RESPONSE_TIMEOUT_S
+    for thread in asking.values():
+        thread.join(max(end_s - time.monotonic(), 0))
+    return frozenset(path for path, thread in asking.items() if thread.is_alive())
+
+
+def _touch(path: str) -> None:
+    """Access a workspace's folder and its memory, which may be on another disk."""
+    if os.path.exists(path):
+        os.path.exists(f"{path}/MEMORY.md")
+        with contextlib.suppress(OSError), os.scandir(f"{path}/.memories") as entries:
+            next(entries, None)
+
+
+def resolve_path(path: str) -> str:
+    """Return the real path, or the absolute path as written if its disk does not respond."""
+    found = [os.path.abspath(os.path.expanduser(path))]
+    thread = Thread(target=lambda: found.append(os.path.realpath(found[0])), daemon=True)
+    thread.start()
+    thread.join(RESPONSE_TIMEOUT_S)
+    return found[-1]
+
+
+def describe_unresponsive(path: str) -> Finding:
+    """Make the finding for a workspace whose folder does not respond."""
+    what = "the disk that holds the folder does not respond; most likely a network disk"
+    remedy = "check whether its server can be reached; `umount -l` detaches a disk that is gone"
+    return Finding(level="error", check="folder", what=what, where=path, remedy=remedy)
+
+
+def measure_disk_space(paths: Iterable[str]) -> list[DiskSpace]:
+    """Measure each disk that holds these paths, or their nearest existing parent folder, once."""
+    disks: dict[int, DiskSpace] = {}
+    for path in paths:
+        place = find_nearest_folder(path)
+        try:
+            device = os.stat(place).st_dev
+            free_bytes, found = shutil.disk_usage(place).free, os.statvfs(place)
+        except OSError:
+            continue
+        known = disks[device].paths if device in disks else ()
+        n_inodes = found.f_favail if found.f_files else None
+        disks[device] = DiskSpace(
+            device=device, paths=(*known, path), free_bytes=free_bytes, n_inodes=n_inodes
+        )
+    return list(disks.values())
+
+
+def find_nearest_folder(path: str) -> str:
+    """Return the path if it exists, else its nearest existing parent folder."""
+    while not os.path.exists(path) and path not in ("/", ""):
+        path = os.path.dirname(path)
+    return path or "/"
+
+
+def check_disk_space(disks: Sequence[DiskSpace]) -> list[Finding]:
+    """Check that the disks have room for index and records."""
+    found = []
+    for disk in disks:
+        where = ", ".join(disk.paths)
+        remedy = "free some space on this disk; memsyncd continues by itself"
+        if disk.free_bytes < LOW_BYTES:
+            level: Level = "error" if disk.free_bytes < NO_BYTES else "warning"
+            what = f"{render_size(disk.free_bytes)} are free on the disk"
+            found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
+        elif disk.n_inodes is not None and disk.n_inodes < LOW_INODES:
+            level = "error" if not disk.n_inodes else "warning"
+            what = f"the disk has inodes for only {disk.n_inodes} more files"
+            remedy = "delete unneeded files; memsyncd continues by itself"
+            found.append(Finding(level=level, check="disk", what=what, where=where, remedy=remedy))
+    if disks and not found:
+        least = min(disk.free_bytes for disk in disks)
+        found.append(
+            Finding(
+                level="ok", check="disk", what=f"there is enough space ({render_size(least)} free)"
+            )
+        )
+    return found
+
+
+def check_permissions(entries: Sequence[PathStat], *, uid: int) -> list[Finding]:
+    """Check that folders and files with text of notes, or with paths, belong to the user and are
+    closed to others.
+    """
+    found = [finding for entry in entries if (finding := _check_entry(entry, uid)) is not None]
+    if not found and any(entry.kind != "missing" for entry in entries):
+        found.append(
+            Finding(level="ok", check="folders", what="only you can read what memsyncd keeps")
+        )
+    return found
+
+
+def _check_entry(entry: PathStat, uid: int) -> Finding | None:
+    mode = "700" if entry.kind == "folder" else "600"
+    if entry.kind in ("missing", "link"):
+        return None
+    if entry.kind == "unreadable":
+        what, remedy = "this cannot be read", "check who owns the folders above it"
+        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
+    if entry.uid != uid:
+        what = f"this belongs to user {entry.uid}"
+        remedy = f"sudo chown -R {uid} {entry.path}" if entry.uid == 0 else "check who created it"
+        return Finding(level="error", check="folders", what=what, where=entry.path, remedy=remedy)
+    if entry.mode & 0o022:
+        what = f"others may write here (mode {entry.mode:04o})"
+        return Finding(
+            level="error",
+            check="folders",
+            what=what,
+            where=entry.path,
+            remedy=f"chmod {mode} {entry.path}",
+        )
+    if entry.mode & 0o055:
+        what = f"others may read here, where text of your notes is kept (mode {entry.mode:04o})"
+        return Finding(
+            level="warning",
+            check="folders",
+            what=what,
+            where=entry.path,
+            remedy=f"chmod {mode} {entry.path}",
+        )
+    if not entry.mode & 0o200:
+        what = f"you may not write here (mode {entry.mode:04o})"
+        return Finding(
+            level="error",
+            check="folders",
+            what=what,
+            where=entry.path,
+            remedy=f"chmod {mode} {entry.path}",
+        )
+    return None
+
+
+def check_config_mode(entry: PathStat, *, uid: int) -> list[Finding]:
+    """Check that only the user can write the configuration. Others may read it."""
+    if entry.kind in ("missing", "link"):
+        return []
+    if entry.uid not in (uid, 0) or entry.mode & 0o022:
+        what = f"others may change the configuration (user {entry.uid}, mode {entry.mode:04o})"
+        remedy = f"chmod 600 {entry.path}"
+        return [Finding(level="error", check="config", what=what, where=entry.path, remedy=remedy)]
+    return []
+
+
+def check_config_path(daemon_path: str, own_path: str) -> list[Finding]:
+    """Check that the daemon, by the path in its `status`, reads the same configuration as this
+    program.
+    """
+    path = daemon_path.partition(" (")[0]
+    if os.path.realpath(path) == os.path.realpath(own_path):
+        return []
+    what = f"the daemon reads {path}, this program another file"
+    remedy = (
+        "set the same XDG_CONFIG_HOME and MEMSYNCD_CONFIG for both:"
+        " memsyncd restart, or memsyncd service install"
+    )
+    return [Finding(level="warning", check="config", what=what, where=own_path, remedy=remedy)]
+
+
+# --- workspaces without a daemon ----------------------------------------------------------------
+
+MAGIC = b"SQLite format 3\0"
+HEAD_BYTES = 100
+LOG_TAIL_BYTES = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredWorkspace:
+    """A workspace in the daemon's list."""
+
+    id: str
+    name: str
+    root: str
+
+
+def read_workspace_list(path: str) -> tuple[list[RegisteredWorkspace], str]:
+    """Return the workspaces in the daemon's list, and the error in the list, empty if there is
+    none.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            entries = json.load(file)["workspaces"]
+        return [
+            RegisteredWorkspace(id=str(each["id"]), name=str(each["name"]), root=str(each["root"]))
+            for each in entries
+        ], ""
+    except FileNotFoundError:
+        return [], ""
+    except OSError as error:
+        return [], f"the list of workspaces cannot be read: {error.strerror}"
+    except (ValueError, KeyError, TypeError):
+        return (
+            [],
+            "the list of workspaces is damaged; the daemon sets it aside and starts a new one",
+        )
+
+
+def check_root(workspace: RegisteredWorkspace) -> Finding:
+    """Check that the folder exists and can be listed."""
+    where = workspace.root
+    if find_unresponsive([where]):
+        return Finding(**{**describe_unresponsive(where).to_json(), "workspace": workspace.id})
+    if not os.path.isdir(where):
+        remedy = "restore the folder, or start the daemon and: memsyncd remove"
+        return Finding(
+            level="error",
+            check="folder",
+            what="the folder is missing",
+            where=where,
+            remedy=remedy,
+            workspace=workspace.id,
+        )
+    if not os.access(where, os.R_OK | os.X_OK):
+        what, remedy = "the folder cannot be listed", "make it readable for you"
+        return Finding(
+            level="error",
+            check="folder",
+            what=what,
+            where=where,
+            remedy=remedy,
+            workspace=workspace.id,
+        )
+    what = "the folder exists and can be listed"
+    return Finding(level="ok", check="folder", what=what, where=where, workspace=workspace.id)
+
+
+def check_database(path: str, *, check: str, workspace: str) -> list[Finding]:
+    """Check that a file is a whole database, by its first bytes and its size; the daemon creates a
+    missing one.
+
+    Databases are not opened here, since only the daemon may open them.
+    """
+    try:
+        with open(path, "rb") as file:
+            head = file.read(HEAD_BYTES)
+            size_bytes = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        what = f"it cannot be read: {error.strerror}"
+        remedy = "check who owns it"
+        return [
+            Finding(
+                level="error",
+                check=check,
+                what=what,
+                where=path,
+                remedy=remedy,
+                workspace=workspace,
+            )
+        ]
+    damage = find_damage(head, size_bytes)
+    if not damage:
+        return []
+    remedy = {
+        "index": "start the daemon: it rebuilds the index",
+        "records": "keep a copy; at its next start the daemon sets it aside and creates a new one",
+    }[check]
+    name = os.path.basename(path)
+    return [
+        Finding(
+            level="error",
+            check=check,
+            what=f"{name} {damage}",
+            where=path,
+            remedy=remedy,
+            workspace=workspace,
+        )
+    ]
+
+
+def find_damage(head: bytes, size_bytes: int) -> str:
+    """Return what is wrong with a database of this header and size, by SQLite's file format."""
+    if not size_bytes:
+        return ""
+    if len(head) < HEAD_BYTES or not head.startswith(MAGIC):
+        return "is not a database any more"
+    page_bytes = int.from_bytes(head[16:18], "big")
+    page_bytes = 65_536 if page_bytes == 1 else page_bytes
+    if not page_bytes or size_bytes % page_bytes:
+        return "is truncated"
+    return ""
+
+
+def find_last_error(log_file: str) -> str:
+    """Return the last warning or error in a background daemon's log, empty if there is none."""
+    try:
+        with open(log_file, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return find_error_line(lines)
+
+
+def find_error_line(lines: Sequence[str]) -> str:
+    """Return the last line that is a warning or an error, or that says why the daemon did not
+    start.
+    """
+    for line in reversed(lines):
+        if line.startswith("memsyncd: "):
+            return line.removeprefix("memsyncd: ")
+        if not line.startswith("{"):
+            continue
+        try:
+            event = json.loads(line)
+        except ValueError:
+            continue
+        if event.get("level") in ("warning", "error", "critical"):
+            return ": ".join(str(event[key]) for key in ("event", "reason") if event.get(key))
+    return ""

@@ -1,0 +1,241 @@
+"""Format numbers, times, columns, paths and hits as text for people.
+
+Functions that take a result of the daemon expect it to be cleaned.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from memsyncd.cli.terminal import Paint
+
+# --- numbers and columns ------------------------------------------------------------------------
+
+_SIZES = ("kB", "MB", "GB", "TB")
+_SPANS = ((86_400, "d", 3_600, "h"), (3_600, "h", 60, "min"), (60, "min", 1, "s"))
+
+
+def render_count(n: int, one: str, many: str = "") -> str:
+    """Render `1 note`, `1,204 notes`."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def render_size(size_bytes: int) -> str:
+    """Render `512 B`, `2.1 MB`: powers of 1,000, as file managers show them."""
+    if size_bytes < 1000:
+        return f"{size_bytes} B"
+    size = float(size_bytes)
+    for unit in _SIZES:
+        size /= 1000
+        if size < 999.5 or unit == _SIZES[-1]:
+            return f"{size:.1f} {unit}" if size < 99.95 else f"{size:.0f} {unit}"
+    raise AssertionError(size_bytes)
+
+
+def render_duration(duration_s: float) -> str:
+    """Render `3 h 12 min`, `42 s`, `180 ms`: the two largest units that are not zero."""
+    if duration_s < 1:
+        return f"{max(duration_s, 0) * 1000:.0f} ms"
+    if duration_s < 10:
+        return f"{duration_s:.1f} s"
+    whole_s = round(duration_s)
+    for large_s, large, small_s, small in _SPANS:
+        if whole_s >= large_s:
+            n, rest_s = divmod(whole_s, large_s)
+            return (
+                f"{n} {large} {rest_s // small_s} {small}" if rest_s // small_s else f"{n} {large}"
+            )
+    return f"{whole_s} s"
+
+
+def render_age(at_s: float | None, now_s: float) -> str:
+    """Render `3 min ago`, `just now`, `never`."""
+    if at_s is None:
+        return "never"
+    age_s = now_s - at_s
+    if age_s < 1:
+        return "just now"
+    return (
+        render_duration(float(int(age_s)) if age_s < 60 else age_s // 60 * 60).replace(".0 s", " s")
+        + " ago"
+    )
+
+
+def display_width(text: str) -> int:
+    """Return the columns that the text takes: wide characters take two, combining marks none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(
+        0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1 for char in text
+    )
+
+
+def pad(text: str, width: int) -> str:
+    """Fill the text with blanks to `width` columns."""
+    return text + " " * (width - display_width(text))
+
+
+def truncate(text: str, width: int) -> str:
+    """Cut the text to `width` columns; `…` replaces the end of a longer text."""
+    if display_width(text) <= width:
+        return text
+    while text and display_width(text) >= width:
+        text = text[:-1]
+    return text.rstrip() + "…"
+
+
+def render_table(rows: Sequence[Sequence[str]], gap: int = 2) -> list[list[str]]:
+    """Pad every cell but a row's last to its column, so that the joined cells line up."""
+    widths = [
+        max((display_width(row[i]) for row in rows if i < len(row)), default=0) + gap
+        for i in range(max(map(len, rows), default=0))
+    ]
+    return [
+        [cell if i == len(row) - 1 else pad(cell, widths[i]) for i, cell in enumerate(row)]
+        for row in rows
+    ]
+
+
+def render_bar(done: int, total: int, width: int = 24) -> str:
+    """Render a bar of `width` columns."""
+    filled = width if total <= 0 else min(width, done * width // total)
+    return "━" * filled + "─" * (width - filled)
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+def render_path(path: str, root: str, cwd: str) -> str:
+    """Return the path as a person would type it: relative to the current folder if that lies in the
+    workspace, else absolute.
+    """
+    if not root:
+        return path
+    full = os.path.join(root, path)
+    is_inside = cwd == root or cwd.startswith(root.rstrip("/") + "/")
+    return os.path.relpath(full, cwd) if is_inside else full
+
+
+def render_span(path: str, start_line: int, end_line: int) -> str:
+    """Return `path:12` or `path:12-18`."""
+    return f"{path}:{render_lines(start_line, end_line)}"
+
+
+def render_lines(start_line: int, end_line: int) -> str:
+    """Return `12` or `12-18`."""
+    return str(start_line) if start_line == end_line else f"{start_line}-{end_line}"
+
+
+# --- hits ---------------------------------------------------------------------------------------
+
+HIGHLIGHT_MARK = "**"
+INDENT = "  "
+# Columns of a score's bar.
+BAR = 8
+
+
+def render_hit(hit: dict[str, Any], paint: Paint, *, root: str, cwd: str, width: int) -> str:
+    """Render the place of a hit and, below, its snippet; `width` 0, for output that is not a
+    terminal, does not wrap the snippet.
+    """
+    place = render_span(render_path(hit["path"], root, cwd), hit["start_line"], hit["end_line"])
+    linked = paint.link(
+        paint("bold blue", place),
+        os.path.join(root, hit["path"]) if root else "",
+        hit["start_line"],
+    )
+    trail = " › ".join(hit["heading"])
+    marks = "  ".join(filter(None, [hit["kind"] or "", render_tags(hit["tags"])]))
+    parts = [
+        linked,
+        trail and truncate(trail, max(width - display_width(place) - 24 - BAR, 24))
+        if width
+        else trail,
+        paint("cyan", marks),
+        paint("dim", _render_score(hit["score"], has_bar=bool(width))),
+    ]
+    return "\n".join(
+        [INDENT.join(filter(None, parts)), *render_snippet(hit["snippet"], paint, width=width)]
+    )
+
+
+def render_tags(tags: list[str]) -> str:
+    return " ".join("#" + tag for tag in tags)
+
+
+def render_snippet(snippet: str, paint: Paint, *, width: int) -> Iterator[str]:
+    """Yield the snippet's lines, indented; where there are colours, they replace the marks around
+    matched words.
+    """
+    is_highlighted = False
+    for line in wrap_words(snippet, width - len(INDENT)) if width else [" ".join(snippet.split())]:
+        pieces = line.split(HIGHLIGHT_MARK)
+        if not paint.has_colour:
+            yield INDENT + line
+            continue
+        highlighted = [
+            paint("bold yellow", piece) if (i % 2 == 1) != is_highlighted else piece
+            for i, piece in enumerate(pieces)
+        ]
+        is_highlighted ^= len(pieces) % 2 == 0
+        yield INDENT + "".join(highlighted)
+
+
+def wrap_words(text: str, width: int) -> Iterator[str]:
+    """Yield lines of whole words of at most `width` columns, marks not counted; a longer word gets
+    a line of its own.
+    """
+    line: list[str] = []
+    used = 0
+    for word in text.split():
+        columns = display_width(word.replace(HIGHLIGHT_MARK, ""))
+        if line and used + 1 + columns > width:
+            yield " ".join(line)
+            line, used = [], 0
+        used += columns + (1 if line else 0)
+        line.append(word)
+    if line:
+        yield " ".join(line)
+
+
+def render_freshness(freshness: dict[str, Any]) -> str:
+    """Say how far the index behind a result is behind the disk; empty if it is up to date."""
+    if freshness.get("reason"):
+        return str(freshness["reason"])
+    if freshness["pending"]:
+        return f"{render_count(freshness['pending'], 'note')} not indexed yet; --wait includes them"
+    state = freshness["state"]
+    return "" if state == "ready" else f"the workspace is {state}; see `memsyncd status`"
+
+
+def render_explanation(hits: list[dict[str, Any]], paint: Paint) -> str:
+    """Render a table of the parts of each hit's score, in the order of the hits, and of the words
+    that it contains.
+    """
+    parts = [hit.get("explain") or {} for hit in hits]
+    names = [*dict.fromkeys(name for each in parts for name in each)]
+    rows = [["hit", "score", *names, "contains"]]
+    for number, (hit, each) in enumerate(zip(hits, parts, strict=True), 1):
+        values = [f"{each[name]:.3g}" if name in each else "" for name in names]
+        rows.append(
+            [
+                str(number),
+                _render_score(hit["score"], has_bar=False),
+                *values,
+                ", ".join(hit["matched"]),
+            ]
+        )
+    head, *rest = ("".join(cells) for cells in render_table(rows))
+    return "\n".join([paint("bold", head), *rest])
+
+
+def _render_score(score: float, *, has_bar: bool) -> str:
+    bar = render_bar(round(score * 100), 100, BAR) + " " if has_bar else ""
+    return bar + (f"{score:.2f}" if score >= 0.005 else "<0.01")

@@ -1,0 +1,472 @@
+"""Read and write notes: `memsyncd get`, `remember`, `memory`, and `hook`, the instructions for
+models.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from memsyncd.cli.format import render_path, render_span
+from memsyncd.cli.parser import (
+    JSON,
+    TIMEOUT,
+    Argument,
+    Command,
+    Option,
+    make_workspace_option,
+    parse_fraction,
+)
+from memsyncd.cli.targets import find_workspace_note, find_writable, parse_target, roots_by_id
+from memsyncd.cli.terminal import clean, clean_values
+from memsyncd.errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any, Final, NoReturn
+
+    from memsyncd.cli.console import Console
+
+
+# --- text from the command line or stdin --------------------------------------------------------
+
+DASH = "-"
+STDIN: Final = Option("--stdin", "read the text from stdin, like TEXT -")
+
+
+def read_text(text: str | None, console: Console, *, is_piped: bool) -> str:
+    """Return the typed text, or stdin where `-` or --stdin asks for it, or where no text was typed
+    and stdin is not a terminal.
+
+    Raises BadRequest if there is no text, or two.
+    """
+    if is_piped and text not in (None, DASH):
+        raise BadRequest("--stdin and a text do not go together", hint="use only one of them")
+    if is_piped or text == DASH:
+        return read_stdin(console)
+    if text is None and sys.stdin is not None and not sys.stdin.isatty():
+        # Without a terminal, stdin may be inherited and empty: that is not a text.
+        text = read_stdin(console) or None
+    if text is None:
+        raise BadRequest("the text is missing", hint="give it after the other words, or pipe it in")
+    return text
+
+
+def read_stdin(console: Console) -> str:
+    """Return all of stdin. Raises BadRequest for text that is not valid UTF-8."""
+    if sys.stdin is None:
+        raise BadRequest("stdin is closed", hint="give the text as a word")
+    if sys.stdin.isatty():
+        console.terminal.report(
+            console.terminal.err_paint("dim", "type the text; Ctrl-D on a line of its own ends it")
+        )
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise BadRequest(
+            "the text on stdin is not valid UTF-8", hint="convert it first, as with: iconv -t UTF-8"
+        ) from error
+
+
+# --- get ----------------------------------------------------------------------------------------
+
+
+def _get(args: Args, console: Console) -> int:
+    target = parse_target(args.target)
+    if (target.end_line or 0) < (target.start_line or 0) or target.start_line == 0:
+        raise BadRequest(
+            f"no such lines: {args.target}",
+            hint="give the first line, from 1, then the last: PATH:12-18",
+        )
+    roots = roots_by_id(console.call("workspace.list")["workspaces"])
+    root, path = find_workspace_note(target.path, console.cwd, list(roots.values()))
+    workspace = args.workspace or root
+    if target.heading is None:
+        answer = console.call_on(
+            workspace, "get", path=path, start_line=target.start_line, end_line=target.end_line
+        )
+    else:
+        answer = console.call_on(workspace, "get", anchor=f"{path}#{target.heading}")
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _print_text(answer, roots.get(answer["workspace"], ""), console)
+    return 0
+
+
+def _print_text(answer: dict[str, Any], root: str, console: Console) -> None:
+    terminal = console.terminal
+    if terminal.is_out_terminal and terminal.is_err_terminal:
+        terminal.report(_render_title(clean_values(answer), root, console))
+    terminal.print(clean(answer["text"]).removesuffix("\n"))
+
+
+def _render_title(answer: dict[str, Any], root: str, console: Console) -> str:
+    paint = console.terminal.err_paint
+    place = render_span(
+        render_path(answer["path"], root, console.cwd), answer["start_line"], answer["end_line"]
+    )
+    linked = paint.link(
+        paint("bold blue", place), os.path.join(root, answer["path"]), answer["start_line"]
+    )
+    marks = " ".join([answer["kind"] or "", *("#" + tag for tag in answer["tags"])]).strip()
+    trail = " › ".join(answer["heading"])
+    return "  ".join(
+        filter(
+            None,
+            [linked, trail, paint("cyan", marks), paint("dim", f"of {answer['n_lines']} lines")],
+        )
+    )
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+CLIENT: Final = "cli"
+# The daemon's default limit for a write; the client waits longer, for the daemon's own error.
+WRITE_MS: Final = 30_000
+CLIENT_OPTION: Final = Option(
+    "--client", f"the writer's name in the history (default {CLIENT})", metavar="NAME"
+)
+
+
+def _view(args: Args, console: Console) -> int:
+    return _execute(args, console, "view", path=args.path or "/memories", view_range=args.range)
+
+
+def _create(args: Args, console: Console) -> int:
+    text = read_text(args.text, console, is_piped=args.stdin)
+    return _execute(args, console, "create", path=args.path, file_text=text)
+
+
+def _replace(args: Args, console: Console) -> int:
+    if args.old == DASH and (args.stdin or args.new in (None, DASH)):
+        raise BadRequest(
+            "OLD and NEW cannot both come from stdin", hint="give one of them as a word"
+        )
+    old = (
+        _drop_newline(read_text(args.old, console, is_piped=False))
+        if args.old == DASH
+        else args.old
+    )
+    new = args.new if args.new not in (None, DASH) and not args.stdin else _read_new(args, console)
+    return _execute(args, console, "str_replace", path=args.path, old_str=old, new_str=new)
+
+
+def _read_new(args: Args, console: Console) -> str:
+    return _drop_newline(read_text(args.new, console, is_piped=args.stdin))
+
+
+def _drop_newline(text: str) -> str:
+    """Remove the newline at the end of piped text, like a shell's `$(…)`."""
+    return text.removesuffix("\n")
+
+
+def _insert(args: Args, console: Console) -> int:
+    if not args.line.isdecimal():
+        raise BadRequest(
+            f"memory insert: LINE is not a number: {args.line}",
+            hint="count lines from 1; 0 inserts before the first",
+        )
+    text = read_text(args.text, console, is_piped=args.stdin)
+    return _execute(
+        args, console, "insert", path=args.path, insert_line=int(args.line), insert_text=text
+    )
+
+
+def _delete(args: Args, console: Console) -> int:
+    return _execute(args, console, "delete", path=args.path)
+
+
+def _rename(args: Args, console: Console) -> int:
+    return _execute(args, console, "rename", old_path=args.old, new_path=args.new)
+
+
+def _execute(args: Args, console: Console, command: str, **params: object) -> int:
+    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
+    own = {
+        "client": args.client or CLIENT,
+        "dialect": args.dialect,
+        "if_digest": getattr(args, "if_digest", None),
+    }
+    answer = console.call_on(
+        args.workspace, "memory", command=command, **params, **own, timeout_ms=args.timeout_ms
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        console.terminal.print(clean(answer["text"]).removesuffix("\n"))
+        report_unless_indexed(answer, console)
+    return 0
+
+
+def report_unless_indexed(answer: dict[str, Any], console: Console) -> None:
+    """Report a write that searches do not find yet."""
+    if not answer["is_indexed"]:
+        console.terminal.report(
+            console.terminal.err_paint(
+                "yellow", "written, but not indexed yet; see `memsyncd status`"
+            )
+        )
+
+
+def _refuse_memory(_args: Args, _console: Console) -> NoReturn:
+    raise BadRequest("memory: name a command first", hint="see `memsyncd memory --help`")
+
+
+def _read_range(text: str) -> list[int]:
+    first, dash, last = text.partition("-")
+    if not first.isdecimal() or not (last.isdecimal() or not last):
+        raise ValueError("expected lines such as 12-18, or 12- for all from line 12 on")
+    return [int(first), int(last) if last else -1 if dash else int(first)]
+
+
+def _read_dialect(text: str) -> str:
+    if text not in ("docs", "sdk"):
+        raise ValueError("expected docs or sdk")
+    return text
+
+
+_NOTE = Argument(
+    "path",
+    "NOTE",
+    "a path that begins with /memories; /memories/MEMORY.md is the workspace's MEMORY.md",
+)
+_TEXT = Argument("text", "TEXT", "the text; - or none to read it from stdin", many="optional")
+_SHARED = (
+    make_workspace_option(),
+    CLIENT_OPTION,
+    Option(
+        "--dialect",
+        "answer as Anthropic's documents say (docs) or as its SDK does (sdk)",
+        metavar="D",
+        parse=_read_dialect,
+    ),
+    TIMEOUT,
+    JSON,
+)
+_IF_DIGEST = Option(
+    "--if-digest", "only if the note still has this digest, as shown by --json", metavar="DIGEST"
+)
+_WRITING = (_IF_DIGEST, *_SHARED)
+
+_MEMORY_COMMANDS = {
+    "view": Command(
+        _view,
+        summary="print a note with line numbers, or list a folder",
+        arguments=(
+            Argument("path", "NOTE", "a note or folder; by default /memories", many="optional"),
+        ),
+        options=(
+            Option(
+                "--range",
+                "only lines A to B; A- for all from A on",
+                metavar="A-B",
+                parse=_read_range,
+            ),
+            *_SHARED,
+        ),
+        examples=(
+            "memsyncd memory view",
+            "memsyncd memory view /memories/decisions.md --range 1-20",
+        ),
+    ),
+    "create": Command(
+        _create,
+        summary="create a note",
+        arguments=(_NOTE, _TEXT),
+        options=(STDIN, *_WRITING),
+        examples=(
+            "memsyncd memory create /memories/redis.md '# Redis'",
+            "memsyncd memory create /memories/redis.md < redis.md",
+        ),
+    ),
+    "str_replace": Command(
+        _replace,
+        summary="replace a text that occurs exactly once in a note",
+        arguments=(
+            _NOTE,
+            Argument("old", "OLD", "the present text; - to read it from stdin"),
+            Argument(
+                "new",
+                "NEW",
+                "the new text, '' for none; - or none to read it from stdin",
+                many="optional",
+            ),
+        ),
+        options=(STDIN, *_WRITING),
+        examples=("memsyncd memory str_replace /memories/redis.md '30 s' '45 s'",),
+    ),
+    "insert": Command(
+        _insert,
+        summary="insert a text after a line; 0 is before the first",
+        arguments=(_NOTE, Argument("line", "LINE", "after this line"), _TEXT),
+        options=(STDIN, *_WRITING),
+        examples=("memsyncd memory insert /memories/redis.md 12 '- a new item'",),
+    ),
+    "delete": Command(
+        _delete,
+        summary="delete a note, or a folder with its contents",
+        arguments=(_NOTE,),
+        options=_WRITING,
+        examples=("memsyncd memory delete /memories/redis.md",),
+    ),
+    "rename": Command(
+        _rename,
+        summary="move a note or a folder",
+        arguments=(
+            Argument("old", "OLD", "its path, /memories/…"),
+            Argument("new", "NEW", "its new path"),
+        ),
+        options=_WRITING,
+        examples=("memsyncd memory rename /memories/draft.md /memories/redis.md",),
+    ),
+}
+
+
+# --- remember -----------------------------------------------------------------------------------
+
+
+def _remember(args: Args, console: Console) -> int:
+    content = read_text(" ".join(args.text) if args.text else None, console, is_piped=args.stdin)
+    roots = roots_by_id(console.call("workspace.list")["workspaces"])
+    root, note = (None, None) if args.note is None else find_writable(args.note, console, roots)
+    console.set_timeout_ms(args.timeout_ms or WRITE_MS)
+    fields = {name: getattr(args, name) for name in _SECTION_FIELDS}
+    answer = console.call_on(
+        args.workspace or root,
+        "note.add",
+        content=content,
+        tags=args.tag,
+        note=note,
+        client=args.client or CLIENT,
+        timeout_ms=args.timeout_ms,
+        **fields,
+    )
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _print_place(clean_values(answer), roots.get(answer["workspace"], ""), console)
+        report_unless_indexed(answer, console)
+    return 0
+
+
+def _print_place(answer: dict[str, Any], root: str, console: Console) -> None:
+    paint = console.terminal.paint
+    place = render_span(
+        render_path(answer["path"], root, console.cwd), answer["start_line"], answer["end_line"]
+    )
+    console.terminal.print(
+        paint.link(
+            paint("bold blue", place), os.path.join(root, answer["path"]), answer["start_line"]
+        )
+    )
+
+
+_SECTION_FIELDS = (
+    "summary",
+    "kind",
+    "importance",
+    "priority",
+    "lifecycle",
+    "source",
+    "task",
+    "session",
+    "created",
+)
+
+
+# --- hook ---------------------------------------------------------------------------------------
+
+
+def _print_instructions(_args: Args, console: Console) -> int:
+    from memsyncd.integrations.instructions import INSTRUCTIONS
+
+    console.terminal.print(INSTRUCTIONS.rstrip("\n"))
+    return 0
+
+
+def _refuse_hook(_args: Args, _console: Console) -> NoReturn:
+    raise BadRequest("hook: name a command first", hint="see `memsyncd hook --help`")
+
+
+_HOOKS = {
+    "instructions": Command(
+        _print_instructions,
+        summary="print the instructions on when and how to use memory",
+        examples=("memsyncd hook instructions >> AGENTS.md",),
+    ),
+}
+
+
+COMMANDS = {
+    "get": Command(
+        _get,
+        arguments=(
+            Argument(
+                "target",
+                "ANCHOR|PATH[:A[-B]]",
+                "a section's anchor, or a note, or some of its lines",
+            ),
+        ),
+        options=(make_workspace_option("the note's workspace"), JSON),
+        examples=(
+            "memsyncd get .memories/redis.md:12-18",
+            "memsyncd get '.memories/redis.md#redis/timeouts'",
+            "memsyncd get MEMORY.md",
+        ),
+    ),
+    "memory": Command(
+        _refuse_memory,
+        arguments=(
+            Argument(
+                "action", "COMMAND", "one of the commands above", choices=tuple(_MEMORY_COMMANDS)
+            ),
+        ),
+        commands=_MEMORY_COMMANDS,
+        examples=("memsyncd memory view", "memsyncd memory create /memories/redis.md < redis.md"),
+    ),
+    "remember": Command(
+        _remember,
+        arguments=(
+            Argument("text", "TEXT", "the text; - or none to read it from stdin", many="any"),
+        ),
+        options=(
+            Option("--summary", "the heading; by default the beginning of the text", metavar="S"),
+            Option(
+                "--kind", "the kind of memory, such as decision; it selects the note", metavar="K"
+            ),
+            Option("--tag", "add this tag", metavar="T", is_repeated=True),
+            Option("--note", "append to this note", metavar="PATH"),
+            Option(
+                "--importance",
+                "from 0 to 1; by default that of the kind",
+                metavar="S",
+                parse=parse_fraction,
+            ),
+            Option("--priority", "P0, P1, P2 or P3", metavar="P"),
+            Option("--lifecycle", "ephemeral, session, task or project", metavar="L"),
+            Option("--source", "the source", metavar="TEXT"),
+            Option("--task", "the task", metavar="ID"),
+            Option("--session", "the session", metavar="ID"),
+            Option("--created", "the day or time, if not now", metavar="DAY"),
+            STDIN,
+            make_workspace_option("remember it in this workspace"),
+            CLIENT_OPTION,
+            TIMEOUT,
+            JSON,
+        ),
+        examples=(
+            "memsyncd remember 'Redis gives up after 30 s' --kind decision --tag redis",
+            "git log -1 --format=%B | memsyncd remember --summary 'Release' --note releases.md",
+        ),
+    ),
+    "hook": Command(
+        _refuse_hook,
+        arguments=(
+            Argument("action", "COMMAND", "one of the commands above", choices=tuple(_HOOKS)),
+        ),
+        commands=_HOOKS,
+        examples=("memsyncd hook instructions",),
+    ),
+}

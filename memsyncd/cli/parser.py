@@ -1,0 +1,279 @@
+"""Define commands with their arguments and options, and parse their words.
+
+The parser, the help and the completion read the same definitions. `argparse` is not used: importing
+it and building its parsers takes as long as the daemon takes to answer.
+
+Options may come anywhere between the arguments, as `--tag auth` or `--tag=auth`; after `--` every
+word is an argument.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from memsyncd.errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import SimpleNamespace as Args
+    from typing import Final, Literal
+
+    from memsyncd.cli.console import Console
+
+    Action = Callable[[Args, Console], int]
+    Many = Literal["one", "optional", "any", "some"]
+    from collections.abc import Iterable, Sequence
+    from typing import NoReturn
+
+
+class Argument:
+    """A positional argument. `many` is the number of words: one; optional: none or one; any: none
+    or more; some: one or more.
+
+    `name` is the attribute that holds it: a text, None for a missing optional one, a list for any
+    and some.
+    """
+
+    __slots__ = ("choices", "help", "many", "metavar", "name")
+
+    def __init__(
+        self,
+        name: str,
+        metavar: str,
+        help_text: str,
+        *,
+        many: Many = "one",
+        choices: tuple[str, ...] = (),
+    ) -> None:
+        self.name: Final = name
+        self.metavar: Final = metavar
+        self.help: Final = help_text
+        self.many: Final = many
+        self.choices: Final = choices
+
+
+class Option:
+    """A flag, with a value if it has a `metavar`. `parse` converts the value's text, or raises
+    ValueError.
+
+    The long flag names the attribute that holds it: False or True without a value; None or the
+    value; a list if the option may be repeated. With a `bare` value the flag may be given alone,
+    and a value must be attached to it: `--open=2`.
+    """
+
+    __slots__ = ("bare", "flags", "help", "is_repeated", "metavar", "name", "parse")
+
+    def __init__(
+        self,
+        flags: str,
+        help_text: str,
+        *,
+        metavar: str = "",
+        parse: Callable[[str], object] = str,
+        is_repeated: bool = False,
+        bare: object = None,
+    ) -> None:
+        self.flags: Final = tuple(flags.split())
+        self.name: Final = self.flags[-1].removeprefix("--").replace("-", "_")
+        self.help: Final = help_text
+        self.metavar: Final = metavar
+        self.parse: Final = parse
+        self.is_repeated: Final = is_repeated
+        self.bare: Final = bare
+
+    @property
+    def needs_value(self) -> bool:
+        return bool(self.metavar) and self.bare is None
+
+
+class Command:
+    """The definition of a command; `run` executes it and returns the exit status.
+
+    `commands` are subcommands, as in `memsyncd memory view`, each with a `summary`. With
+    `keeps_exclusions`, a word such as `-draft` is not a mistyped option but excludes a word from a
+    search.
+    """
+
+    __slots__ = (
+        "arguments",
+        "commands",
+        "examples",
+        "keeps_exclusions",
+        "options",
+        "run",
+        "summary",
+    )
+
+    def __init__(
+        self,
+        run: Action,
+        *,
+        arguments: tuple[Argument, ...] = (),
+        options: tuple[Option, ...] = (),
+        examples: tuple[str, ...] = (),
+        keeps_exclusions: bool = False,
+        summary: str = "",
+        commands: dict[str, Command] | None = None,
+    ) -> None:
+        self.run: Final = run
+        self.arguments: Final = arguments
+        self.options: Final = (*options, HELP)
+        self.examples: Final = examples
+        self.keeps_exclusions: Final = keeps_exclusions
+        self.summary: Final = summary
+        self.commands: Final = commands or {}
+
+
+def parse_count(text: str) -> int:
+    """Parse a whole number from 1."""
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise ValueError("expected a whole number from 1")
+    return number
+
+
+def parse_fraction(text: str) -> float:
+    """Parse a number from 0 to 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise ValueError("expected a number from 0 to 1")
+    return number
+
+
+def make_workspace_option(purpose: str = "the workspace") -> Option:
+    """Make the option -w; `purpose` says what is done with the workspace."""
+    choice = "a name, an id or a folder in it; by default the current folder's, else the only one"
+    return Option("-w --workspace", f"{purpose}: {choice}", metavar="WS")
+
+
+HELP = Option("-h --help", "show this help")
+JSON = Option("--json", "print the daemon's answer as one line of JSON")
+TIMEOUT = Option("--timeout-ms", "give up after this long", metavar="MS", parse=parse_count)
+
+
+# --- parsing ------------------------------------------------------------------------------------
+
+
+def parse_command(name: str, command: Command, words: Sequence[str]) -> SimpleNamespace:
+    """Parse the words after the command's name. Raises BadRequest, unless help is requested."""
+    parser = _Parser(name, command)
+    parser.read(words)
+    return parser.args
+
+
+def find_nearest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that is most similar, or an empty string."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, [*known], n=1)), "")
+
+
+class _Parser:
+    __slots__ = ("args", "command", "flags", "name")
+
+    def __init__(self, name: str, command: Command) -> None:
+        self.name = name
+        self.command = command
+        self.flags = {flag: option for option in command.options for flag in option.flags}
+        self.args = SimpleNamespace()
+        for option in command.options:
+            setattr(
+                self.args,
+                option.name,
+                [] if option.is_repeated else None if option.metavar else False,
+            )
+
+    def read(self, words: Sequence[str]) -> None:
+        plain: list[str] = []
+        rest = list(reversed(words))
+        while rest:
+            word = rest.pop()
+            if word == "--":
+                plain += reversed(rest)
+                break
+            flag, value = self._split(word)
+            if flag is None:
+                plain.append(word)
+            else:
+                self._accept(flag, value, rest)
+        if not self.args.help:
+            self._assign(plain)
+
+    def _split(self, word: str) -> tuple[str | None, str | None]:
+        """Split a word into a flag and its attached value; the flag is None for an argument."""
+        if not word.startswith("-") or word == "-":
+            return None, None
+        flag, equals, value = word.partition("=")
+        if flag in self.flags:
+            return flag, value if equals else None
+        short = self.flags.get(word[:2])
+        if short and short.metavar and (word[2:].isdecimal() or not self.command.keeps_exclusions):
+            return word[:2], word[2:]
+        if len(flag.split()) > 1 or flag != flag.strip():
+            return None, None  # such as `- an item of a list` and `--- front matter`
+        if word.startswith("--"):
+            self._refuse_unknown(flag)
+        if not self.command.keeps_exclusions:
+            self._refuse_unknown(flag)
+        if f"-{word}" in self.flags:
+            self._refuse(f"{word} would exclude a word", f"the option is -{word}")
+        return None, None
+
+    def _accept(self, flag: str, value: str | None, rest: list[str]) -> None:
+        option = self.flags[flag]
+        if not option.metavar:
+            if value is not None:
+                self._refuse(f"{flag} takes no value")
+            setattr(self.args, option.name, True)
+            return
+        if value is None and option.bare is not None:
+            setattr(self.args, option.name, option.bare)
+            return
+        if value is None:
+            if not rest or rest[-1] in self.flags:
+                self._refuse(f"{flag} needs a value: {flag} {option.metavar}")
+            value = rest.pop()
+        self._store(option, flag, value)
+
+    def _store(self, option: Option, flag: str, value: str) -> None:
+        try:
+            parsed = option.parse(value)
+        except ValueError as error:
+            self._refuse(f"{flag} {value}: {error}")
+        if option.is_repeated:
+            getattr(self.args, option.name).append(parsed)
+        else:
+            setattr(self.args, option.name, parsed)
+
+    def _assign(self, plain: list[str]) -> None:
+        for argument in self.command.arguments:
+            n = len(plain) if argument.many in ("any", "some") else min(1, len(plain))
+            taken, plain = plain[:n], plain[n:]
+            if not taken and argument.many in ("one", "some"):
+                self._refuse(f"{argument.metavar} is missing")
+            self._check_choices(argument, taken)
+            is_list = argument.many in ("any", "some")
+            setattr(self.args, argument.name, taken if is_list else taken[0] if taken else None)
+        if plain:
+            self._refuse(f"too many arguments: {plain[0]}")
+
+    def _check_choices(self, argument: Argument, taken: list[str]) -> None:
+        for word in taken:
+            if argument.choices and word not in argument.choices:
+                self._refuse(
+                    f"no such {argument.metavar.lower()}: {word}",
+                    f"choose from {', '.join(argument.choices)}",
+                )
+
+    def _refuse_unknown(self, flag: str) -> NoReturn:
+        near = find_nearest(flag, self.flags)
+        self._refuse(f"no such option: {flag}", f"did you mean {near}?" if near else "")
+
+    def _refuse(self, message: str, hint: str = "") -> NoReturn:
+        raise BadRequest(
+            f"{self.name}: {message}", hint=hint or f"see `memsyncd {self.name} --help`"
+        )

@@ -1,0 +1,220 @@
+"""Describe the running program to a supervisor, and write and remove the service's files.
+
+Units and agents are rendered from the templates in `systemd/` and `launchd/` and begin with a mark.
+A file without the mark was written by another program and is neither overwritten nor removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import memsyncd
+from memsyncd.dirs import find_dirs, has_named_socket
+from memsyncd.errors import AlreadyExists, BadRequest, MemsyncdError, Unwritable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARK = "Written by `memsyncd service install`, which writes it anew."
+KEPT_VARIABLES = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+OWN_PREFIX = "MEMSYNCD_"
+# Variables for a single command, not for the daemon.
+CLIENT_ONLY = frozenset({"MEMSYNCD_TRACEBACK"})
+
+# Characters that no unit or property list can contain, even quoted: line ends, other controls,
+# bytes that are not text.
+_UNWRITABLE = re.compile("[\0-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+
+_PACKAGE = os.path.dirname(os.path.abspath(memsyncd.__file__))
+_PROBE = "import memsyncd; print(memsyncd.__file__)"
+
+
+class Program(NamedTuple):
+    """The command of a supervisor for the daemon: absolute paths, and the environment variables it
+    needs.
+    """
+
+    words: tuple[str, ...]
+    env: dict[str, str]
+
+
+def find_program(env: Mapping[str, str]) -> Program:
+    """Return the running program, by its interpreter, with the variables that configure the daemon.
+
+    Raises BadRequest if a supervisor's file cannot contain one of them.
+    """
+    kept = {name: env[name] for name in KEPT_VARIABLES if env.get(name, "").startswith("/")}
+    kept |= {
+        name: value
+        for name, value in sorted(env.items())
+        if name.startswith(OWN_PREFIX) and name not in CLIENT_ONLY
+    }
+    # -P: a folder named memsyncd where the service starts must not be imported as the package.
+    words = (sys.executable, "-P", "-m", "memsyncd", "run")
+    if not _is_importable():
+        kept["PYTHONPATH"] = os.path.dirname(_PACKAGE)
+    refuse_unwritable(*words, *kept.values())
+    return Program(words, kept)
+
+
+def refuse_unwritable(*texts: str) -> None:
+    """Raise BadRequest for a path or value that no supervisor's file can contain."""
+    for text in texts:
+        if _UNWRITABLE.search(text):
+            shown = os.fsencode(text).decode("ascii", "backslashreplace")
+            what = f"a service's file cannot contain {shown!r}"
+            raise BadRequest(
+                what,
+                hint="rename or move it: its path must be text without control characters",
+            )
+
+
+def _is_importable() -> bool:
+    """Return whether this interpreter imports this package by itself; not so in a checkout that is
+    not installed.
+    """
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    probe = subprocess.run(
+        [sys.executable, "-P", "-c", _PROBE], env=bare, capture_output=True, text=True, check=False
+    )
+    return os.path.realpath(os.path.dirname(probe.stdout.strip())) == os.path.realpath(_PACKAGE)
+
+
+def is_temporary(path: str, env: Mapping[str, str]) -> bool:
+    """Return whether the program lies in a cache or a temporary folder, which may be emptied before
+    the next start.
+    """
+    home = env.get("HOME") or os.path.expanduser("~")
+    caches = (
+        env.get("XDG_CACHE_HOME") or f"{home}/.cache",
+        f"{home}/Library/Caches",
+        "/tmp",  # noqa: S108  no file is made there
+        "/var/tmp",  # noqa: S108
+    )
+    return any(os.path.abspath(path).startswith(f"{folder}/") for folder in caches)
+
+
+def find_home(env: Mapping[str, str]) -> str:
+    """Return the user's home folder. Raises BadConfig if it is unknown."""
+    home = env.get("HOME") or os.path.expanduser("~")
+    find_dirs(env, home, sys.platform)
+    return home
+
+
+def find_socket_path(program: Program, env: Mapping[str, str], runtime: str) -> str:
+    """Return the socket path of the daemon as this service, with `runtime` as its runtime folder,
+    empty for none.
+
+    Raises BadConfig for a configuration with which the daemon would not start, BadRequest like
+    `find_program`.
+    """
+    from memsyncd.config import load_config
+
+    home = find_home(env)
+    own = program.env | ({"XDG_RUNTIME_DIR": runtime} if runtime else {})
+    dirs = find_dirs(own, home, sys.platform)
+    configured = load_config(dirs.config_file, own).config.socket.path
+    path = configured if configured and not has_named_socket(own) else dirs.socket_path
+    refuse_unwritable(path)
+    return path
+
+
+def read_template(folder: str, name: str) -> str:
+    """Return a template's text: in a wheel the templates lie within the package, in a checkout
+    beside it.
+    """
+    for place in (
+        f"{_PACKAGE}/service-templates/{folder}",
+        f"{os.path.dirname(_PACKAGE)}/{folder}",
+    ):
+        with (
+            contextlib.suppress(FileNotFoundError),
+            open(f"{place}/{name}", encoding="utf-8") as file,
+        ):
+            return file.read()
+    raise MemsyncdError(f"the template {folder}/{name} is missing", hint="reinstall memsyncd")
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def is_ours(path: str) -> bool:
+    """Return whether `write_own` wrote the file. A link is never ours."""
+    return MARK in (_read(path) or "")[:400]
+
+
+def is_foreign(path: str) -> bool:
+    """Return whether the path exists and is not ours."""
+    return os.path.lexists(path) and not is_ours(path)
+
+
+def is_current(path: str, text: str) -> bool:
+    """Return whether the file contains exactly this text."""
+    return _read(path) == text
+
+
+def write_own(path: str, text: str) -> bool:
+    """Write one of our files and its folders; return False if it has this text already.
+
+    Raises AlreadyExists for a file that is not ours, Unwritable if the system refuses.
+    """
+    if is_foreign(path):
+        raise AlreadyExists(
+            f"{path} was not written by memsyncd",
+            hint=f"check what it does; to have it replaced: rm {path}",
+        )
+    if is_current(path, text):
+        return False
+    try:
+        make_private_folders(os.path.dirname(path))
+        fresh = f"{path}.new"
+        # 0600: an environment variable in it may be private.
+        with open(
+            os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600),
+            "w",
+            encoding="utf-8",
+        ) as file:
+            file.write(text)
+        os.replace(fresh, path)
+    except OSError as error:
+        raise Unwritable(
+            f"cannot write {path}: {error.strerror}", hint="check who owns that folder"
+        ) from None
+    return True
+
+
+def remove_own(path: str) -> bool:
+    """Remove one of our files; return False if there is none, or if it is not ours."""
+    if not is_ours(path):
+        return False
+    os.unlink(path)
+    return True
+
+
+def _read(path: str) -> str | None:
+    try:
+        with open(
+            os.open(path, os.O_RDONLY | os.O_NOFOLLOW), encoding="utf-8", errors="replace"
+        ) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+PRIVATE_UMASK = 0o077
+
+
+def make_private_folders(path: str) -> None:
+    """Create the folder and its missing parents for this user alone: a user who can write to one
+    could replace the next.
+    """
+    before = os.umask(PRIVATE_UMASK)
+    try:
+        os.makedirs(path, exist_ok=True)
+    finally:
+        os.umask(before)

@@ -1,0 +1,143 @@
+"""Find the note, section or revision that the words of a command name.
+
+Paths are typed relative to the current folder and sent to the daemon relative to the workspace.
+"""
+
+from __future__ import annotations
+
+import os
+
+from memsyncd.cli.parser import Argument, Option, parse_count
+from memsyncd.client.anchors import split_anchor
+from memsyncd.errors import BadRequest
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import SimpleNamespace as Args
+    from typing import Any, Final
+
+    from memsyncd.cli.console import Console
+
+
+class Target:
+    """The target of `get`. `path` is relative to the current folder or the root, or absolute; lines
+    are None for all.
+    """
+
+    __slots__ = ("end_line", "heading", "path", "start_line")
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        heading: str | None = None,
+        start_line: int | None = None,
+        end_line: int | None = None,
+    ) -> None:
+        self.path: Final = path
+        self.heading: Final = heading
+        self.start_line: Final = start_line
+        self.end_line: Final = end_line
+
+
+def parse_target(text: str) -> Target:
+    """Parse `PATH`, `PATH:A`, `PATH:A-B` or `PATH#heading/sub-heading`. A file named `a:1` cannot
+    be named.
+    """
+    path, _, lines = text.rpartition(":")
+    first, dash, last = lines.partition("-")
+    if (
+        path
+        and first.isdecimal()
+        and (last.isdecimal() or not dash)
+        and split_anchor(path)[1] is None
+    ):
+        return Target(path, start_line=int(first), end_line=int(last or first))
+    path, heading = split_anchor(text)
+    return Target(path, heading=heading)
+
+
+def find_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
+    """Return the root above the path and the path below it; None and the unchanged path if it names
+    no file here.
+
+    The nearest root wins. A relative path that names nothing in the current folder is taken as
+    relative to the root.
+    """
+    full = os.path.join(cwd, os.path.expanduser(path))
+    if not os.path.isabs(full) or not (
+        os.path.isabs(path) or path.startswith("~") or os.path.lexists(full)
+    ):
+        return None, path
+    folder, name = os.path.split(os.path.normpath(full))
+    real = os.path.join(os.path.realpath(folder), name)
+    owners = [root for root in roots if real.startswith(root.rstrip("/") + "/")]
+    if not owners:
+        return None, path
+    root = max(owners, key=len)
+    return root, real[len(root.rstrip("/")) + 1 :]
+
+
+def find_workspace_note(path: str, cwd: str, roots: Sequence[str]) -> tuple[str | None, str]:
+    """As `find_note`. Raises BadRequest for a path outside every workspace."""
+    root, found = find_note(path, cwd, roots)
+    if root is None and found.startswith(("/", "~")):
+        raise BadRequest(
+            f"{found} lies in no workspace",
+            hint="see `memsyncd list` for the folders that are indexed",
+        )
+    return root, found
+
+
+def roots_by_id(workspaces: Sequence[dict[str, Any]]) -> dict[str, str]:
+    """Map id to root, from a result of `workspace.list`."""
+    return {str(info["id"]): str(info["root"]) for info in workspaces}
+
+
+# --- targets of history -------------------------------------------------------------------------
+
+MEMORIES = "/memories"
+
+TARGET: Final = Argument(
+    "target", "ANCHOR|PATH|N", "a section, a note, or the number of a revision", many="optional"
+)
+REVISION: Final = Option(
+    "--revision", "revision N, which may also be given as TARGET", metavar="N", parse=parse_count
+)
+
+
+def find_target(text: str | None, console: Console) -> tuple[str | None, dict[str, object]]:
+    """Return the root above the path, if known, and the parameters that name the target."""
+    if text is None:
+        return None, {}
+    if not text:
+        raise BadRequest(
+            "the name of the note is empty",
+            hint="name a section, a note or a folder; a dot means the whole workspace",
+        )
+    path, heading = split_anchor(text)
+    root, path = find_writable(
+        path, console, roots_by_id(console.call("workspace.list")["workspaces"])
+    )
+    return root, {"path": path} if heading is None else {"anchor": f"{path}#{heading}"}
+
+
+def find_writable(path: str, console: Console, roots: dict[str, str]) -> tuple[str | None, str]:
+    """Return the root above the path, if known, and the path below it; paths of the memory tool
+    stay unchanged.
+    """
+    if path == MEMORIES or path.startswith(f"{MEMORIES}/"):
+        return None, path
+    return find_workspace_note(path, console.cwd, list(roots.values()))
+
+
+def call_on_revision(args: Args, console: Console, method: str, **params: object) -> dict[str, Any]:
+    """Call a method on the named revision, or on the latest one of a section or note. A number
+    alone names a revision.
+    """
+    target: str | None = args.target
+    is_number = target is not None and target.isdecimal() and args.revision is None
+    root, named = find_target(None if is_number else target, console)
+    revision = int(target or 0) if is_number else args.revision
+    return console.call_on(args.workspace or root, method, **named, revision=revision, **params)

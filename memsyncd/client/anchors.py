@@ -1,0 +1,18 @@
+"""Split an anchor, `path#heading`, into the path of a note and the heading of a section."""
+
+from __future__ import annotations
+
+NOTE_SUFFIXES = (".md", ".markdown", ".txt")
+
+
+def split_anchor(target: str) -> tuple[str, str | None]:
+    """Return the path and the heading after the last `#`, None if the target names no section.
+
+    The text alone decides: a heading in an anchor contains neither a dot nor a `#`. `c#.md` is a
+    note, `c#.md#setup` a section of it.
+    """
+    path, mark, heading = target.rpartition("#")
+    is_section = (
+        mark and not target.endswith(NOTE_SUFFIXES) and (heading or path.endswith(NOTE_SUFFIXES))
+    )
+    return (path, heading) if is_section else (target, None)

@@ -1,0 +1,264 @@
+"""Define the configuration's keys: each section is a struct, each key a field with its bounds.
+
+A key's default is defined here and nowhere else, and the comment above a key is its documentation
+in config.example.toml, which `python -m tests.config.generate_example` writes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from memsyncd.core.editing.additions import DEFAULT_KINDS, KindDefaults
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from memsyncd.core.guard.warnings import GuardPolicy
+    from memsyncd.core.markdown.chunks import ChunkPolicy
+    from memsyncd.core.search.ranking import Boosts
+
+# The properties import the policies of core late: `memsyncd config` and `service` need none of
+# them, and the patterns of the guard alone take 20 ms to compile.
+
+KIB = 1024
+MIB = 1024 * KIB
+DAY_S = 86_400.0
+ENV_PREFIX = "MEMSYNCD_"
+
+
+class SyncConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How saved notes reach the index."""
+
+    # Off: nothing is watched or scanned except on request: `memsyncd sync`, `memsyncd search
+    # --wait`.
+    enabled: bool = True
+    # Off: files are not watched; the scan every reconcile_s finds changes.
+    sync_on_change: bool = True
+    # Changes after a finished save are collected until nothing has changed for this long …
+    debounce_ms: Annotated[int, Meta(ge=0, le=60_000)] = 100
+    # … but no longer than this.
+    max_wait_ms: Annotated[int, Meta(ge=0, le=600_000)] = 1000
+    # A note that vanishes stays searchable for this long: editors and git delete before they write.
+    delete_grace_ms: Annotated[int, Meta(ge=0, le=600_000)] = 1500
+    # This often, the sizes and times of all notes are compared with the index, in case an event was
+    # lost.
+    reconcile_s: Annotated[float, Meta(ge=0.05, le=86_400)] = 30.0
+    # Larger files are not indexed, and `memsyncd problems` lists them.
+    max_file_bytes: Annotated[int, Meta(ge=KIB, le=256 * MIB)] = 2 * MIB
+
+    @property
+    def debounce_s(self) -> float:
+        return self.debounce_ms / 1000
+
+    @property
+    def max_wait_s(self) -> float:
+        return self.max_wait_ms / 1000
+
+    @property
+    def delete_grace_s(self) -> float:
+        return self.delete_grace_ms / 1000
+
+
+class ChunkingConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How sections are cut into the chunks that are ranked. A change rebuilds the index."""
+
+    # A token is 4 characters, or one character in Chinese, Japanese, Korean and Thai.
+    max_tokens: Annotated[int, Meta(ge=20, le=8000)] = 120
+    # At most this much of a chunk is repeated at the start of the next. Less than max_tokens.
+    overlap: Annotated[int, Meta(ge=0, le=8000)] = 70
+
+    @property
+    def policy(self) -> ChunkPolicy:
+        from memsyncd.core.markdown.chunks import ChunkPolicy
+
+        return ChunkPolicy(max_tokens=self.max_tokens, overlap_tokens=self.overlap)
+
+
+class SearchConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Defaults of a search, and the boosts of its ranking."""
+
+    # The number of hits unless a search names another.
+    max_results: Annotated[int, Meta(ge=1, le=200)] = 10
+    # Neighbouring chunks are joined into passages of at most this size.
+    passage_tokens: Annotated[int, Meta(ge=20, le=8000)] = 400
+    # Hits with a lower score are left out; scores lie between 0 and 1.
+    min_score: Annotated[float, Meta(ge=0.0, le=1.0)] = 0.0
+    # A search that takes longer is cancelled.
+    timeout_ms: Annotated[int, Meta(ge=1, le=600_000)] = 1000
+    # Boosts besides the words, each from 0, which is off, to 0.1; together at most a factor of 1.1
+    # up or down. This one raises sections with an importance above 0.5 and lowers those below.
+    importance: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
+    # Raises what was saved recently.
+    recency: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
+    # Lowers what is old, by its date or, without one, by the time it was saved. With recency or
+    # decay, results change from day to day.
+    decay: Annotated[float, Meta(ge=0.0, le=0.1)] = 0.0
+    # After this many days, recency has half its strength and decay half of its effect.
+    half_life_days: Annotated[float, Meta(ge=0.1, le=36_500)] = 30.0
+
+    @property
+    def timeout_s(self) -> float:
+        return self.timeout_ms / 1000
+
+
+class GuardConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Handling of secrets and prompt injection in notes. `memsyncd problems` lists both.
+
+    Switching one off or on rebuilds the index.
+    """
+
+    # Passwords, keys and tokens of known form. mask: search, context and list show a placeholder;
+    # get, diff and `memory view` show the secret, so that it can be edited. flag: secrets are only
+    # listed. off: notes are not checked.
+    secrets: Literal["mask", "flag", "off"] = "mask"
+    # Text that gives instructions to its reader, such as an agent. flag, or off.
+    instructions: Literal["flag", "off"] = "flag"
+
+    @property
+    def policy(self) -> GuardPolicy:
+        from memsyncd.core.guard.warnings import GuardPolicy
+
+        return GuardPolicy(
+            has_secrets=self.secrets != "off", has_instructions=self.instructions != "off"
+        )
+
+
+class HistoryConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Earlier texts of notes, kept so that every change can be shown and undone."""
+
+    # Off: overwritten or deleted text is gone.
+    enabled: bool = True
+    # The number of changes that are kept of each note.
+    max_revisions: Annotated[int, Meta(ge=1, le=100_000)] = 100
+    # Older changes are deleted.
+    max_age_days: Annotated[float, Meta(ge=0.01, le=36_500)] = 90.0
+
+    @property
+    def max_age_s(self) -> float:
+        return self.max_age_days * DAY_S
+
+
+class SocketConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The socket's path, and the limits of its clients. Changes need a restart."""
+
+    # Empty: $XDG_RUNTIME_DIR/memsyncd/memsyncd.sock. MEMSYNCD_SOCKET overrides this.
+    path: str = ""
+    max_clients: Annotated[int, Meta(ge=1, le=10_000)] = 256
+    # The longest request.
+    max_line_bytes: Annotated[int, Meta(ge=4 * KIB, le=64 * MIB)] = 4 * MIB
+    # The number of get, list and problems requests that run at one time; others wait.
+    max_running: Annotated[int, Meta(ge=1, le=256)] = 8
+    # A client that leaves more than this unread is disconnected.
+    max_write_buffer_bytes: Annotated[int, Meta(ge=64 * KIB, le=1024 * MIB)] = 8 * MIB
+    # A request must be complete this long after its first byte.
+    line_timeout_s: Annotated[float, Meta(ge=0.05, le=3600)] = 10.0
+
+
+class LogConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The daemon's log on stderr."""
+
+    # debug, info, warning or error.
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    # json, console, or auto: console on a terminal, json elsewhere.
+    format: Literal["auto", "json", "console"] = "auto"
+
+
+class KindConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A kind of memory, one table for each; it replaces a predefined kind of the same name."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    # The note to which memories of this kind are appended, relative to a workspace's root.
+    note: Annotated[str, Meta(min_length=1)]
+    # From 0 to 1, unless the writer gives one.
+    importance: Annotated[float, Meta(ge=0.0, le=1.0)]
+
+
+class WorkspaceConfig(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A folder with memory, one table for each; `memsyncd add PATH` does the same without a file.
+
+    MEMORY.md and every note under .memories/ are indexed, and the files that `include` names. A
+    folder that does not exist yet is waited for.
+    """
+
+    path: Annotated[str, Meta(min_length=1)]
+    # Empty: the folder's name.
+    name: str = ""
+    # More notes, by globs relative to path, such as ["CLAUDE.md", "docs/**/*.md"].
+    include: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    # Notes that are not indexed, such as [".memories/private/**"].
+    exclude: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+    # Folders outside path to which symbolic links in it may lead.
+    allow_links_to: tuple[Annotated[str, Meta(min_length=1)], ...] = ()
+
+
+class Config(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole configuration. Two are equal if they have the same meaning."""
+
+    sync: SyncConfig = SyncConfig()
+    chunking: ChunkingConfig = ChunkingConfig()
+    search: SearchConfig = SearchConfig()
+    guard: GuardConfig = GuardConfig()
+    history: HistoryConfig = HistoryConfig()
+    socket: SocketConfig = SocketConfig()
+    log: LogConfig = LogConfig()
+    kind: tuple[KindConfig, ...] = ()
+    workspace: tuple[WorkspaceConfig, ...] = ()
+
+    @property
+    def kinds(self) -> Mapping[str, KindDefaults]:
+        """The predefined kinds and the configured ones, which replace those of the same name."""
+        configured = {kind.name: KindDefaults(kind.note, kind.importance) for kind in self.kind}
+        return {**DEFAULT_KINDS, **configured}
+
+    @property
+    def boosts(self) -> Boosts:
+        from memsyncd.core.search.ranking import Boosts
+
+        return Boosts(
+            importance=self.search.importance,
+            recency=self.search.recency,
+            decay=self.search.decay,
+            half_life_days=self.search.half_life_days,
+            kinds={name: kind.importance for name, kind in self.kinds.items()},
+        )
+
+
+SECTIONS: dict[str, type[Struct]] = {
+    "sync": SyncConfig,
+    "chunking": ChunkingConfig,
+    "search": SearchConfig,
+    "guard": GuardConfig,
+    "history": HistoryConfig,
+    "socket": SocketConfig,
+    "log": LogConfig,
+}
+# Tables that may occur more than once, in double brackets; no environment variable overrides them.
+ARRAYS: dict[str, type[Struct]] = {"kind": KindConfig, "workspace": WorkspaceConfig}
+# The keys that a running daemon cannot change by reloading.
+RESTART_KEYS = frozenset(f"socket.{field.name}" for field in msgspec.structs.fields(SocketConfig))
+
+
+def find_changed_keys(old: Config, new: Config) -> tuple[str, ...]:
+    """Return the keys whose values differ; `kind` or `workspace` for any difference in those."""
+    changed = [
+        f"{section}.{field.name}"
+        for section, kind in SECTIONS.items()
+        for field in msgspec.structs.fields(kind)
+        if getattr(getattr(old, section), field.name) != getattr(getattr(new, section), field.name)
+    ]
+    return (*changed, *(name for name in ARRAYS if getattr(old, name) != getattr(new, name)))
+
+
+def find_keys() -> Iterator[tuple[str, object]]:
+    """Yield every key that an environment variable can set, as `section.key`, with its default."""
+    for section, kind in SECTIONS.items():
+        for field in msgspec.structs.fields(kind):
+            yield f"{section}.{field.name}", field.default
+
+
+def env_variable(key: str) -> str:
+    """Return the environment variable that overrides `section.key`."""
+    return ENV_PREFIX + key.replace(".", "_").upper()

@@ -1,0 +1,211 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memsyncd.cli.format import (
+    display_width,
+    pad,
+    render_age,
+    render_bar,
+    render_count,
+    render_duration,
+    render_explanation,
+    render_freshness,
+    render_hit,
+    render_size,
+    render_snippet,
+    render_table,
+    truncate,
+    wrap_words,
+)
+from memsyncd.cli.terminal import Paint
+
+PLAIN = Paint()
+COLOUR = Paint(has_colour=True)
+
+HIT: dict[str, Any] = {
+    "workspace": "notes-1",
+    "anchor": ".memories/redis.md#redis/timeouts",
+    "path": ".memories/redis.md",
+    "start_line": 4,
+    "end_line": 6,
+    "heading": ["Redis", "Timeouts"],
+    "snippet": "The **redis** timeout is 5 s",
+    "score": 0.874,
+    "kind": "decision",
+    "tags": ["redis", "ops"],
+    "importance": None,
+    "digest": "0",
+    "matched": ["redis", "timeout"],
+    "explain": {"stemmed": 12.3456, "exact": 3.0},
+}
+
+
+def render(hit: dict[str, Any], paint: Paint = PLAIN, *, width: int = 0) -> str:
+    return render_hit(hit, paint, root="/w", cwd="/w", width=width)
+
+
+def test_a_hit_says_where_what_and_how_good() -> None:
+    assert render(HIT) == (
+        ".memories/redis.md:4-6  Redis › Timeouts  decision  #redis #ops  0.87\n  The"
+        " **redis** timeout is 5 s"
+    )
+
+
+def test_a_hit_leaves_out_what_it_has_not() -> None:
+    bare = HIT | {"heading": [], "kind": None, "tags": [], "end_line": 4, "snippet": ""}
+    assert render(bare).rstrip() == ".memories/redis.md:4  0.87"
+
+
+def test_a_terminal_is_shown_a_bar_beside_the_score() -> None:
+    assert render(HIT, width=80).splitlines()[0].endswith("  ━━━━━━── 0.87")
+    assert render(HIT | {"score": 1.0}, width=80).splitlines()[0].endswith("  ━━━━━━━━ 1.00")
+    assert render(HIT | {"score": 0.0001}, width=80).splitlines()[0].endswith("  ──────── <0.01")
+
+
+def test_an_explanation_is_a_table_of_the_parts_of_each_score_and_the_words_held() -> None:
+    dated = HIT | {"score": 0.5, "matched": ["redis"], "explain": {"stemmed": 4.0, "date": 0.8}}
+    assert render_explanation([HIT, dated], PLAIN).splitlines() == [
+        "hit  score  stemmed  exact  date  contains",
+        "1    0.87   12.3     3            redis, timeout",
+        "2    0.50   4               0.8   redis",
+    ]
+
+
+def test_an_explanation_of_hits_without_parts_still_says_what_they_hold() -> None:
+    assert render_explanation([HIT | {"explain": None}], PLAIN).splitlines()[1].split() == [
+        "1",
+        "0.87",
+        "redis,",
+        "timeout",
+    ]
+
+
+def test_colour_replaces_the_marks_of_matched_words() -> None:
+    assert list(render_snippet("a **redis** b", COLOUR, width=0)) == [
+        "  a \x1b[1;33mredis\x1b[0m b"
+    ]
+
+
+def test_a_phrase_that_is_wrapped_stays_lit_on_the_next_line() -> None:
+    lines = list(render_snippet("aaa **bbb ccc** ddd", COLOUR, width=9))
+    assert lines == ["  aaa \x1b[1;33mbbb\x1b[0m", "  \x1b[1;33mccc\x1b[0m ddd"]
+
+
+@given(st.text(alphabet="ab *記\n", max_size=60), st.integers(4, 30))
+def test_wrapping_keeps_every_word_and_fits_unless_a_word_is_too_long(
+    text: str, width: int
+) -> None:
+    lines = list(wrap_words(text, width))
+    assert " ".join(lines).split() == text.split()
+    assert all(display_width(line.replace("**", "")) <= width or " " not in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("freshness", "text"),
+    [
+        ({"pending": 0, "state": "ready"}, ""),
+        ({"pending": 1, "state": "ready"}, "1 note not indexed yet; --wait includes them"),
+        ({"pending": 0, "state": "degraded"}, "the workspace is degraded; see `memsyncd status`"),
+    ],
+)
+def test_freshness_is_told_when_there_is_something_to_know(
+    freshness: dict[str, Any], text: str
+) -> None:
+    assert render_freshness(freshness) == text
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "0 notes"), (1, "1 note"), (1204, "1,204 notes")])
+def test_counts_have_their_plural_and_thousands(n: int, text: str) -> None:
+    assert render_count(n, "note") == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1.0 kB"),
+        (2_100_000, "2.1 MB"),
+        (99_960_000, "100 MB"),
+        (999_600_000, "1.0 GB"),
+        (5 * 10**15, "5000 TB"),
+    ],
+)
+def test_sizes_have_two_or_three_figures(size: int, text: str) -> None:
+    assert render_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("duration", "text"),
+    [
+        (0, "0 ms"),
+        (-1, "0 ms"),
+        (0.18, "180 ms"),
+        (4.25, "4.2 s"),
+        (42, "42 s"),
+        (60, "1 min"),
+        (75, "1 min 15 s"),
+        (3 * 3600 + 12 * 60 + 5, "3 h 12 min"),
+        (86_400 * 9 + 3600, "9 d 1 h"),
+    ],
+)
+def test_durations_have_their_two_largest_units(duration: float, text: str) -> None:
+    assert render_duration(duration) == text
+
+
+@pytest.mark.parametrize(
+    ("at", "text"),
+    [
+        (None, "never"),
+        (99.5, "just now"),
+        (101.0, "just now"),
+        (97.0, "3 s ago"),
+        (58.0, "42 s ago"),
+        (5.0, "1 min ago"),
+    ],
+)
+def test_ages_are_coarse(at: float | None, text: str) -> None:
+    assert render_age(at, 100.0) == text
+
+
+@pytest.mark.parametrize(("text", "columns"), [("abc", 3), ("記憶", 4), ("é", 1), ("", 0)])
+def test_wide_characters_take_two_columns_and_marks_none(text: str, columns: int) -> None:
+    assert display_width(text) == columns
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(), st.integers(1, 30))
+def test_shortened_text_fits(text: str, width: int) -> None:
+    assert display_width(truncate(text, width)) <= width
+
+
+def test_shortened_text_says_that_it_is() -> None:
+    assert truncate("abcdef", 4) == "abc…"
+    assert truncate("記憶記憶", 5) == "記憶…"
+    assert truncate("abcd", 4) == "abcd"
+
+
+def test_columns_line_up_in_any_script() -> None:
+    assert ["".join(row) for row in render_table([["a", "x"], ["記憶", "y"], ["b"]])] == [
+        "a     x",
+        "記憶  y",
+        "b",
+    ]
+    assert render_table([]) == []
+
+
+def test_padding_counts_columns() -> None:
+    assert pad("記", 4) == "記  "
+
+
+@pytest.mark.parametrize(
+    ("done", "total", "filled"), [(0, 10, 0), (5, 10, 5), (10, 10, 10), (12, 10, 10), (0, 0, 10)]
+)
+def test_the_bar_is_as_full_as_the_work_is_done(done: int, total: int, filled: int) -> None:
+    bar = render_bar(done, total, 10)
+    assert (bar.count("━"), len(bar)) == (filled, 10)

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import pytest
+
+from memsyncd.cli.commands import ENTRIES, load_command
+from memsyncd.cli.format import display_width
+from memsyncd.cli.help import render_help, render_overview
+from memsyncd.cli.terminal import Paint
+
+PLAIN = Paint()
+COLOUR = Paint(has_colour=True)
+
+
+def test_the_overview_names_every_command() -> None:
+    text = render_overview(PLAIN)
+    assert [name for name in ENTRIES if f"\n  {name} " not in text] == []
+
+
+INNER = {
+    f"{name} {action}": each
+    for name in ENTRIES
+    for action, each in load_command(name).commands.items()
+}
+EVERY = {name: load_command(name) for name in ENTRIES} | INNER
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_help_of_every_command_names_its_options_and_fits(name: str, width: int) -> None:
+    command = EVERY[name]
+    summary = command.summary if name in INNER else ENTRIES[name].summary
+    text = render_help(name, summary, command, PLAIN, width=width)
+    assert [flag for option in command.options for flag in option.flags if flag not in text] == []
+    told = text.partition("Examples")[0]
+    assert all(display_width(line) <= max(width, 80) for line in told.splitlines())
+
+
+def test_the_help_of_a_command_names_those_that_it_has_within() -> None:
+    text = render_help("memory", "edit notes", EVERY["memory"], PLAIN, width=80)
+    assert [name for name in INNER if name.startswith("memory ") and f"  {name} " not in text] == []
+    assert "memsyncd memory COMMAND --help" in text

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+
+from memsyncd.cli.search import build_editor_command, exec_editor
+from memsyncd.errors import BadRequest
+
+
+@pytest.mark.parametrize(
+    ("env", "words"),
+    [
+        ({"EDITOR": "vim"}, ["vim", "+4", "/w/a b.md"]),
+        ({"EDITOR": "vim", "VISUAL": "emacs -nw"}, ["emacs", "-nw", "+4", "/w/a b.md"]),
+        ({"EDITOR": "nano", "VISUAL": ""}, ["nano", "+4", "/w/a b.md"]),
+        ({"EDITOR": "'/opt/my editor' -x"}, ["/opt/my editor", "-x", "+4", "/w/a b.md"]),
+        ({"EDITOR": "code --wait"}, ["code", "--wait", "--goto", "/w/a b.md:4"]),
+        ({"EDITOR": "/usr/bin/hx"}, ["/usr/bin/hx", "/w/a b.md:4"]),
+    ],
+)
+def test_the_editor_that_is_named_is_called_in_its_own_way(
+    env: dict[str, str], words: list[str]
+) -> None:
+    assert build_editor_command(env, "/w/a b.md", 4) == words
+
+
+@pytest.mark.parametrize("env", [{}, {"EDITOR": " "}, {"EDITOR": "vim 'x"}])
+def test_without_an_editor_that_can_be_called_it_says_how_to_name_one(env: dict[str, str]) -> None:
+    with pytest.raises(BadRequest) as caught:
+        build_editor_command(env, "/w/a.md", 1)
+    assert "EDITOR=" in caught.value.hint
+
+
+def test_an_editor_that_is_not_there_is_named() -> None:
+    with pytest.raises(BadRequest, match="/nowhere/vim cannot be started"):
+        exec_editor(["/nowhere/vim", "/w/a.md"])

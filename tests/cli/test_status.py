@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from memsyncd.cli.status import render_status
+from memsyncd.cli.terminal import Paint
+
+PLAIN = Paint()
+COLOUR = Paint(has_colour=True)
+
+STATUS: dict[str, Any] = {
+    "version": "0.1.0",
+    "protocol": 1,
+    "pid": 42,
+    "uptime_s": 11_525.0,
+    "rss_bytes": 31_400_000,
+    "clients": 2,
+    "requests": 1204,
+    "failed_requests": 3,
+    "socket": "/run/m.sock",
+    "config": "/c/config.toml",
+    "sqlite": "3.54.1",
+    "workspaces": [
+        {
+            "id": "notes-1",
+            "name": "notes",
+            "root": "/w",
+            "state": "degraded",
+            "reasons": ["inotify watch limit reached"],
+            "watcher": "timed",
+            "generation": 43,
+            "files": 312,
+            "sections": 1204,
+            "chunks": 3410,
+            "pending": 2,
+            "last_sync_at": 97.0,
+            "problems": 1,
+            "index_bytes": 2_100_000,
+            "missed_events": 0,
+            "failed_syncs": 1,
+        }
+    ],
+}
+
+
+def test_status_shows_what_a_bug_report_needs() -> None:
+    text = re.sub(
+        r"Python \S+, \S+ \S+,", "Python P, SYSTEM,", render_status(STATUS, PLAIN, now_s=100.0)
+    )
+    assert text == (
+        "memsyncd 0.1.0 · pid 42 · up 3 h 12 min · 31.4 MB · 2 clients · 1,204 requests"
+        " (3 failed)\n"
+        "  socket  /run/m.sock\n"
+        "  config  /c/config.toml\n"
+        "  runs on SQLite 3.54.1, Python P, SYSTEM, protocol 1\n"
+        "\n"
+        "● notes  degraded\n"
+        "  /w  notes-1\n"
+        "  312 notes · 1,204 sections · 3,410 chunks · 2.1 MB\n"
+        "  synced 3 s ago · generation 43 · timed scans · 2 pending · 1 problem · 1 failed sync\n"
+        "  ! inotify watch limit reached"
+    )

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+from typing import Any
+
+from memsyncd.cli.terminal import Paint
+from memsyncd.cli.workspaces import render_change, render_sync_report
+
+PLAIN = Paint()
+COLOUR = Paint(has_colour=True)
+
+REPORT: dict[str, Any] = {
+    "workspace": "notes-1",
+    "generation": 43,
+    "added": 3,
+    "modified": 0,
+    "moved": 1,
+    "removed": 0,
+    "unchanged": 1200,
+    "failed": [],
+    "chunks": {"upserted": 14, "deleted": 2, "kept": 9, "moved": 1},
+    "duration_ms": 35.2,
+}
+
+
+def test_a_sync_is_told_in_one_line() -> None:
+    assert render_sync_report(REPORT, PLAIN) == (
+        "3 added, 1 moved, 1,200 unchanged · 14 chunks written · 2 deleted · 35 ms, generation 43"
+    )
+
+
+def test_a_sync_of_nothing_says_so() -> None:
+    empty = (
+        REPORT
+        | dict.fromkeys(("added", "moved", "unchanged"), 0)
+        | {"chunks": {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}}
+    )
+    assert render_sync_report(empty, PLAIN) == "no notes · 35 ms, generation 43"
+
+
+def test_a_sync_counts_what_failed() -> None:
+    assert "1 failed" in render_sync_report(
+        REPORT | {"failed": [{"path": "a.md", "problem": "x"}]}, PLAIN
+    )
+
+
+CHANGE: dict[str, Any] = {
+    "workspace": "notes-1",
+    "generation": 43,
+    "paths": ["a.md", "b.md"],
+    "chunks": 3,
+    "complete": True,
+}
+
+
+def render_named(change: dict[str, Any]) -> str:
+    return render_change(change, {"notes-1": "notes"}, PLAIN, clock="12:03:44")
+
+
+def test_a_change_is_one_line() -> None:
+    assert render_named(CHANGE) == "12:03:44  notes  generation 43  3 chunks  a.md, b.md"
+
+
+def test_a_change_of_many_notes_names_a_few_and_counts_the_rest() -> None:
+    assert render_named(CHANGE | {"paths": [f"{n}.md" for n in range(9)]}).endswith(
+        "0.md, 1.md, 2.md, 3.md, 4.md, 5.md and 3 more"
+    )
+
+
+def test_a_change_after_forgotten_ones_says_so() -> None:
+    assert render_named(CHANGE | {"complete": False}).endswith(
+        "(older changes are missing: search again)"
+    )
+
+
+def test_a_name_with_a_newline_does_not_break_the_line() -> None:
+    assert "\n" not in render_named(CHANGE | {"paths": ["a\nb.md"]})

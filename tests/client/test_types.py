@@ -1,0 +1,55 @@
+"""The client's types are generated from the protocol and match what the daemon takes and gives."""
+
+from __future__ import annotations
+
+from typing import Any, Required, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+
+from memsyncd.client import types
+from memsyncd.wire import results, writing
+from tests.client.generate_types import PARAMETERS, TARGET, generate_types
+
+GIVEN = [
+    name
+    for name in vars(types)
+    if (hasattr(results, name) or hasattr(writing, name))
+    and name not in PARAMETERS
+    and isinstance(vars(types)[name], type)
+]
+
+
+def name_type(kind: Any) -> str:
+    """Name a type by a word that is the same for a struct and for a dictionary with its shape."""
+    if get_origin(kind) in (list, dict):
+        return f"{get_origin(kind).__name__}[{', '.join(map(name_type, get_args(kind)))}]"
+    if get_args(kind):
+        return " | ".join(sorted(map(name_type, get_args(kind))))
+    return str(kind.__name__)
+
+
+def test_the_types_are_those_that_are_generated_from_the_protocol() -> None:
+    assert TARGET.read_text(encoding="utf-8") == generate_types(), (
+        "run: python -m tests.client.generate_types"
+    )
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_an_answer_has_the_shape_that_it_has_on_the_wire(name: str) -> None:
+    struct = getattr(results, name, None) or getattr(writing, name)
+    wire = {field.encode_name: name_type(field.type) for field in msgspec.structs.fields(struct)}
+    hints = get_type_hints(vars(types)[name])
+    assert {key: name_type(kind) for key, kind in hints.items()} == wire
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_what_may_be_said_is_what_the_daemon_takes(name: str) -> None:
+    struct, filled_in = PARAMETERS[name]
+    given = get_type_hints(vars(types)[name]).keys() | filled_in
+    fields = msgspec.structs.fields(struct)
+    assert given == {field.encode_name for field in fields}
+    hints = get_type_hints(vars(types)[name], include_extras=True)
+    required = {key for key, kind in hints.items() if get_origin(kind) is Required}
+    assert required | filled_in >= {field.encode_name for field in fields if field.required}
+    assert required <= {field.encode_name for field in fields if field.required}
