@@ -18,8 +18,8 @@ from memsyncd.cli.search import FILTERS
 from memsyncd.config import Config, find_keys
 from memsyncd.config.schema import ARRAYS
 from memsyncd.logs import Event
-from memsyncd.wire.methods import METHODS
-from memsyncd.wire.params import Filters
+from memsyncd.protocol.methods import METHODS
+from memsyncd.protocol.search import Filters
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_every_room_stands_in_the_map() -> None:
 
 
 def test_the_files_that_the_map_names_are_there() -> None:
-    named = re.findall(r"`((?:core|store|server|engine|watch|wire|workspace)/[\w/]+\.py)`", ARCHITECTURE)
+    named = re.findall(r"`((?:core|store|server|engine|watch|protocol|files|workspace)/[\w/]+\.py)`", ARCHITECTURE)
     assert named
     assert not [name for name in named if not (ROOT / "memsyncd" / name).is_file()]
 

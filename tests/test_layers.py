@@ -1,4 +1,4 @@
-"""What import-linter cannot say: purity of core and wire, one door for each library, sizes, names, logging by constants."""
+"""What import-linter cannot say: purity of core and protocol, one door for each library, sizes, names, logging by constants."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def test_a_library_has_one_door() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_core_and_wire_see_no_clock_disk_socket_database_log_or_chance() -> None:
-    pure = [name for name in parse_all() if name.startswith(("memsyncd/core/", "memsyncd/wire/"))]
+def test_core_and_protocol_see_no_clock_disk_socket_database_log_or_chance() -> None:
+    pure = [name for name in parse_all() if name.startswith(("memsyncd/core/", "memsyncd/protocol/"))]
     wrong = [
         f"{name}:{line}: {what}" for name in pure for what, line in find_impurities(without_type_checking(parse_all()[name]))
     ]

@@ -18,11 +18,11 @@ Words = str | Sequence[str]
 
 
 class NewSection(TypedDict, total=False):
-    """A section to be written: its text, and what it says of itself."""
+    """A section to append: its text and its metadata."""
 
     # Markdown; its headings are kept beneath the section's own.
     content: Required[str]
-    # The heading; left out, it is made from what the content begins with.
+    # The heading; if empty, it is made from the beginning of the content.
     summary: str
     kind: str | None
     tags: Words
@@ -32,54 +32,54 @@ class NewSection(TypedDict, total=False):
     source: str | None
     task: str | None
     session: str | None
-    # A day or a time; left out, now.
+    # A day or a time; now by default.
     created: str | None
-    # The note to append it to, from the workspace's root or beneath `.memories/`; left out, that of
-    # its kind.
+    # The note to append it to, from the workspace's root or beneath `.memories/`; by default the
+    # note of its kind.
     note: str | None
 
 
 class Filters(TypedDict, total=False):
-    """Each list means any of; different keys mean all of."""
+    """Values of one list are alternatives; different filters must all hold."""
 
     kind: Words
     tag: Words
-    # Paths, folders or globs; what names nothing from the root on is looked for beneath
+    # Paths, folders or globs; a value that matches nothing from the root is tried beneath
     # `.memories/`.
     path: Words
-    # Words of a heading, or anchors; what is beneath counts too.
+    # Words of a heading, or anchors; sub-sections are included.
     section: Words
     task: Words
-    # A day, month or year (`2026-03-01`, `2026-03`, `2026`): from its first day on. Only what has a
-    # date is found.
+    # A day, month or year (`2026-03-01`, `2026-03`, `2026`): from its first day. Sections without a
+    # date are excluded.
     after: str | None
-    # Likewise: up to the day before.
+    # Like `after`: up to the day before.
     before: str | None
-    # Only what is archived, instead of only what is not.
+    # Search only archived sections instead of only those that are not.
     archived: bool
 
 
 class MemoryCommand(TypedDict, total=False):
-    """One command of the memory tool with its own parameters, named and meant as there. Paths begin
+    """One command of the memory tool with its own parameters, under their own names. Paths begin
     with `/memories`.
     """
 
     path: str | None
-    # First and last line; -1 for the note's last one.
+    # First and last line; -1 for the last line of the note.
     view_range: Sequence[int] | None
     file_text: str | None
     old_str: str | None
     new_str: str | None
-    # The line after which the text goes; 0 for before the first.
+    # The line after which the text is inserted; 0 for before the first.
     insert_line: int | None
     insert_text: str | None
     old_path: str | None
     new_path: str | None
-    # What the writer had read; if the note is another by now, nothing is done. Empty for a note
-    # that is not there.
+    # Digest that the writer has read; if the note has another digest, nothing is done. Empty for a
+    # note that does not exist.
     if_digest: str | None
-    # Whose words to answer in: those of Anthropic's documents, or those of its Python SDK where
-    # they differ.
+    # Wording of the answer: that of Anthropic's documents, or that of its Python SDK where they
+    # differ.
     dialect: Literal["docs", "sdk"]
 
 
@@ -87,14 +87,16 @@ class MemoryCommand(TypedDict, total=False):
 
 
 class Freshness(TypedDict):
+    """How current the index was when a request was answered."""
+
     generation: int
     pending: int
+    # Notes that the history has not recorded yet.
     unrecorded: int
     synced_at: float | None
-    # `ready` only if nothing is known that no scan has looked at, and no scan is overdue.
+    # `ready` only if no event waits for a scan and no scan is overdue.
     state: str
-    # Why scans are overdue or a disk does not answer; null if neither is so. `status` says the
-    # rest.
+    # Why scans are overdue or a disk does not answer; null otherwise. `status` has the details.
     reason: str | None
 
 
@@ -105,13 +107,13 @@ class Hit(TypedDict):
     start_line: int
     end_line: int
     heading: list[str]
-    # Plain text of one line, matched words between `**` and `**`.
+    # Plain text of one line, with matched words between `**` and `**`.
     snippet: str
     score: float
     kind: str | None
     tags: list[str]
     importance: float | None
-    # Of the file as indexed.
+    # Digest of the file as indexed.
     digest: str
     matched: list[str]
     explain: dict[str, float] | None
@@ -129,7 +131,7 @@ class Got(TypedDict):
     kind: str | None
     tags: list[str]
     importance: float | None
-    # Of the whole note.
+    # Lines of the whole note.
     n_lines: int
 
 
@@ -142,26 +144,24 @@ class ContextPart(TypedDict):
     end_line: int
     heading: list[str]
     kind: str | None
-    # Of what is included: `match`, `pinned`, `MEMORY.md`, `project` or `recent`; of what is not:
-    # `no room`.
+    # If included: `match`, `pinned`, `MEMORY.md`, `project` or `recent`; if left out: `no room`.
     reason: str
 
 
 class Written(TypedDict):
-    """What every answer to a write says."""
+    """Common part of every answer to a write."""
 
     workspace: str
-    # The index holds the write from this one on.
+    # The index holds the write from this generation on.
     generation: int
-    # False if the write stands on the disk and the index could not take it in yet; `status` then
-    # says why.
+    # False if the write is on the disk and could not be indexed yet; `status` gives the reason.
     is_indexed: bool
 
 
 class MemoryResult(Written):
-    # The answer as the memory tool words it.
+    # The answer in the wording of the memory tool.
     text: str
-    # Of the note as it stands now; None for a folder, and for what is gone.
+    # Digest of the note after the command; None for a folder and for a deleted note.
     digest: str | None
 
 
@@ -170,7 +170,7 @@ class AddedSection(TypedDict):
     path: str
     start_line: int
     end_line: int
-    # Of the note as written.
+    # Digest of the note as written.
     digest: str
 
 
@@ -179,7 +179,7 @@ class Added(Written):
     path: str
     start_line: int
     end_line: int
-    # Of the note as written.
+    # Digest of the note as written.
     digest: str
 
 
@@ -189,7 +189,7 @@ class Diff(TypedDict):
     revision: int
     old_digest: str | None
     new_digest: str | None
-    # Unified, with three lines around each change; empty if both texts are the same.
+    # Unified, with three lines around each change; empty if both texts are equal.
     diff: str
 
 
@@ -197,22 +197,22 @@ class RevisionInfo(TypedDict):
     """One change of one note."""
 
     revision: int
-    # What was done in one go has one number: a rename of a folder is one act with a revision for
-    # each note.
+    # Revisions of one operation share this number: the rename of a folder has a revision for each
+    # note.
     act: int
     at: float
-    # Who wrote; empty for a change that was seen from outside.
+    # The writer; empty for a change from outside memsyncd.
     client: str
-    # `create`, `str_replace`, `add`, `undo`, …; `outside` for a change that was seen from outside.
+    # `create`, `str_replace`, `add`, `undo`, …; `outside` for a change from outside memsyncd.
     command: str
     path: str
-    # Where the note was before, if it was moved.
+    # The note's path before, if it was moved.
     old_path: str | None
     old_digest: str | None
     new_digest: str | None
     old_bytes: int | None
     new_bytes: int | None
-    # Whether the texts before and after are still there, so that it can be shown and undone.
+    # True while the texts before and after are kept, so that the change can be shown and undone.
     is_kept: bool
 
 
@@ -222,10 +222,10 @@ class PathState(TypedDict):
 
 
 class Undone(Written):
-    # The new one, which can be undone in its turn; None if everything stood as it should already.
+    # The new act, which can be undone in turn; None if nothing had to change.
     act: int | None
     undone: list[RevisionInfo]
-    # How the notes stand now.
+    # The notes after the undo.
     paths: list[PathState]
 
 
@@ -233,21 +233,20 @@ class Purged(TypedDict):
     workspace: str
     revisions: int
     texts: int
-    # False while another program that reads records.db keeps traces in the file; they go as soon as
-    # it lets them.
+    # False while another program that reads records.db keeps traces in the file; they go when it
+    # ends.
     is_clean: bool
-    # Notes whose text holds `containing` today: history no longer has it, they do.
+    # Notes whose current text contains `containing`.
     still_in: list[str]
-    # Files, damaged or another workspace's, set aside beside records.db: nobody looks into them,
-    # and they may hold it, too.
+    # Damaged records that were set aside beside records.db: they are not searched and may contain
+    # it too.
     set_aside: list[str]
 
 
 class Cleared(Written):
-    # What `undo` takes to bring them back; None if there was nothing to remove, or no history is
-    # kept.
+    # The act that `undo` takes to restore them; None if nothing was removed, or no history is kept.
     act: int | None
-    # Notes.
+    # Removed notes.
     removed: int
 
 
@@ -277,13 +276,13 @@ class SyncReport(TypedDict):
 
 
 class Changed(TypedDict):
-    """The parameters of the notification `changed`."""
+    """Parameters of the notification `changed`."""
 
     subscription: str
     workspace: str
     generation: int
     paths: list[str]
-    # How many chunks were written or deleted.
+    # Chunks written or deleted.
     chunks: int
-    # False if older changes were forgotten: list or search again.
+    # False if older changes are no longer known: list or search again.
     complete: bool

@@ -8,7 +8,7 @@ import time
 from memsyncd.daemon.files import count_open_files, find_file_limit
 from memsyncd.daemon.memory import read_rss_bytes
 from memsyncd.logs import count_lost_lines
-from memsyncd.wire.metrics import ProcessMetrics
+from memsyncd.protocol.metrics import ProcessMetrics
 
 
 def read_vitals() -> ProcessMetrics:

@@ -18,10 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from memsyncd.core.fairqueue import Flow
 from memsyncd.errors import ShuttingDown, TooLarge
-from memsyncd.server.counts import ABANDONED, NO_METHOD, Answered, Counts
-from memsyncd.server.limits import Backlog, Job, Limits, Turns
-from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_request
-from memsyncd.wire.messages import (
+from memsyncd.protocol.jsonrpc import (
     Call,
     ErrorBody,
     Fault,
@@ -32,6 +29,9 @@ from memsyncd.wire.messages import (
     encode_error,
     encode_result,
 )
+from memsyncd.server.counts import ABANDONED, NO_METHOD, Answered, Counts
+from memsyncd.server.limits import Backlog, Job, Limits, Turns
+from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_request
 
 
 @dataclass(slots=True, kw_only=True)

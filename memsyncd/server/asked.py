@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memsyncd.core.search.query import Filters, parse_day
 from memsyncd.errors import BadRequest
-from memsyncd.wire import params
+from memsyncd.protocol import search as params
 
 
 def read_filters(asked: params.Filters) -> Filters:

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
+from memsyncd.protocol.jsonrpc import Batch, Call, Fault, LineSplitter, TooLong, describe_error, encode_error, join_lines
 from memsyncd.server.answers import Answers, Collector, Service
 from memsyncd.server.peer import is_gone
 from memsyncd.server.session import Session
-from memsyncd.wire.frames import LineSplitter, TooLong, join_lines
-from memsyncd.wire.messages import Batch, Call, Fault, describe_error, encode_error
 
 TURN_S = 0.001
 """How long one client's lines are worked on before others have their turn."""

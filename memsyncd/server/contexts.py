@@ -1,4 +1,6 @@
-"""How is the method `context` carried out? Wait for what it wants to see, build the block away from the loop, name its parts."""
+"""How is the method `context` carried out? Wait for what it wants to see, build the block away from
+the loop, name its parts.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,23 @@ from memsyncd.engine.context import AskedContext, Built, build_context
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
 from memsyncd.engine.workspaces import Workspace
+from memsyncd.protocol import fields
+from memsyncd.protocol import search as search_protocol
+from memsyncd.protocol.search import ContextParams
 from memsyncd.server import convert
 from memsyncd.server.asked import read_filters
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_until_open
 from memsyncd.server.reads import find_arrival_s
 from memsyncd.server.session import Session
 from memsyncd.server.subscriptions import Subscriptions
-from memsyncd.wire import results
-from memsyncd.wire.params import ContextParams
 
 InThread = Callable[..., Awaitable[Any]]
 
 
 class Contexts:
-    """Builds blocks for sessions. `in_thread` runs what reads away from the loop, `find_policy` says what is configured now."""
+    """Builds blocks for sessions. `in_thread` runs what reads away from the loop, `find_policy`
+    says what is configured now.
+    """
 
     def __init__(
         self,
@@ -41,7 +46,9 @@ class Contexts:
         self._in_thread = in_thread
         self._find_policy = find_policy
 
-    async def build(self, _session: Session, params: ContextParams) -> results.ContextResult:
+    async def build(
+        self, _session: Session, params: ContextParams
+    ) -> search_protocol.ContextResult:
         began_s = find_arrival_s(self._clock)
         workspace, policy = self._house.find(params.workspace), self._find_policy()
         was_open = workspace.readers is not None
@@ -52,19 +59,25 @@ class Contexts:
         else:
             await wait_until_open([workspace], OPEN_S)
             # To open an index is no part of the default limit.
-            end_s = (began_s if was_open or params.timeout_ms else self._clock.now_s()) + asked.timeout_s
+            end_s = (
+                began_s if was_open or params.timeout_ms else self._clock.now_s()
+            ) + asked.timeout_s
         built = await self._in_thread(partial(build_context, workspace, asked, policy), end_s)
         now_s = self._clock.now_s()
         freshness = convert.to_freshness_of([workspace], self._house.policy, now_s=now_s)
         return _to_result(workspace, built, freshness, took_ms=(now_s - began_s) * 1000)
 
-    async def _wait(self, workspace: Workspace, params: ContextParams, asked: AskedContext, began_s: float) -> AskedContext:
+    async def _wait(
+        self, workspace: Workspace, params: ContextParams, asked: AskedContext, began_s: float
+    ) -> AskedContext:
         """The question once the index says what it wants to see, with what is left of its time."""
         until_s = began_s + (params.timeout_ms / 1000 if params.timeout_ms else WAIT_S)
         hidden = asked.hidden
         if params.min_generation is not None:
             await wait_until_open([workspace], until_s - began_s)
-            await self._subscriptions.wait_for_generation([workspace], params.min_generation, until_s - began_s)
+            await self._subscriptions.wait_for_generation(
+                [workspace], params.min_generation, until_s - began_s
+            )
         if params.wait == "disk":
             hidden = await wait_for_disk(self._house, [workspace], until_s - self._clock.now_s())
         return replace(asked, hidden=hidden, timeout_s=until_s - began_s)
@@ -81,8 +94,10 @@ def _read_context(params: ContextParams, policy: SearchPolicy, now_s: float) -> 
     )
 
 
-def _to_result(workspace: Workspace, built: Built, freshness: results.Freshness, *, took_ms: float) -> results.ContextResult:
-    return results.ContextResult(
+def _to_result(
+    workspace: Workspace, built: Built, freshness: fields.Freshness, *, took_ms: float
+) -> search_protocol.ContextResult:
+    return search_protocol.ContextResult(
         workspace=workspace.id,
         text=built.block.text,
         tokens=built.block.n_tokens,
@@ -95,9 +110,9 @@ def _to_result(workspace: Workspace, built: Built, freshness: results.Freshness,
     )
 
 
-def _to_parts(parts: Sequence[ContextLines]) -> list[results.ContextPart]:
+def _to_parts(parts: Sequence[ContextLines]) -> list[search_protocol.ContextPart]:
     return [
-        results.ContextPart(
+        search_protocol.ContextPart(
             anchor=part.chunk.anchor,
             path=part.chunk.path,
             start_line=part.span.start,

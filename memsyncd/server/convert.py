@@ -12,16 +12,17 @@ from memsyncd.engine.freshness import Freshness, read_freshness
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Condition, Workspace
+from memsyncd.protocol import fields, operations
+from memsyncd.protocol import search as search_protocol
 from memsyncd.store.browse import StoredNote, StoredSection
 from memsyncd.watch.health import WatchHealth
-from memsyncd.wire import results
 
 WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
-def to_info(workspace: Workspace) -> results.WorkspaceInfo:
+def to_info(workspace: Workspace) -> operations.WorkspaceInfo:
     entry = workspace.entry
-    return results.WorkspaceInfo(
+    return operations.WorkspaceInfo(
         id=entry.id,
         name=entry.name,
         root=entry.root,
@@ -32,10 +33,12 @@ def to_info(workspace: Workspace) -> results.WorkspaceInfo:
     )
 
 
-def to_workspace_status(workspace: Workspace, health: WatchHealth, fresh: Freshness) -> results.WorkspaceStatus:
+def to_workspace_status(
+    workspace: Workspace, health: WatchHealth, fresh: Freshness
+) -> operations.WorkspaceStatus:
     condition, entry = workspace.condition, workspace.entry
     reasons = _find_reasons(condition)
-    return results.WorkspaceStatus(
+    return operations.WorkspaceStatus(
         id=entry.id,
         name=entry.name,
         root=entry.root,
@@ -59,29 +62,35 @@ def to_workspace_status(workspace: Workspace, health: WatchHealth, fresh: Freshn
 
 
 def _find_reasons(condition: Condition) -> list[str]:
-    said = [text for said in (condition.faults, condition.notices) for _, text in sorted(said.items())]
+    said = [
+        text for said in (condition.faults, condition.notices) for _, text in sorted(said.items())
+    ]
     return [*said, *filter(None, [describe_recording(condition)])]
 
 
-def to_freshness_of(workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_s: float) -> results.Freshness:
+def to_freshness_of(
+    workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_s: float
+) -> fields.Freshness:
     """How fresh an answer from these workspaces is: the state of the least ready, the oldest look, the latest generation."""
     conditions = [workspace.condition for workspace in workspaces]
     looks = [condition.synced_at_s for condition in conditions]
     fresh = [read_freshness(workspace, policy, now_s=now_s) for workspace in workspaces]
     states = {one.state for one in fresh}
     reasons = [reason for one in fresh for reason in (one.stall, one.overdue) if reason]
-    return results.Freshness(
+    return fields.Freshness(
         generation=max((condition.generation for condition in conditions), default=0),
         pending=sum(one.pending for one in fresh),
         unrecorded=sum(condition.n_unrecorded for condition in conditions),
-        synced_at=None if not looks or None in looks else min(look for look in looks if look is not None),
+        synced_at=None
+        if not looks or None in looks
+        else min(look for look in looks if look is not None),
         state=next((state for state in WORST_FIRST if state in states), "ready"),
         reason="; ".join(reasons) or None,
     )
 
 
-def to_report(workspace: Workspace, done: SyncDone) -> results.SyncReport:
-    return results.SyncReport(
+def to_report(workspace: Workspace, done: SyncDone) -> operations.SyncReport:
+    return operations.SyncReport(
         workspace=workspace.id,
         generation=done.generation,
         added=len(done.added),
@@ -89,15 +98,19 @@ def to_report(workspace: Workspace, done: SyncDone) -> results.SyncReport:
         moved=len(done.moved),
         removed=len(done.removed),
         unchanged=done.n_unchanged,
-        failed=[results.Failed(path=problem.path, problem=problem.problem) for problem in done.failed],
-        chunks=results.ChunkCounts(upserted=done.n_upserted, deleted=done.n_deleted, kept=done.n_kept, moved=done.n_shifted),
+        failed=[
+            operations.Failed(path=problem.path, problem=problem.problem) for problem in done.failed
+        ],
+        chunks=operations.ChunkCounts(
+            upserted=done.n_upserted, deleted=done.n_deleted, kept=done.n_kept, moved=done.n_shifted
+        ),
         duration_ms=round(done.duration_ms, 2),
     )
 
 
-def to_hit(hit: recall.Hit, *, is_explained: bool) -> results.Hit:
+def to_hit(hit: recall.Hit, *, is_explained: bool) -> search_protocol.Hit:
     section = hit.section
-    return results.Hit(
+    return search_protocol.Hit(
         workspace=hit.workspace.id,
         anchor=section.anchor,
         path=hit.path,
@@ -115,9 +128,9 @@ def to_hit(hit: recall.Hit, *, is_explained: bool) -> results.Hit:
     )
 
 
-def to_got(workspace: Workspace, read: PlaceRead) -> results.Got:
+def to_got(workspace: Workspace, read: PlaceRead) -> search_protocol.Got:
     section = read.section
-    return results.Got(
+    return search_protocol.Got(
         workspace=workspace.id,
         anchor=section.anchor if section else None,
         path=read.path,
@@ -133,8 +146,8 @@ def to_got(workspace: Workspace, read: PlaceRead) -> results.Got:
     )
 
 
-def to_note_info(note: StoredNote) -> results.NoteInfo:
-    return results.NoteInfo(
+def to_note_info(note: StoredNote) -> search_protocol.NoteInfo:
+    return search_protocol.NoteInfo(
         path=note.path,
         title=note.title,
         digest=note.digest,
@@ -147,8 +160,8 @@ def to_note_info(note: StoredNote) -> results.NoteInfo:
     )
 
 
-def to_problem_info(workspace: Workspace, problem: Problem) -> results.ProblemInfo:
-    return results.ProblemInfo(
+def to_problem_info(workspace: Workspace, problem: Problem) -> search_protocol.ProblemInfo:
+    return search_protocol.ProblemInfo(
         workspace=workspace.id,
         path=problem.path,
         line=problem.line,
@@ -158,8 +171,8 @@ def to_problem_info(workspace: Workspace, problem: Problem) -> results.ProblemIn
     )
 
 
-def _to_section_info(section: StoredSection) -> results.SectionInfo:
-    return results.SectionInfo(
+def _to_section_info(section: StoredSection) -> search_protocol.SectionInfo:
+    return search_protocol.SectionInfo(
         anchor=section.anchor,
         heading=list(section.heading),
         level=section.level,

@@ -38,9 +38,9 @@ from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pie
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.engine.writers import Job
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
+from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
 from memsyncd.server.freshness import OPEN_S, wait_for_work, wait_until_open
 from memsyncd.server.session import Session
-from memsyncd.wire.doctor import DoctorParams, DoctorResult, FindingInfo
 
 SYNC_ROUNDS = 3
 """How often notes that were saved while they were compared are synced and compared again."""

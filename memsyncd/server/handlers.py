@@ -23,6 +23,13 @@ from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
+from memsyncd.protocol import operations
+from memsyncd.protocol import search as search_protocol
+from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
+from memsyncd.protocol.methods import describe_methods
+from memsyncd.protocol.metrics import ProcessMetrics
+from memsyncd.protocol.operations import AddParams, RemoveParams, SyncParams
+from memsyncd.protocol.search import GetParams, ListParams, SearchParams
 from memsyncd.server import convert
 from memsyncd.server.asked import read_filters
 from memsyncd.server.contexts import Contexts
@@ -35,20 +42,6 @@ from memsyncd.server.records import RecordsTransfer
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writing import Writing
-from memsyncd.wire import results
-from memsyncd.wire.discovery import describe_methods
-from memsyncd.wire.metrics import ProcessMetrics
-from memsyncd.wire.params import (
-    AddParams,
-    GetParams,
-    ListParams,
-    NoParams,
-    Params,
-    RemoveParams,
-    SearchParams,
-    SyncParams,
-    WorkspaceParams,
-)
 
 LOOP_BUDGET_S = 0.004
 """What a query may take of the event loop before it goes to a thread."""
@@ -127,13 +120,13 @@ class Handlers:
 
     # --- the daemon itself ---
 
-    def _ping(self, _session: Session, _params: NoParams) -> results.Pong:
-        return results.Pong(name="memsyncd", version=__version__, protocol=PROTOCOL, pid=self._facts.pid)
+    def _ping(self, _session: Session, _params: NoParams) -> operations.Pong:
+        return operations.Pong(name="memsyncd", version=__version__, protocol=PROTOCOL, pid=self._facts.pid)
 
-    def _status(self, _session: Session, params: WorkspaceParams) -> results.Status:
+    def _status(self, _session: Session, params: WorkspaceParams) -> operations.Status:
         facts, load = self._facts, self._facts.read_load()
         chosen = self._glance_at(self._all() if params.workspace is None else [self._house.find(params.workspace)])
-        return results.Status(
+        return operations.Status(
             version=__version__,
             protocol=PROTOCOL,
             pid=facts.pid,
@@ -149,7 +142,7 @@ class Handlers:
             workspaces=[self._tell_workspace(workspace) for workspace in chosen],
         )
 
-    def _tell_workspace(self, workspace: Workspace) -> results.WorkspaceStatus:
+    def _tell_workspace(self, workspace: Workspace) -> operations.WorkspaceStatus:
         fresh = read_freshness(workspace, self._house.policy, now_s=self._clock.now_s())
         return convert.to_workspace_status(workspace, self._house.watching.health(workspace), fresh)
 
@@ -161,23 +154,23 @@ class Handlers:
             raise BadRequest("this is not an absolute path", hint="send the folder's absolute path")
         return self._add_at(path, params)
 
-    async def _add_at(self, path: str, params: AddParams) -> results.Workspaces:
+    async def _add_at(self, path: str, params: AddParams) -> operations.Workspaces:
         seen = await self._places.look_at_new(path)
         added = self._house.add(path, name=params.name or "", include=params.include, exclude=params.exclude, seen=seen)
         await self._places.look_for_memory([added])
-        return results.Workspaces(workspaces=[convert.to_info(added)])
+        return operations.Workspaces(workspaces=[convert.to_info(added)])
 
-    def _remove(self, _session: Session, params: RemoveParams) -> results.Workspaces:
+    def _remove(self, _session: Session, params: RemoveParams) -> operations.Workspaces:
         workspace = self._house.find(params.workspace)
         info = convert.to_info(workspace)
         self._house.remove(workspace)
-        return results.Workspaces(workspaces=[info])
+        return operations.Workspaces(workspaces=[info])
 
-    async def _list_workspaces(self, _session: Session, _params: NoParams) -> results.Workspaces:
+    async def _list_workspaces(self, _session: Session, _params: NoParams) -> operations.Workspaces:
         await self._places.look_for_memory(self._all())
-        return results.Workspaces(workspaces=[convert.to_info(workspace) for workspace in self._all()])
+        return operations.Workspaces(workspaces=[convert.to_info(workspace) for workspace in self._all()])
 
-    async def _sync(self, _session: Session, params: SyncParams) -> results.SyncReport:
+    async def _sync(self, _session: Session, params: SyncParams) -> operations.SyncReport:
         workspace = self._house.find(params.workspace)
         rounds = self._house.rounds
         future = rounds.rebuild(workspace) if params.rebuild else rounds.sync(workspace, is_full=params.full)
@@ -213,7 +206,7 @@ class Handlers:
 
     async def _search_fresh(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
-    ) -> results.SearchResult:
+    ) -> search_protocol.SearchResult:
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else WAIT_S
         if params.min_generation is not None:
             await wait_until_open(chosen, timeout_s)
@@ -227,7 +220,7 @@ class Handlers:
 
     async def _search_once_open(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
-    ) -> results.SearchResult:
+    ) -> search_protocol.SearchResult:
         await wait_until_open(chosen, asked.timeout_s)
         is_open = all(workspace.readers is not None for workspace in chosen)
         # One that is not open is refused for that, which takes no time.
@@ -238,7 +231,7 @@ class Handlers:
 
     async def _search_in_thread(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float, end_s: float
-    ) -> results.SearchResult:
+    ) -> search_protocol.SearchResult:
         found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy), end_s)
         return self._to_result(chosen, found, params, began_s)
 
@@ -255,8 +248,8 @@ class Handlers:
 
     def _to_result(
         self, chosen: Sequence[Workspace], found: recall.Found, params: SearchParams, began_s: float
-    ) -> results.SearchResult:
-        return results.SearchResult(
+    ) -> search_protocol.SearchResult:
+        return search_protocol.SearchResult(
             hits=[convert.to_hit(hit, is_explained=params.explain) for hit in found.hits],
             relaxed=found.is_relaxed,
             why_empty=found.why_empty,
@@ -267,7 +260,7 @@ class Handlers:
 
     # --- reading ---
 
-    async def _get(self, _session: Session, params: GetParams) -> results.Got:
+    async def _get(self, _session: Session, params: GetParams) -> search_protocol.Got:
         workspace = self._house.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         place = browse.Place(anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line)
@@ -282,21 +275,21 @@ class Handlers:
             read = await self._in_thread(read_place, disk_of=workspace)
         return convert.to_got(workspace, read)
 
-    async def _list(self, _session: Session, params: ListParams) -> results.Listing:
+    async def _list(self, _session: Session, params: ListParams) -> search_protocol.Listing:
         workspace = self._house.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         asked = {"path": params.path, "kind": params.kind, "tag": params.tag}
         notes = await self._in_thread(partial(browse.list_notes, workspace, self.search_policy, **asked))
-        return results.Listing(
+        return search_protocol.Listing(
             workspace=workspace.id,
             notes=[convert.to_note_info(note) for note in notes],
             freshness=convert.to_freshness_of([workspace], self._house.policy, now_s=self._clock.now_s()),
         )
 
-    async def _problems(self, _session: Session, params: WorkspaceParams) -> results.Problems:
+    async def _problems(self, _session: Session, params: WorkspaceParams) -> search_protocol.Problems:
         chosen = self._all() if params.workspace is None else [self._house.find(params.workspace)]
         found = [(workspace, await self._in_thread(partial(browse.find_problems, workspace))) for workspace in chosen]
-        return results.Problems(
+        return search_protocol.Problems(
             problems=[convert.to_problem_info(workspace, problem) for workspace, problems in found for problem in problems]
         )
 

@@ -14,10 +14,10 @@ from memsyncd.engine.freshness import read_freshness
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.workspaces import Workspace
+from memsyncd.protocol import metrics as wire
+from memsyncd.protocol.metrics import render_metrics
 from memsyncd.server.counts import Counts, MethodCount
 from memsyncd.server.session import Session
-from memsyncd.wire import metrics as wire
-from memsyncd.wire.exposition import render_metrics
 
 SKIPPED = UNFOUND | UNREADABLE
 

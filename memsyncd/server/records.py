@@ -10,10 +10,10 @@ from memsyncd.core.notepath import parse_note_path
 from memsyncd.engine.house import House
 from memsyncd.engine.transfer import export_page, take_page
 from memsyncd.errors import BadRequest
+from memsyncd.protocol import records as wire
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.writing import WRITE_S, await_turn
 from memsyncd.store.entries import Entry, Move, PastChange, TextPiece, Tip
-from memsyncd.wire import records as wire
 
 
 class RecordsTransfer:

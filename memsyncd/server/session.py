@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memsyncd.core.fairqueue import Flow
-from memsyncd.wire.messages import encode_notification
-from memsyncd.wire.params import Params
+from memsyncd.protocol.fields import Params
+from memsyncd.protocol.jsonrpc import encode_notification
 
 
 class Session:

@@ -16,12 +16,9 @@ from memsyncd.engine.house import House
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NotFound, NotFresh
+from memsyncd.protocol import search as search_protocol
+from memsyncd.protocol.search import SubscribeParams, UnsubscribeParams
 from memsyncd.server.session import Session
-from memsyncd.wire import results
-from memsyncd.wire.params import (
-    SubscribeParams,
-    UnsubscribeParams,
-)
 
 MAX_PER_SESSION = 64
 
@@ -49,7 +46,7 @@ class Subscriptions:
         self._changed = asyncio.Event()
         house.listen(self._tell)
 
-    def subscribe(self, session: Session, params: SubscribeParams) -> results.Subscribed:
+    def subscribe(self, session: Session, params: SubscribeParams) -> search_protocol.Subscribed:
         """Raises BadRequest for a glob that cannot be, for `since` without a workspace, and for too many."""
         if params.since is not None and params.workspace is None:
             raise BadRequest("since needs a workspace: each has its own generations", hint="name the workspace too")
@@ -67,15 +64,17 @@ class Subscriptions:
         if workspace is not None and params.since is not None:
             asyncio.get_running_loop().call_soon(self._catch_up, subscription, workspace, params.since)
         chosen = [workspace] if workspace else list(self._house.workspaces.values())
-        return results.Subscribed(subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen})
+        return search_protocol.Subscribed(
+            subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen}
+        )
 
-    def unsubscribe(self, session: Session, params: UnsubscribeParams) -> results.Unsubscribed:
+    def unsubscribe(self, session: Session, params: UnsubscribeParams) -> search_protocol.Unsubscribed:
         subscription = self._subscriptions.get(params.subscription)
         if subscription is None or subscription.session is not session:
             raise NotFound("this connection holds no such subscription", hint="send the name that subscribe answered")
         del self._subscriptions[params.subscription]
         session.is_listening = any(other.session is session for other in self._subscriptions.values())
-        return results.Unsubscribed(subscription=params.subscription)
+        return search_protocol.Unsubscribed(subscription=params.subscription)
 
     async def wait_for_generation(self, workspaces: Sequence[Workspace], generation: int, timeout_s: float) -> None:
         """Return once one of the workspaces has reached `generation`; raises NotFresh after `timeout_s`."""
@@ -119,7 +118,7 @@ class Subscriptions:
         *,
         is_complete: bool = True,
     ) -> None:
-        changed = results.Changed(
+        changed = search_protocol.Changed(
             subscription=subscription.id,
             workspace=workspace.id,
             generation=generation,

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memsyncd.errors import Busy, ShuttingDown
+from memsyncd.protocol.jsonrpc import MessageParser
+from memsyncd.protocol.methods import METHODS, Method
 from memsyncd.server.answers import Service
 from memsyncd.server.connection import Connection
 from memsyncd.server.counts import Answered, Counts
@@ -22,8 +24,6 @@ from memsyncd.server.limits import Backlog, Limits, Turns
 from memsyncd.server.peer import is_own_user, read_peer
 from memsyncd.server.session import Dispatch, Outcome, Session
 from memsyncd.server.sockets import BACKLOG
-from memsyncd.wire.messages import MessageParser
-from memsyncd.wire.methods import METHODS, Method
 
 __all__ = ["Answered", "Counts", "Dispatch", "Limits", "Outcome", "Server", "Session"]
 

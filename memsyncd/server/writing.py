@@ -23,10 +23,10 @@ from memsyncd.engine.policies import Clock
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.engine.writers import Job
 from memsyncd.errors import BadRequest, Busy, NotFresh
+from memsyncd.protocol import memory as wire
 from memsyncd.server.freshness import forget, say_stalled, wait_unless_stalled, wait_until_recovered
 from memsyncd.server.session import Outcome, Session
 from memsyncd.store.history import Revision
-from memsyncd.wire import writing as wire
 
 WRITE_S = 30.0
 """How long a write waits for its turn unless it says."""

@@ -16,7 +16,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import msgspec
 
 import memsyncd.client
-from memsyncd.wire import params, results, writing
+from memsyncd.protocol import fields, operations
+from memsyncd.protocol import memory as memory_protocol
+from memsyncd.protocol import search as search_protocol
 from tests.source_comments import read_comments
 
 TARGET = Path(memsyncd.client.__file__).with_name("types.py")
@@ -25,29 +27,29 @@ WIDTH = 100
 # The parameters that callers of Memsyncd write as keyword arguments or dictionaries, by their
 # names there, each with the fields that Memsyncd fills in itself.
 PARAMETERS: dict[str, tuple[type[msgspec.Struct], frozenset[str]]] = {
-    "NewSection": (writing.NewSection, frozenset()),
-    "Filters": (params.Filters, frozenset()),
+    "NewSection": (memory_protocol.NewSection, frozenset()),
+    "Filters": (search_protocol.Filters, frozenset()),
     "MemoryCommand": (
-        writing.MemoryParams,
+        memory_protocol.MemoryParams,
         frozenset({"command", "client", "workspace", "timeout_ms"}),
     ),
 }
 # Results that methods of Memsyncd return; the structs that they contain follow from their fields.
 RESULTS: tuple[type[msgspec.Struct], ...] = (
-    results.Freshness,
-    results.Hit,
-    results.Got,
-    results.ContextPart,
-    writing.Written,
-    writing.MemoryResult,
-    writing.AddedSection,
-    writing.Added,
-    writing.Diff,
-    writing.Undone,
-    writing.Purged,
-    writing.Cleared,
-    results.SyncReport,
-    results.Changed,
+    fields.Freshness,
+    search_protocol.Hit,
+    search_protocol.Got,
+    search_protocol.ContextPart,
+    memory_protocol.Written,
+    memory_protocol.MemoryResult,
+    memory_protocol.AddedSection,
+    memory_protocol.Added,
+    memory_protocol.Diff,
+    memory_protocol.Undone,
+    memory_protocol.Purged,
+    memory_protocol.Cleared,
+    operations.SyncReport,
+    search_protocol.Changed,
 )
 HEAD = '''\
 """Types of the parameters and results of `Memsyncd`, for type checkers; unused at run time.

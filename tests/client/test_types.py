@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from memsyncd.client import types
-from memsyncd.wire import results, writing
+from memsyncd.protocol import fields, memory, operations, search
 from tests.client.generate_types import PARAMETERS, TARGET, generate_types
 
+PROTOCOL = (fields, memory, operations, search)
 GIVEN = [
     name
     for name in vars(types)
-    if (hasattr(results, name) or hasattr(writing, name))
+    if any(hasattr(module, name) for module in PROTOCOL)
     and name not in PARAMETERS
     and isinstance(vars(types)[name], type)
 ]
@@ -37,7 +38,7 @@ def test_the_types_are_those_that_are_generated_from_the_protocol() -> None:
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_an_answer_has_the_shape_that_it_has_on_the_wire(name: str) -> None:
-    struct = getattr(results, name, None) or getattr(writing, name)
+    struct = next(getattr(module, name) for module in PROTOCOL if hasattr(module, name))
     wire = {field.encode_name: name_type(field.type) for field in msgspec.structs.fields(struct)}
     hints = get_type_hints(vars(types)[name])
     assert {key: name_type(kind) for key, kind in hints.items()} == wire

@@ -61,7 +61,7 @@ def find_target(name: str) -> Callable[[bytes], None]:
 def make_messages() -> Callable[[bytes], None]:
     from msgspec import UnsetType
 
-    from memsyncd.wire.messages import Batch, Fault, MessageParser, encode_error
+    from memsyncd.protocol.jsonrpc import Batch, Fault, MessageParser, encode_error
 
     parser = MessageParser()
 

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from memsyncd.errors import Conflict
+from memsyncd.protocol.fields import Params
+from memsyncd.protocol.operations import Pong
+from memsyncd.protocol.search import Changed, Problems, Subscribed
 from memsyncd.server.unix import Answered, Limits, Server, Session
-from memsyncd.wire.params import Params
-from memsyncd.wire.results import Changed, Pong, Problems, Subscribed
 
 PATIENCE_S = 20
 

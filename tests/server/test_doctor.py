@@ -18,9 +18,9 @@ from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import WorkspaceNotFound
+from memsyncd.protocol.operations import DoctorParams, FindingInfo
 from memsyncd.server.doctor import Doctor
 from memsyncd.server.session import Session
-from memsyncd.wire.doctor import DoctorParams, FindingInfo
 
 LIMIT_S = 20.0
 

@@ -23,13 +23,14 @@ from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreCorrupt
+from memsyncd.protocol.fields import Params, WorkspaceParams
+from memsyncd.protocol.search import ContextParams, GetParams, ListParams, SearchParams
 from memsyncd.server.counts import Counts
 from memsyncd.server.handlers import Facts, Handlers
 from memsyncd.server.metrics import Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.session import Session
 from memsyncd.store.index import Index
-from memsyncd.wire.params import ContextParams, GetParams, ListParams, Params, SearchParams, WorkspaceParams
 
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 LIMIT_S = 20.0

@@ -1,4 +1,5 @@
-"""Is the text one that Prometheus reads? Held to the grammar of its format, which says what may stand where."""
+"""Is the text one that Prometheus reads? Held to the grammar of its format, which says what may
+stand where."""
 
 from __future__ import annotations
 
@@ -9,8 +10,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.wire.exposition import render_metrics
-from memsyncd.wire.metrics import (
+from memsyncd.protocol.metrics import (
     ClientMetrics,
     Durations,
     MetricsResult,
@@ -19,19 +19,32 @@ from memsyncd.wire.metrics import (
     RequestMetrics,
     WatcherMetrics,
     WorkspaceMetrics,
+    render_metrics,
 )
 
-SAMPLE = re.compile(r'(?P<name>[a-z_]+)(?:\{(?P<labels>(?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (?P<value>-?[0-9.e+-]+)')
+SAMPLE = re.compile(
+    r'(?P<name>[a-z_]+)(?:\{(?P<labels>(?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)+)\})? (?P<value>-?[0-9.e+-]+)'
+)
 LABEL = re.compile(r'([a-z]+)="((?:[^"\\\n]|\\["\\n])*)"')
 TOOK = Durations(
-    total=3, sum_s=0.75, p50_ms=2.0, p95_ms=600.0, p99_ms=640.0, longest_ms=700.0, buckets=[(0.005, 2), (0.5, 2), (10.0, 3)]
+    total=3,
+    sum_s=0.75,
+    p50_ms=2.0,
+    p95_ms=600.0,
+    p99_ms=640.0,
+    longest_ms=700.0,
+    buckets=[(0.005, 2), (0.5, 2), (10.0, 3)],
 )
 
 
 def make_workspace(**fields: object) -> WorkspaceMetrics:
     plain: dict[str, object] = dict.fromkeys(WorkspaceMetrics.__struct_fields__, 1)
     plain |= {"id": "notes-1", "name": "notes", "state": "ready", "is_heard": True, "syncs": TOOK}
-    plain |= {"last_sync_at": 1700000000.5, "notes_total": {"added": 2, "removed": 0}, "chunks_total": {"upserted": 5}}
+    plain |= {
+        "last_sync_at": 1700000000.5,
+        "notes_total": {"added": 2, "removed": 0},
+        "chunks_total": {"upserted": 5},
+    }
     return msgspec.convert(plain | fields, WorkspaceMetrics)
 
 
@@ -41,12 +54,21 @@ def make_metrics(**fields: object) -> MetricsResult:
         "started_at": 1700000000.0,
         "uptime_s": 12.0,
         "process": ProcessMetrics(
-            rss_bytes=33_000_000, cpu_s_total=0.25, threads=7, fds=20, max_fds=1024, lost_log_lines_total=0
+            rss_bytes=33_000_000,
+            cpu_s_total=0.25,
+            threads=7,
+            fds=20,
+            max_fds=1024,
+            lost_log_lines_total=0,
         ),
         "clients": ClientMetrics(connected=2, accepted_total=9, refused_total=1, dropped_total=0),
         "queue": QueueMetrics(requests_running=1, requests_waiting=0, in_threads=0, lane_jobs=4),
         "watcher": WatcherMetrics(watches=3, events_total=40, doubts_total=0, rebuilds_total=0),
-        "requests": [RequestMetrics(method="search", answered=TOOK, failed_total={"timeout": 1}, abandoned_total=2)],
+        "requests": [
+            RequestMetrics(
+                method="search", answered=TOOK, failed_total={"timeout": 1}, abandoned_total=2
+            )
+        ],
         "workspaces": [make_workspace()],
     }
     return MetricsResult(**plain | fields)  # type: ignore[arg-type]
@@ -99,15 +121,24 @@ def test_the_text_keeps_to_the_format_and_every_name_begins_with_ours() -> None:
     found = read(render_metrics(make_metrics()))
     assert all(name.startswith("memsyncd_") for name in found)
     assert found["memsyncd_build_info"] == {(("version", "1.2.3"),): 1}
-    assert found["memsyncd_notes_changed_total"][(("workspace", "notes-1"), ("change", "added"))] == 2
-    assert found["memsyncd_requests_failed_total"] == {(("method", "search"), ("code", "timeout")): 1}
+    assert (
+        found["memsyncd_notes_changed_total"][(("workspace", "notes-1"), ("change", "added"))] == 2
+    )
+    assert found["memsyncd_requests_failed_total"] == {
+        (("method", "search"), ("code", "timeout")): 1
+    }
 
 
 def test_a_histogram_ends_with_all_there_is() -> None:
     found = read(render_metrics(make_metrics()))
     check_histograms(found)
     buckets = found["memsyncd_request_duration_seconds_bucket"]
-    assert {labels[1][1]: n for labels, n in buckets.items()} == {"0.005": 2, "0.5": 2, "10": 3, "+Inf": 3}
+    assert {labels[1][1]: n for labels, n in buckets.items()} == {
+        "0.005": 2,
+        "0.5": 2,
+        "10": 3,
+        "+Inf": 3,
+    }
     key = (("method", "search"),)
     assert found["memsyncd_request_duration_seconds_count"][key] == 3
     assert found["memsyncd_request_duration_seconds_sum"][key] == 0.75
@@ -126,7 +157,9 @@ def test_one_state_is_the_workspaces_own() -> None:
 
 def test_what_is_not_known_has_no_sample() -> None:
     metrics = make_metrics(workspaces=[make_workspace(last_sync_at=None)])
-    unlimited = msgspec.structs.replace(metrics, process=msgspec.structs.replace(metrics.process, max_fds=None))
+    unlimited = msgspec.structs.replace(
+        metrics, process=msgspec.structs.replace(metrics.process, max_fds=None)
+    )
     found = read(render_metrics(unlimited))
     assert "memsyncd_max_fds" not in found
     assert "memsyncd_last_sync_timestamp_seconds" not in found
@@ -145,7 +178,8 @@ def test_every_figure_of_the_result_stands_in_the_text() -> None:
         **{
             name: next(numbers)
             for name in WorkspaceMetrics.__struct_fields__
-            if name not in ("id", "name", "state", "is_heard", "syncs", "notes_total", "chunks_total")
+            if name
+            not in ("id", "name", "state", "is_heard", "syncs", "notes_total", "chunks_total")
         }
     )
     parts = {

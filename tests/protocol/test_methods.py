@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from memsyncd import errors
-from memsyncd.wire.discovery import describe_methods
-from memsyncd.wire.methods import METHODS, NOTIFICATIONS, Method
+from memsyncd.protocol.methods import METHODS, NOTIFICATIONS, Method, describe_methods
 
 
 @pytest.fixture(scope="module", name="document")
@@ -18,16 +17,22 @@ def make_document() -> dict[str, object]:
 
 def test_every_method_and_notification_is_described(document) -> None:
     assert [method["name"] for method in document["methods"]] == list(METHODS)
-    assert [notification["name"] for notification in document["x-notifications"]] == list(NOTIFICATIONS)
+    assert [notification["name"] for notification in document["x-notifications"]] == list(
+        NOTIFICATIONS
+    )
     assert document["info"]["version"] == "1.2.3"
 
 
 @pytest.mark.parametrize(("name", "method"), METHODS.items(), ids=METHODS)
-def test_a_methods_parameters_are_those_that_the_parser_takes(document, name: str, method: Method) -> None:
+def test_a_methods_parameters_are_those_that_the_parser_takes(
+    document, name: str, method: Method
+) -> None:
     described = next(entry for entry in document["methods"] if entry["name"] == name)
     fields = {field.encode_name: field.required for field in msgspec.structs.fields(method.params)}
     assert {param["name"]: param["required"] for param in described["params"]} == fields
-    assert [param["required"] for param in described["params"]] == sorted(fields.values(), reverse=True)
+    assert [param["required"] for param in described["params"]] == sorted(
+        fields.values(), reverse=True
+    )
 
 
 def test_every_reference_leads_somewhere(document) -> None:

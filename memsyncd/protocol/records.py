@@ -9,9 +9,8 @@ from typing import Annotated
 
 import msgspec
 
-from memsyncd.wire.params import Name, Params
-from memsyncd.wire.results import Result
-from memsyncd.wire.writing import ClientName
+from memsyncd.protocol.fields import Name, Params, Result
+from memsyncd.protocol.memory import ClientName
 
 FORMAT_VERSION = 1
 """Grows when an older program could not take an entry for what it is."""
@@ -22,7 +21,14 @@ At = Annotated[float, msgspec.Meta(ge=0.0, le=253_402_300_799.0)]
 Bytes = Annotated[int, msgspec.Meta(ge=0, le=256 * 1024 * 1024)]
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="entry", omit_defaults=True):
+class _Entry(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    tag_field="entry",
+    omit_defaults=True,
+):
     pass
 
 

@@ -1,35 +1,124 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
 from memsyncd.errors import Busy, Conflict, MemsyncdError
-from memsyncd.wire.messages import (
+from memsyncd.protocol.fields import NoParams, Result
+from memsyncd.protocol.jsonrpc import (
     MAX_BATCH,
+    TOO_LONG,
     Batch,
     Call,
     ErrorBody,
     Fault,
+    LineSplitter,
     MessageParser,
+    TooLong,
     describe_error,
     encode_batch,
     encode_error,
     encode_notification,
     encode_result,
+    join_lines,
 )
-from memsyncd.wire.params import GetParams, NoParams, SearchParams
-from memsyncd.wire.results import Got, Problems, Result, Subscribed
+from memsyncd.protocol.search import GetParams, Got, Problems, SearchParams, Subscribed
+
+PIECES = st.lists(st.binary(max_size=20), max_size=20)
+STREAMS = st.lists(
+    st.sampled_from([b"a", b"bc", b"\n", b"\r\n", b" ", b"{}", b"x" * 9, b"\xff"]), max_size=40
+).map(b"".join)
+
+
+def read_all(pieces: list[bytes], *, max_line_bytes: int) -> list[bytes | TooLong]:
+    splitter = LineSplitter(max_line_bytes)
+    return [line for piece in pieces for line in splitter.push(piece)] + splitter.end()
+
+
+def expect(stream: bytes, *, max_line_bytes: int) -> list[bytes | TooLong]:
+    """The same, said in one line for a stream that is whole."""
+    lines = (line for line in stream.split(b"\n") if line.strip() or len(line) > max_line_bytes)
+    return [TOO_LONG if len(line) > max_line_bytes else line for line in lines]
+
+
+def cut(stream: bytes, places: list[int]) -> list[bytes]:
+    edges = [0, *sorted(place % (len(stream) + 1) for place in places), len(stream)]
+    return [stream[start:end] for start, end in pairwise(edges)]
+
+
+@given(STREAMS, st.lists(st.integers(0, 1000), max_size=12), st.integers(1, 12))
+@example(b"abc\ndef", [1, 3, 4], 3)
+@example(b"abcd\ndef\n", [1, 2, 3, 4, 5], 3)
+def test_any_split_of_the_bytes_reads_the_same(
+    stream: bytes, places: list[int], max_line_bytes: int
+) -> None:
+    assert read_all(cut(stream, places), max_line_bytes=max_line_bytes) == expect(
+        stream, max_line_bytes=max_line_bytes
+    )
+
+
+@given(STREAMS)
+def test_bytes_one_by_one_read_the_same(stream: bytes) -> None:
+    one_by_one = [bytes([byte]) for byte in stream]
+    assert read_all(one_by_one, max_line_bytes=5) == read_all([stream], max_line_bytes=5)
+
+
+def test_a_line_is_given_with_its_newline_and_not_before() -> None:
+    splitter = LineSplitter(100)
+    assert splitter.push(b'{"id"') == []
+    assert splitter.is_inside_line
+    assert splitter.push(b":1}\n{") == [b'{"id":1}']
+    assert splitter.is_inside_line
+    assert splitter.push(b"}\n") == [b"{}"]
+    assert not splitter.is_inside_line
+
+
+def test_a_line_of_exactly_the_cap_is_read() -> None:
+    assert read_all([b"12345\n123456\n"], max_line_bytes=5) == [b"12345", TOO_LONG]
+
+
+def test_a_line_over_the_cap_is_said_once_and_at_once_and_what_follows_is_read() -> None:
+    splitter = LineSplitter(5)
+    assert splitter.push(b"1234") == []
+    assert splitter.push(b"56") == [TOO_LONG]
+    assert [line for _ in range(1000) for line in splitter.push(b"more")] == []
+    assert splitter.is_inside_line
+    assert splitter.push(b"\nnext\n") == [b"next"]
+
+
+def test_an_unfinished_line_at_the_end_counts() -> None:
+    assert read_all([b"a\nb"], max_line_bytes=9) == [b"a", b"b"]
+
+
+def test_a_discarded_line_at_the_end_is_not_said_twice() -> None:
+    assert read_all([b"123456"], max_line_bytes=5) == [TOO_LONG]
+
+
+def test_blank_lines_say_nothing() -> None:
+    assert read_all([b"\n\r\n  \n\ta\n\n"], max_line_bytes=9) == [b"\ta"]
+
+
+def test_answers_leave_one_a_line() -> None:
+    assert join_lines([b"{}", b"[]"]) == b"{}\n[]\n"
+
 
 PARSER = MessageParser()
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
     max_leaves=10,
 )
 ODD_REQUESTS = st.fixed_dictionaries(
@@ -38,7 +127,10 @@ ODD_REQUESTS = st.fixed_dictionaries(
         "jsonrpc": st.just("2.0") | JSON,
         "id": JSON,
         "method": st.sampled_from(["ping", "search", "get", "nothing"]) | JSON,
-        "params": st.dictionaries(st.sampled_from(["query", "limit", "filters", "wait", "qurey"]), JSON, max_size=3) | JSON,
+        "params": st.dictionaries(
+            st.sampled_from(["query", "limit", "filters", "wait", "qurey"]), JSON, max_size=3
+        )
+        | JSON,
     },
 )
 
@@ -74,11 +166,15 @@ def test_without_an_id_it_is_a_notification() -> None:
 
 @pytest.mark.parametrize("params", [{}, None, []])
 def test_parameters_that_say_nothing_are_none(params: object) -> None:
-    assert PARSER.parse_line(request(id=1, method="get", params=params)) == Call("get", GetParams(), 1)
+    assert PARSER.parse_line(request(id=1, method="get", params=params)) == Call(
+        "get", GetParams(), 1
+    )
 
 
 def test_white_space_around_a_request_and_a_carriage_return_do_no_harm() -> None:
-    assert PARSER.parse_line(b" " + request(id=1, method="ping") + b" \r") == Call("ping", NoParams(), 1)
+    assert PARSER.parse_line(b" " + request(id=1, method="ping") + b" \r") == Call(
+        "ping", NoParams(), 1
+    )
 
 
 def test_a_key_written_twice_counts_as_written_last() -> None:
@@ -97,7 +193,10 @@ def test_a_key_written_twice_counts_as_written_last() -> None:
         (b'{"jsonrpc":"2.0","id":1,"method":"pi\\ud800ng"}', "the request is not valid JSON"),
         (b'{"jsonrpc":"2.0","id":1,"method":"\xff"}', "the request is not valid UTF-8"),
         (b"[" * 100_000, "the request is nested too deeply"),
-        (b'{"jsonrpc":"2.0","id":1,"method":"get","params":{"path":' + b"[" * 100_000, "the request is nested too deeply"),
+        (
+            b'{"jsonrpc":"2.0","id":1,"method":"get","params":{"path":' + b"[" * 100_000,
+            "the request is nested too deeply",
+        ),
     ],
 )
 def test_what_is_no_json_is_a_parse_error(line: bytes, message: str) -> None:
@@ -122,18 +221,35 @@ def test_bytes_that_are_no_utf8_within_parameters_are_answered_under_the_id() ->
         (b'{"jsonrpc":"1.0","id":5,"method":"ping"}', '`jsonrpc` is not "2.0"', 5),
         (b'{"jsonrpc":"2.0","id":5}', "`method` is not a string", 5),
         (b'{"jsonrpc":"2.0","id":5,"result":{}}', "`method` is not a string", 5),
-        (b'{"jsonrpc":"2.0","id":true,"method":"ping"}', "`id` is a string, a number or null", None),
+        (
+            b'{"jsonrpc":"2.0","id":true,"method":"ping"}',
+            "`id` is a string, a number or null",
+            None,
+        ),
         (b'{"jsonrpc":"2.0","id":[1],"method":"ping"}', "`id` is a string, a number or null", None),
-        (b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}', "`id` is a string, a number or null", None),
-        (b'{"jsonrpc":"2.0","id":' + b"9" * 9_999 + b',"method":"ping"}', "`id` is a string, a number or null", None),
+        (
+            b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}',
+            "`id` is a string, a number or null",
+            None,
+        ),
+        (
+            b'{"jsonrpc":"2.0","id":' + b"9" * 9_999 + b',"method":"ping"}',
+            "`id` is a string, a number or null",
+            None,
+        ),
     ],
 )
-def test_json_that_is_no_request_is_told_what_it_lacks(line: bytes, message: str, request_id: object) -> None:
+def test_json_that_is_no_request_is_told_what_it_lacks(
+    line: bytes, message: str, request_id: object
+) -> None:
     fault = parse_fault(line)
     assert (fault.error.code, fault.error.message, fault.id) == (-32600, message, request_id)
 
 
-@pytest.mark.parametrize(("method", "hint"), [("serach", "search"), ("Search", "search"), ("workspace.lst", "workspace.list")])
+@pytest.mark.parametrize(
+    ("method", "hint"),
+    [("serach", "search"), ("Search", "search"), ("workspace.lst", "workspace.list")],
+)
 def test_an_unknown_method_is_told_the_nearest(method: str, hint: str) -> None:
     fault = parse_fault(request(id=1, method=method))
     assert fault.error.code == -32601
@@ -150,25 +266,77 @@ def test_a_method_like_none_is_told_all() -> None:
     ("method", "params", "message", "hint"),
     [
         ("search", {"query": "x", "limt": 3}, "no parameter named `limt`", "did you mean `limit`?"),
-        ("search", {"query": "x", "filters": {"tags": []}}, "no parameter named `tags`", "did you mean `tag`?"),
-        ("search", {}, "parameter `query` is missing", "parameters: query, workspace, limit, filters"),
-        ("note.add_many", {"items": [{"content": "x", "knd": "y"}]}, "no parameter named `knd`", "did you mean `kind`?"),
-        ("note.add_many", {"items": [{}]}, "parameter `content` is missing", "parameters: content, summary, kind"),
-        ("memory", {"command": "veiw"}, "parameter `command`: invalid enum value 'veiw'", "one of: view, create, str_replace"),
+        (
+            "search",
+            {"query": "x", "filters": {"tags": []}},
+            "no parameter named `tags`",
+            "did you mean `tag`?",
+        ),
+        (
+            "search",
+            {},
+            "parameter `query` is missing",
+            "parameters: query, workspace, limit, filters",
+        ),
+        (
+            "note.add_many",
+            {"items": [{"content": "x", "knd": "y"}]},
+            "no parameter named `knd`",
+            "did you mean `kind`?",
+        ),
+        (
+            "note.add_many",
+            {"items": [{}]},
+            "parameter `content` is missing",
+            "parameters: content, summary, kind",
+        ),
+        (
+            "memory",
+            {"command": "veiw"},
+            "parameter `command`: invalid enum value 'veiw'",
+            "one of: view, create, str_replace",
+        ),
         ("undo", {"path": ""}, "parameter `path`: expected str of length >= 1", ""),
-        ("diff", {"revision": 2**63}, "parameter `revision`: expected int <= 9223372036854775807", ""),
+        (
+            "diff",
+            {"revision": 2**63},
+            "parameter `revision`: expected int <= 9223372036854775807",
+            "",
+        ),
         ("history", {"before": 0}, "parameter `before`: expected int >= 1", ""),
-        ("memory", {"command": "view", "view_range": [1]}, "parameter `view_range`: expected array of length 2", ""),
+        (
+            "memory",
+            {"command": "view", "view_range": [1]},
+            "parameter `view_range`: expected array of length 2",
+            "",
+        ),
         ("search", {"query": 1}, "parameter `query`: expected str, got int", ""),
         ("search", {"query": "x", "limit": 0}, "parameter `limit`: expected int >= 1", ""),
-        ("search", {"query": "x", "filters": {"tag": [1]}}, "parameter `filters.tag[0]`: expected str, got int", ""),
-        ("search", {"query": "x", "wait": "long"}, "parameter `wait`: invalid enum value 'long'", "one of: none, disk"),
+        (
+            "search",
+            {"query": "x", "filters": {"tag": [1]}},
+            "parameter `filters.tag[0]`: expected str, got int",
+            "",
+        ),
+        (
+            "search",
+            {"query": "x", "wait": "long"},
+            "parameter `wait`: invalid enum value 'long'",
+            "one of: none, disk",
+        ),
         ("search", ["x"], "parameters are given by name, as an object", "parameters: query"),
         ("search", "x", "parameters are given by name, as an object", "parameters: query"),
-        ("ping", {"a`b - at `$.c": 1}, "no parameter named `a`b - at `$.c`", "it takes no parameters"),
+        (
+            "ping",
+            {"a`b - at `$.c": 1},
+            "no parameter named `a`b - at `$.c`",
+            "it takes no parameters",
+        ),
     ],
 )
-def test_wrong_parameters_are_told_which_and_what_would_be_right(method: str, params: object, message: str, hint: str) -> None:
+def test_wrong_parameters_are_told_which_and_what_would_be_right(
+    method: str, params: object, message: str, hint: str
+) -> None:
     fault = parse_fault(request(id="q", method=method, params=params))
     assert (fault.error.code, fault.id, fault.error.data["code"]) == (-32602, "q", "bad_request")
     assert fault.error.message == message
@@ -182,7 +350,11 @@ def test_a_parameters_name_of_a_megabyte_is_told_shortly() -> None:
 
 
 def test_a_batch_holds_calls_and_faults_in_order() -> None:
-    batch = PARSER.parse_line(b" [" + b",".join([request(id=1, method="ping"), b"1", request(method="ping"), b"[]"]) + b"]")
+    batch = PARSER.parse_line(
+        b" ["
+        + b",".join([request(id=1, method="ping"), b"1", request(method="ping"), b"[]"])
+        + b"]"
+    )
     assert isinstance(batch, Batch)
     assert [type(item) for item in batch.items] == [Call, Fault, Call, Fault]
 
@@ -206,12 +378,16 @@ def test_no_bytes_make_the_parser_raise(line: bytes) -> None:
 
 @given(ODD_REQUESTS | st.lists(ODD_REQUESTS | JSON, max_size=4) | JSON, st.booleans())
 def test_no_json_makes_the_parser_raise(value: object, is_ascii: bool) -> None:
-    check(PARSER.parse_line(json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")))
+    check(
+        PARSER.parse_line(json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass"))
+    )
 
 
 @given(st.data())
 def test_a_request_with_a_wound_never_makes_the_parser_raise(data: st.DataObject) -> None:
-    whole = bytearray(request(id=1, method="search", params={"query": "π", "limit": 3, "filters": {"tag": ["a"]}}))
+    whole = bytearray(
+        request(id=1, method="search", params={"query": "π", "limit": 3, "filters": {"tag": ["a"]}})
+    )
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
     check(PARSER.parse_line(bytes(whole)))
@@ -231,7 +407,10 @@ def check(message: Call | Fault | Batch) -> None:
 
 def test_an_answer_is_one_compact_line() -> None:
     line = encode_result("a", Subscribed(subscription="1\n2", generations={"ä": 3}))
-    assert line == '{"jsonrpc":"2.0","id":"a","result":{"subscription":"1\\n2","generations":{"ä":3}}}'.encode()
+    assert (
+        line
+        == '{"jsonrpc":"2.0","id":"a","result":{"subscription":"1\\n2","generations":{"ä":3}}}'.encode()
+    )
 
 
 def test_a_notification_has_no_id() -> None:
@@ -244,25 +423,34 @@ def test_a_batch_is_answered_in_one_line() -> None:
 
 
 def test_text_that_is_no_utf8_is_answered_with_a_replacement() -> None:
-    answer = json.loads(encode_result(1, Subscribed(subscription="bad\udcff😀name", generations={})))
+    answer = json.loads(
+        encode_result(1, Subscribed(subscription="bad\udcff😀name", generations={}))
+    )
     assert answer["result"]["subscription"] == "bad�😀name"
 
 
 def test_an_error_of_ours_says_its_code_hint_and_data() -> None:
     error = describe_error(Conflict("it has changed", hint="read it again", digest="aa"))
-    assert error == ErrorBody(-32004, "it has changed", {"code": "conflict", "hint": "read it again", "digest": "aa"})
+    assert error == ErrorBody(
+        -32004, "it has changed", {"code": "conflict", "hint": "read it again", "digest": "aa"}
+    )
     assert describe_error(Busy("later")).data == {"code": "busy", "hint": ""}
 
 
 def test_an_error_that_is_not_ours_says_nothing_of_itself() -> None:
     error = describe_error(ValueError("the text of a note"))
-    assert error == ErrorBody(-32603, "internal error", {"code": "internal", "hint": "see the daemon's log"})
+    assert error == ErrorBody(
+        -32603, "internal error", {"code": "internal", "hint": "see the daemon's log"}
+    )
     assert describe_error(MemsyncdError("x")).code == -32603
 
 
 def test_an_error_whose_data_cannot_be_written_keeps_its_code_and_hint() -> None:
     error = describe_error(Conflict("it has changed", hint="read it again", digest=object()))
-    assert json.loads(encode_error(3, error))["error"]["data"] == {"code": "conflict", "hint": "read it again"}
+    assert json.loads(encode_error(3, error))["error"]["data"] == {
+        "code": "conflict",
+        "hint": "read it again",
+    }
 
 
 def test_optional_parts_of_a_result_are_named_even_if_empty() -> None:

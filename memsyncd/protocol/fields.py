@@ -1,0 +1,51 @@
+"""Base structs and constrained field types of the protocol.
+
+Times are seconds since 1970 (`_at`, `at`) or durations with their unit in the name. Lines are
+1-based and inclusive.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=200)]
+Line = Annotated[int, msgspec.Meta(ge=1)]
+TimeoutMs = Annotated[int, msgspec.Meta(ge=1, le=600_000)]
+Name = Annotated[str, msgspec.Meta(max_length=8192)]
+"""A note, section, folder, workspace, kind or tag: the longest anchor is shorter."""
+Value = Annotated[str, msgspec.Meta(max_length=512)]
+Values = Annotated[list[Value], msgspec.Meta(max_length=32)]
+State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
+"""State of a workspace."""
+
+
+class Params(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
+    """Parameters of one method. Unknown fields are refused."""
+
+
+class NoParams(Params, frozen=True, kw_only=True):
+    pass
+
+
+class WorkspaceParams(Params, frozen=True, kw_only=True):
+    workspace: Name | None = None
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """Result of one method, or a part of one."""
+
+
+class Freshness(Result, frozen=True, kw_only=True):
+    """How current the index was when a request was answered."""
+
+    generation: int
+    pending: int
+    unrecorded: int
+    """Notes that the history has not recorded yet."""
+    synced_at: float | None
+    state: str
+    """`ready` only if no event waits for a scan and no scan is overdue."""
+    reason: str | None
+    """Why scans are overdue or a disk does not answer; null otherwise. `status` has the details."""

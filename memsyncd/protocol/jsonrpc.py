@@ -1,0 +1,457 @@
+"""JSON-RPC 2.0 over a byte stream: split it into lines, parse requests, encode answers.
+
+One JSON value a line, parameters by name. A line is a `Call`, a `Batch` of calls, or a `Fault`: a
+request that cannot be carried out, together with its answer. No line raises, whatever its depth,
+numbers or bytes. Of a key that occurs twice the last value counts; keys other than `jsonrpc`, `id`,
+`method` and `params` are ignored. The server carries calls out.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
+from memsyncd.protocol.fields import Params
+from memsyncd.protocol.methods import METHODS, Method
+
+MAX_BATCH = 100
+"""Requests in one batch; a larger batch is refused as a whole."""
+SHOWN_CHARS = 64
+"""Characters of an unknown name that an error message quotes."""
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
+
+Id = str | int | float | None
+
+
+# --- lines of a byte stream -------------------------------------------------------------------
+
+
+class TooLong:
+    """Replaces a line that exceeds the limit: given once per line, as soon as the limit is
+    passed.
+    """
+
+    __slots__ = ()
+
+
+TOO_LONG = TooLong()
+
+
+class LineSplitter:
+    """Splits a stream of bytes at newlines and holds at most `max_line_bytes` of an unfinished
+    line.
+
+    Blank lines are dropped. A carriage return before the newline stays: JSON treats it as white
+    space.
+    """
+
+    __slots__ = ("_is_discarding", "_max_line_bytes", "_partial")
+
+    def __init__(self, max_line_bytes: int) -> None:
+        self._max_line_bytes = max_line_bytes
+        self._partial = bytearray()
+        self._is_discarding = False
+
+    @property
+    def is_inside_line(self) -> bool:
+        """True while a line has begun and not ended, even if its bytes are discarded."""
+        return bool(self._partial) or self._is_discarding
+
+    @property
+    def n_held_bytes(self) -> int:
+        """Bytes held of the unfinished line."""
+        return len(self._partial)
+
+    def push(self, data: bytes) -> list[bytes | TooLong]:
+        """Add the next bytes of the stream; return the lines they complete, in order, without
+        newlines.
+        """
+        lines: list[bytes | TooLong] = []
+        first, newline, rest = data.partition(b"\n")
+        self._hold(first, lines)
+        if newline:
+            self._finish(lines)
+            whole, _, tail = rest.rpartition(b"\n")
+            self._add_whole(whole, lines)
+            self._hold(tail, lines)
+        return lines
+
+    def end(self) -> list[bytes | TooLong]:
+        """End the stream; the bytes that are left count as a line."""
+        lines: list[bytes | TooLong] = []
+        self._finish(lines)
+        return lines
+
+    def _hold(self, data: bytes, lines: list[bytes | TooLong]) -> None:
+        if self._is_discarding or not data:
+            return
+        if len(self._partial) + len(data) > self._max_line_bytes:
+            self._is_discarding = True
+            self._partial = bytearray()  # clear() would keep the memory of a long line
+            lines.append(TOO_LONG)
+        else:
+            self._partial += data
+
+    def _finish(self, lines: list[bytes | TooLong]) -> None:
+        if self._partial:
+            line = bytes(self._partial)
+            self._partial = bytearray()
+            if not line.isspace():
+                lines.append(line)
+        self._is_discarding = False
+
+    def _add_whole(self, data: bytes, lines: list[bytes | TooLong]) -> None:
+        for line in data.split(b"\n"):
+            if len(line) > self._max_line_bytes:
+                lines.append(TOO_LONG)
+            elif line and not line.isspace():
+                lines.append(line)
+
+
+def join_lines(answers: list[bytes]) -> bytes:
+    """Return the bytes that send these messages, one a line."""
+    return b"\n".join(answers) + b"\n"
+
+
+# --- requests ---------------------------------------------------------------------------------
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """The `error` of an answer. `data` has at least `code`, a stable word, and `hint`, what to do
+    next.
+    """
+
+    code: int
+    message: str
+    data: dict[str, Any]
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A valid request. Without an `id` it is a notification and is never answered."""
+
+    method: str
+    params: Params
+    id: Id | UnsetType = UNSET
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """An invalid request and its error. Without an `id` it is a notification and is never
+    answered.
+    """
+
+    error: ErrorBody
+    id: Id | UnsetType = None
+    method: str = ""
+    """The method of the request, if it exists."""
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One or more requests in one line, answered in one line."""
+
+    items: tuple[Call | Fault, ...]
+
+
+class MessageParser:
+    """Parses lines according to a table of methods."""
+
+    __slots__ = ("_readers",)
+
+    def __init__(self, methods: Mapping[str, Method] = METHODS) -> None:
+        self._readers = {name: _ParamsReader(method.params) for name, method in methods.items()}
+
+    def parse_line(self, line: bytes) -> Call | Fault | Batch:
+        """Parse one line, given without its newline."""
+        try:
+            return self._read_call(_decode_envelope(line))
+        except msgspec.ValidationError:
+            return self._parse_irregular_line(line)
+        except _BAD_JSON as error:
+            return _fault_of_json(error)
+
+    def _read_call(self, envelope: _Envelope) -> Call | Fault:
+        reader = self._readers.get(envelope.method)
+        if reader is None:
+            message, hint = explain_name(envelope.method, self._readers, what="method")
+            return Fault(_body(METHOD_NOT_FOUND, message, hint), envelope.id)
+        try:
+            params = reader.decode(envelope.params)
+        except msgspec.ValidationError as error:
+            message, hint = explain_params(str(error), reader.shape)
+            return Fault(_body(INVALID_PARAMS, message, hint), envelope.id, envelope.method)
+        except _BAD_JSON as error:
+            return _fault_of_json(error, envelope.id)
+        return Call(envelope.method, params, envelope.id)
+
+    def _parse_irregular_line(self, line: bytes) -> Call | Fault | Batch:
+        """Parse a line that is not a single request: a batch, or an invalid request."""
+        if not line.lstrip().startswith(b"["):
+            return self._parse_item(line)
+        try:
+            items = _decode_items(line)
+        except _BAD_JSON as error:
+            return _fault_of_json(error)
+        if not items:
+            return Fault(
+                _body(INVALID_REQUEST, "the batch is empty", "put at least one request into it")
+            )
+        if len(items) > MAX_BATCH:
+            hint = f"send at most {MAX_BATCH} requests in one"
+            return Fault(describe_error(TooLarge(f"a batch of {len(items)}", hint=hint)))
+        return Batch(tuple(self._parse_item(bytes(item)) for item in items))
+
+    def _parse_item(self, text: bytes) -> Call | Fault:
+        try:
+            return self._read_call(_decode_envelope(text))
+        except msgspec.ValidationError:
+            pass
+        except _BAD_JSON as error:
+            return _fault_of_json(error)
+        try:
+            return _fault_of_shape(text)
+        except _BAD_JSON as error:  # a wrong type can precede bad JSON
+            return _fault_of_json(error)
+
+
+# --- answers ----------------------------------------------------------------------------------
+
+
+def encode_result(request_id: Id, result: msgspec.Struct) -> bytes:
+    """Return the answer's line without its newline. Bytes that are not UTF-8 become U+FFFD."""
+    return _encode(_Answer(id=request_id, result=result))
+
+
+def encode_error(request_id: Id, error: ErrorBody) -> bytes:
+    """Return the line of an error answer, without its newline."""
+    try:
+        return _encode(_Refusal(id=request_id, error=error))
+    except (TypeError, ValueError):  # the extra data of an error is not checked where it is raised
+        data = {key: str(error.data.get(key, "")) for key in ("code", "hint")}
+        return _encode(_Refusal(id=request_id, error=ErrorBody(error.code, error.message, data)))
+
+
+def encode_notification(method: str, params: msgspec.Struct) -> bytes:
+    """Return the line of a notification, without its newline."""
+    return _encode(_Notice(method=method, params=params))
+
+
+def encode_batch(answers: list[bytes]) -> bytes:
+    """Return the line that answers a batch, without its newline."""
+    return b"[" + b",".join(answers) + b"]"
+
+
+def describe_error(error: Exception) -> ErrorBody:
+    """Return the error body for a failure. An error that memsyncd does not define reveals
+    nothing.
+    """
+    if not isinstance(error, MemsyncdError):
+        data = {"code": MemsyncdError.code, "hint": "see the daemon's log"}
+        return ErrorBody(MemsyncdError.rpc_code, "internal error", data)
+    return ErrorBody(
+        error.rpc_code, error.message, {"code": error.code, "hint": error.hint, **error.data}
+    )
+
+
+# --- explanations of invalid names and parameters -----------------------------------------------
+
+_REASON_CHARS = 1000
+_UNKNOWN = re.compile(
+    r"Object contains unknown field `(?P<name>.*?)`(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL
+)
+_MISSING = re.compile(
+    r"Object missing required field `(?P<name>[^`]*)`(?: - at `\$\.?(?P<place>[^`]*)`)?"
+)
+_WRONG = re.compile(r"(?P<rule>.*?)(?: - at `\$\.?(?P<place>[^`]*)`)?", re.DOTALL)
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The valid names and closed choices of a method's parameters.
+
+    `names` lists the fields of each object by its place: `""` for the outermost one, else the name
+    of the parameter that is such an object or a list of them. `words` lists the closed choices by
+    parameter.
+    """
+
+    names: dict[str, tuple[str, ...]]
+    words: dict[str, tuple[str, ...]]
+
+
+def describe_shape(params: type[msgspec.Struct]) -> Shape:
+    """Return the shape of a struct of parameters."""
+    fields = msgspec.structs.fields(params)
+    names = {"": tuple(field.encode_name for field in fields)}
+    for field in fields:
+        for struct in _find_structs(field.type):
+            inner = msgspec.structs.fields(struct)
+            names[field.encode_name] = tuple(one.encode_name for one in inner)
+    literals = [field for field in fields if get_origin(field.type) is Literal]
+    return Shape(names, {field.encode_name: get_args(field.type) for field in literals})
+
+
+def _find_structs(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """Yield the struct that a field is, or that the items of its list are."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    else:
+        for inner in get_args(kind):
+            yield from _find_structs(inner)
+
+
+def explain_params(reason: str, shape: Shape) -> tuple[str, str]:
+    """Return a message and a hint for a validation error of msgspec."""
+    names = shape.names[""]
+    if len(reason) > _REASON_CHARS:  # it quotes the client's text: both ends are enough
+        reason = reason[: _REASON_CHARS // 2] + reason[-_REASON_CHARS // 2 :]
+    if match := _UNKNOWN.fullmatch(reason):
+        return explain_name(match["name"], _names_at(shape, match["place"]), what="parameter")
+    if match := _MISSING.fullmatch(reason):
+        hint = _list_names(_names_at(shape, match["place"]), what="parameter")
+        return f"parameter `{match['name']}` is missing", hint
+    match = _WRONG.fullmatch(reason)
+    place, rule = (match["place"], match["rule"].replace("`", "")) if match else ("", reason)
+    if not place:
+        return "parameters are given by name, as an object", _list_names(names, what="parameter")
+    words = shape.words.get(place)
+    hint = f"one of: {', '.join(words)}" if words else "rpc.discover describes every parameter"
+    return f"parameter `{place}`: {rule[:1].lower()}{rule[1 : 4 * SHOWN_CHARS]}", hint
+
+
+def explain_name(name: str, known: Iterable[str], *, what: str) -> tuple[str, str]:
+    """Return a message and a hint for an unknown name."""
+    known = tuple(known)
+    shown = name if len(name) <= SHOWN_CHARS else f"{name[:SHOWN_CHARS]}…"
+    near = difflib.get_close_matches(name[:SHOWN_CHARS].lower(), known, n=1, cutoff=0.6)
+    hint = f"did you mean `{near[0]}`?" if near else _list_names(known, what=what)
+    return f"no {what} named `{shown}`", hint
+
+
+def _names_at(shape: Shape, place: str | None) -> tuple[str, ...]:
+    return shape.names.get((place or "").partition("[")[0], shape.names[""])
+
+
+def _list_names(names: tuple[str, ...], *, what: str) -> str:
+    if not names:
+        return f"it takes no {what}s"
+    return f"{what}s: {', '.join(names)}"
+
+
+# --- private: decoding and encoding -------------------------------------------------------------
+
+_NO_PARAMS = msgspec.Raw()
+# ValueError covers UnicodeDecodeError and numbers of thousands of digits.
+_BAD_JSON = (msgspec.DecodeError, ValueError, RecursionError)
+
+
+class _Envelope(msgspec.Struct, frozen=True, gc=False):
+    jsonrpc: Literal["2.0"]
+    method: str
+    params: msgspec.Raw = _NO_PARAMS
+    id: Id | UnsetType = UNSET
+
+
+class _UncheckedEnvelope(msgspec.Struct, frozen=True, gc=False):
+    """An envelope whose values are not decoded, whatever their size."""
+
+    jsonrpc: msgspec.Raw = _NO_PARAMS
+    id: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Answer(msgspec.Struct, kw_only=True, gc=False):
+    jsonrpc: str = "2.0"
+    id: Id
+    result: Any
+
+
+class _Refusal(msgspec.Struct, kw_only=True, gc=False):
+    jsonrpc: str = "2.0"
+    id: Id
+    error: ErrorBody
+
+
+class _Notice(msgspec.Struct, kw_only=True, gc=False):
+    jsonrpc: str = "2.0"
+    method: str
+    params: Any
+
+
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
+_decode_unchecked = msgspec.json.Decoder(_UncheckedEnvelope).decode
+_decode_id = msgspec.json.Decoder(Id).decode
+_decode_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_encode_value = msgspec.json.Encoder().encode
+
+
+class _ParamsReader:
+    """Decodes the parameters of one method."""
+
+    __slots__ = ("_decode", "shape")
+
+    def __init__(self, params: type[Params]) -> None:
+        self._decode = msgspec.json.Decoder(params).decode
+        self.shape = describe_shape(params)
+
+    def decode(self, raw: msgspec.Raw) -> Params:
+        if raw is _NO_PARAMS:
+            return self._decode(b"{}")
+        try:
+            return self._decode(raw)
+        except msgspec.ValidationError:
+            # Client libraries send null or [] for no parameters.
+            if bytes(raw) not in (b"null", b"[]"):
+                raise
+            return self._decode(b"{}")
+
+
+def _body(rpc_code: int, message: str, hint: str) -> ErrorBody:
+    return ErrorBody(rpc_code, message, {"code": BadRequest.code, "hint": hint})
+
+
+def _fault_of_json(error: Exception, request_id: Id | UnsetType = None) -> Fault:
+    if isinstance(error, UnicodeDecodeError):
+        message = "the request is not valid UTF-8"
+    elif isinstance(error, RecursionError):
+        message = "the request is nested too deeply"
+    elif isinstance(error, msgspec.DecodeError):
+        message = f"the request is not valid JSON: {str(error).removeprefix('JSON is malformed: ')}"
+    else:
+        message = "the request holds a number that is too long"
+    hint = "send one JSON-RPC 2.0 request a line, as UTF-8"
+    return Fault(_body(PARSE_ERROR, message, hint), request_id)
+
+
+def _fault_of_shape(text: bytes) -> Fault:
+    """Describe JSON that is not a request; the answer has the id if the request has a usable
+    one.
+    """
+    try:
+        parts = _decode_unchecked(text)
+    except msgspec.ValidationError:
+        return Fault(_body(INVALID_REQUEST, "a request is a JSON object", _SHAPE_HINT))
+    try:
+        request_id = _decode_id(parts.id)
+    except _BAD_JSON:
+        return Fault(_body(INVALID_REQUEST, "`id` is a string, a number or null", _SHAPE_HINT))
+    if bytes(parts.jsonrpc) != b'"2.0"':
+        return Fault(_body(INVALID_REQUEST, '`jsonrpc` is not "2.0"', _SHAPE_HINT), request_id)
+    return Fault(_body(INVALID_REQUEST, "`method` is not a string", _SHAPE_HINT), request_id)
+
+
+_SHAPE_HINT = (
+    'send {"jsonrpc":"2.0","id":1,"method":"ping"}, with `params` as an object if there are any'
+)
+
+
+def _encode(message: msgspec.Struct) -> bytes:
+    try:
+        return _encode_value(message)
+    except UnicodeEncodeError:
+        # A file name can hold bytes that are not UTF-8; Python keeps them as lone surrogates.
+        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False, separators=(",", ":"))
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()

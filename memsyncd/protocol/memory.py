@@ -1,0 +1,269 @@
+"""Parameters and results of the methods that write notes, and of those that read and undo their
+history.
+
+A digest is None where no file exists. `client` is the name that the writer gives itself; `history`
+shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.protocol.fields import Limit, Name, Params, Result, TimeoutMs
+
+ClientName = Annotated[str, msgspec.Meta(max_length=64)]
+Heading = Annotated[str, msgspec.Meta(max_length=200)]
+Word = Annotated[str, msgspec.Meta(max_length=200)]
+Tags = Annotated[list[Word], msgspec.Meta(max_length=32)]
+Importance = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+RevisionId = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+Place = Annotated[str, msgspec.Meta(min_length=1, max_length=8192)]
+"""The name of a note, folder or section. An empty name is refused: it is a program's mistake and
+does not mean all notes."""
+Searched = Annotated[str, msgspec.Meta(min_length=4, max_length=4096)]
+
+
+class Written(Result, frozen=True, kw_only=True):
+    """Common part of every answer to a write."""
+
+    workspace: str
+    generation: int
+    """The index holds the write from this generation on."""
+    is_indexed: bool
+    """False if the write is on the disk and could not be indexed yet; `status` gives the reason."""
+
+
+# --- memory tool ------------------------------------------------------------------------------
+
+
+class MemoryParams(Params, frozen=True, kw_only=True):
+    """One command of the memory tool with its own parameters, under their own names. Paths begin
+    with `/memories`.
+    """
+
+    command: Literal["view", "create", "str_replace", "insert", "delete", "rename"]
+    path: str | None = None
+    view_range: tuple[int, int] | None = None
+    """First and last line; -1 for the last line of the note."""
+    file_text: str | None = None
+    old_str: str | None = None
+    new_str: str | None = None
+    insert_line: int | None = None
+    """The line after which the text is inserted; 0 for before the first."""
+    insert_text: str | None = None
+    old_path: str | None = None
+    new_path: str | None = None
+    if_digest: Name | None = None
+    """Digest that the writer has read; if the note has another digest, nothing is done. Empty for a
+    note that does not exist."""
+    dialect: Literal["docs", "sdk"] = "docs"
+    """Wording of the answer: that of Anthropic's documents, or that of its Python SDK where they
+    differ."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class MemoryResult(Written, frozen=True, kw_only=True):
+    text: str
+    """The answer in the wording of the memory tool."""
+    digest: str | None
+    """Digest of the note after the command; None for a folder and for a deleted note."""
+
+
+class ClearParams(Params, frozen=True, kw_only=True):
+    confirm: bool
+    """Must be true: every note of memory is removed; `undo` restores them."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+
+
+class Cleared(Written, frozen=True, kw_only=True):
+    act: int | None
+    """The act that `undo` takes to restore them; None if nothing was removed, or no history is
+    kept."""
+    removed: int
+    """Removed notes."""
+
+
+# --- new sections -----------------------------------------------------------------------------
+
+
+class NewSection(Params, frozen=True, kw_only=True):
+    """A section to append: its text and its metadata."""
+
+    content: str
+    """Markdown; its headings are kept beneath the section's own."""
+    summary: Heading = ""
+    """The heading; if empty, it is made from the beginning of the content."""
+    kind: Word | None = None
+    tags: Tags = msgspec.field(default_factory=list)
+    importance: Importance | None = None
+    priority: Word | None = None
+    lifecycle: Word | None = None
+    source: Word | None = None
+    task: Word | None = None
+    session: Word | None = None
+    created: Word | None = None
+    """A day or a time; now by default."""
+    note: Name | None = None
+    """The note to append it to, from the workspace's root or beneath `.memories/`; by default the
+    note of its kind."""
+
+
+class NoteAddParams(NewSection, frozen=True, kw_only=True):
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class NoteAddManyParams(Params, frozen=True, kw_only=True):
+    items: Annotated[list[NewSection], msgspec.Meta(min_length=1, max_length=500)]
+    """All of them are written, or none."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class AddedSection(Result, frozen=True, kw_only=True):
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    digest: str
+    """Digest of the note as written."""
+
+
+class Added(Written, frozen=True, kw_only=True):
+    anchor: str
+    path: str
+    start_line: int
+    end_line: int
+    digest: str
+    """Digest of the note as written."""
+
+
+class AddedMany(Written, frozen=True, kw_only=True):
+    added: list[AddedSection]
+    """In the order of the request."""
+
+
+# --- history ----------------------------------------------------------------------------------
+
+
+class HistoryParams(Params, frozen=True, kw_only=True):
+    anchor: Place | None = None
+    path: Place | None = None
+    """A note, or a folder with all notes in it; without `anchor` and `path`, the whole
+    workspace."""
+    limit: Limit = 20
+    before: RevisionId | None = None
+    """Only revisions older than this one."""
+    workspace: Name | None = None
+
+
+class RevisionInfo(Result, frozen=True, kw_only=True):
+    """One change of one note."""
+
+    revision: int
+    act: int
+    """Revisions of one operation share this number: the rename of a folder has a revision for each
+    note."""
+    at: float
+    client: str
+    """The writer; empty for a change from outside memsyncd."""
+    command: str
+    """`create`, `str_replace`, `add`, `undo`, …; `outside` for a change from outside memsyncd."""
+    path: str
+    old_path: str | None
+    """The note's path before, if it was moved."""
+    old_digest: str | None
+    new_digest: str | None
+    old_bytes: int | None
+    new_bytes: int | None
+    is_kept: bool
+    """True while the texts before and after are kept, so that the change can be shown and
+    undone."""
+
+
+class History(Result, frozen=True, kw_only=True):
+    workspace: str
+    revisions: list[RevisionInfo]
+    """Newest first."""
+
+
+class DiffParams(Params, frozen=True, kw_only=True):
+    anchor: Place | None = None
+    path: Place | None = None
+    revision: RevisionId | None = None
+    """By default the latest one of the note or section."""
+    to_now: bool = False
+    """Compare the text before the revision with the text on the disk instead of with the text after
+    the revision."""
+    workspace: Name | None = None
+
+
+class Diff(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    revision: int
+    old_digest: str | None
+    new_digest: str | None
+    diff: str
+    """Unified, with three lines around each change; empty if both texts are equal."""
+
+
+class UndoParams(Params, frozen=True, kw_only=True):
+    """What to undo: a revision, all revisions of an act, or the latest one of a note or section."""
+
+    anchor: Place | None = None
+    path: Place | None = None
+    revision: RevisionId | None = None
+    act: RevisionId | None = None
+    client: ClientName | None = None
+    workspace: Name | None = None
+    timeout_ms: TimeoutMs | None = None
+
+
+class PathState(Result, frozen=True, kw_only=True):
+    path: str
+    digest: str | None
+
+
+class Undone(Written, frozen=True, kw_only=True):
+    act: int | None
+    """The new act, which can be undone in turn; None if nothing had to change."""
+    undone: list[RevisionInfo]
+    paths: list[PathState]
+    """The notes after the undo."""
+
+
+class PurgeParams(Params, frozen=True, kw_only=True):
+    """Which revisions to erase from `records.db`: at least one condition, and all given conditions
+    must hold.
+    """
+
+    anchor: Place | None = None
+    path: Place | None = None
+    revision: RevisionId | None = None
+    containing: Searched | None = None
+    """Revisions whose text before or after contains this."""
+    all: bool = False
+    """Every revision of the workspace."""
+    workspace: Name | None = None
+
+
+class Purged(Result, frozen=True, kw_only=True):
+    workspace: str
+    revisions: int
+    texts: int
+    is_clean: bool
+    """False while another program that reads records.db keeps traces in the file; they go when it
+    ends."""
+    still_in: list[str]
+    """Notes whose current text contains `containing`."""
+    set_aside: list[str]
+    """Damaged records that were set aside beside records.db: they are not searched and may contain
+    it too."""

@@ -1,0 +1,178 @@
+"""The table of methods and notifications, and the OpenRPC document generated from it.
+
+The parser, the handlers and the documents read `METHODS`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from memsyncd.errors import MemsyncdError
+from memsyncd.protocol import memory, metrics, operations, records, search
+from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
+
+OPENRPC_VERSION = "1.3.2"
+
+
+class Method(msgspec.Struct, frozen=True):
+    """One method: its parameters, its result, its purpose."""
+
+    params: type[Params]
+    result: type[msgspec.Struct]
+    summary: str
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """One notification that the daemon sends: its parameters and its purpose."""
+
+    params: type[msgspec.Struct]
+    summary: str
+
+
+class Discovery(msgspec.Struct, frozen=True, kw_only=True):
+    """The OpenRPC document, as plain data."""
+
+    openrpc: str
+    info: dict[str, str]
+    methods: list[dict[str, Any]]
+    components: dict[str, Any]
+    notifications: list[dict[str, Any]] = msgspec.field(name="x-notifications")
+    """OpenRPC does not describe notifications."""
+
+
+METHODS: dict[str, Method] = {
+    "ping": Method(NoParams, operations.Pong, "Name the daemon and its version."),
+    "rpc.discover": Method(NoParams, Discovery, "Describe these methods as an OpenRPC document."),
+    "status": Method(
+        WorkspaceParams, operations.Status, "Report the state of the daemon and its workspaces."
+    ),
+    "metrics": Method(
+        metrics.MetricsParams,
+        metrics.MetricsResult,
+        "Return counters and durations of requests, syncs and writes, and the process's resources.",
+    ),
+    "workspace.add": Method(
+        operations.AddParams, operations.Workspaces, "Watch and index a folder."
+    ),
+    "workspace.remove": Method(
+        operations.RemoveParams,
+        operations.Workspaces,
+        "Stop watching a folder and drop its index; its notes stay.",
+    ),
+    "workspace.list": Method(NoParams, operations.Workspaces, "List the workspaces."),
+    "sync": Method(
+        operations.SyncParams,
+        operations.SyncReport,
+        "Update the index from the disk and report the changes.",
+    ),
+    "search": Method(
+        search.SearchParams, search.SearchResult, "Find passages by words, phrases and filters."
+    ),
+    "context": Method(
+        search.ContextParams,
+        search.ContextResult,
+        "Make a block of memory for a prompt, within a budget.",
+    ),
+    "get": Method(search.GetParams, search.Got, "Read a section, a note or some of its lines."),
+    "list": Method(search.ListParams, search.Listing, "List notes and sections."),
+    "memory": Method(
+        memory.MemoryParams, memory.MemoryResult, "Carry out one command of the memory tool."
+    ),
+    "memory.clear": Method(
+        memory.ClearParams, memory.Cleared, "Remove every note of memory; `undo` restores them."
+    ),
+    "note.add": Method(memory.NoteAddParams, memory.Added, "Append a section to a note."),
+    "note.add_many": Method(
+        memory.NoteAddManyParams, memory.AddedMany, "Append several sections, all or none."
+    ),
+    "history": Method(
+        memory.HistoryParams, memory.History, "List the changes of notes with time and writer."
+    ),
+    "history.purge": Method(
+        memory.PurgeParams,
+        memory.Purged,
+        "Erase revisions for good, such as those that hold a secret.",
+    ),
+    "diff": Method(memory.DiffParams, memory.Diff, "Show the change of a revision."),
+    "undo": Method(
+        memory.UndoParams,
+        memory.Undone,
+        "Restore the text before a revision, unless it has changed since.",
+    ),
+    "records.export": Method(
+        records.ExportParams, records.ExportPage, "Export a workspace's history, a page at a time."
+    ),
+    "records.import": Method(records.ImportParams, records.Imported, "Import an exported history."),
+    "problems": Method(WorkspaceParams, search.Problems, "List the problems of notes and folders."),
+    "doctor": Method(
+        operations.DoctorParams,
+        operations.DoctorResult,
+        "Examine workspaces and give a remedy for each finding.",
+    ),
+    "subscribe": Method(
+        search.SubscribeParams, search.Subscribed, "Receive `changed` notifications."
+    ),
+    "unsubscribe": Method(search.UnsubscribeParams, search.Unsubscribed, "End a subscription."),
+}
+
+NOTIFICATIONS: dict[str, Notification] = {
+    "changed": Notification(search.Changed, "An index has changed; sent to subscribers."),
+}
+
+_REFERENCE = "#/components/schemas/{name}"
+_DESCRIPTION = "One JSON value a line over a Unix socket, as JSON-RPC 2.0; parameters by name."
+
+
+@cache
+def describe_methods(version: str) -> Discovery:
+    """Return the OpenRPC document for this version of memsyncd. It is cached: do not change it."""
+    structs = [part for method in METHODS.values() for part in (method.params, method.result)]
+    structs += [notification.params for notification in NOTIFICATIONS.values()]
+    _, schemas = msgspec.json.schema_components(structs, ref_template=_REFERENCE)
+    return Discovery(
+        openrpc=OPENRPC_VERSION,
+        info={"title": "memsyncd", "version": version, "description": _DESCRIPTION},
+        methods=[_describe_method(name, method, schemas) for name, method in METHODS.items()],
+        components={"schemas": schemas, "errors": dict(sorted(_describe_errors().items()))},
+        notifications=[
+            {"name": name, "summary": one.summary, "params": _list_params(one.params, schemas)}
+            for name, one in NOTIFICATIONS.items()
+        ],
+    )
+
+
+def _describe_method(name: str, method: Method, schemas: dict[str, Any]) -> dict[str, object]:
+    result = method.result.__name__
+    return {
+        "name": name,
+        "summary": method.summary,
+        "paramStructure": "by-name",
+        "params": _list_params(method.params, schemas),
+        "result": {"name": result, "schema": {"$ref": _REFERENCE.format(name=result)}},
+    }
+
+
+def _list_params(params: type[msgspec.Struct], schemas: dict[str, Any]) -> list[dict[str, object]]:
+    schema = schemas[params.__name__]
+    required = schema.get("required", ())
+    listed: list[dict[str, object]] = [
+        {"name": name, "required": name in required, "schema": part}
+        for name, part in schema["properties"].items()
+    ]
+    return sorted(listed, key=lambda param: not param["required"])  # OpenRPC: required ones first
+
+
+def _describe_errors() -> dict[str, dict[str, object]]:
+    """Return the numeric code of each `data.code`."""
+    found: dict[str, dict[str, object]] = {}
+    classes: list[type[MemsyncdError]] = [MemsyncdError]
+    while classes:
+        error = classes.pop()
+        if error.__module__ != MemsyncdError.__module__:
+            continue  # an error of a front end, which is never sent
+        found[error.code] = {"code": error.rpc_code, "message": error.code.replace("_", " ")}
+        classes.extend(error.__subclasses__())
+    return found

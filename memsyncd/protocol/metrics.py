@@ -1,0 +1,305 @@
+"""Parameters and results of `metrics`, and their rendering in Prometheus' text format.
+
+Counters end in `_total`; they start at zero with the daemon, those of a workspace also when it is
+added again. Bounds of histogram buckets are seconds, inclusive. Every Prometheus name begins with
+`memsyncd_`, so that the text can be merged with that of other programs, for example in a folder of
+node_exporter's textfile collector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import get_args
+
+import msgspec
+
+from memsyncd.protocol.fields import Params, Result, State
+
+
+class MetricsParams(Params, frozen=True, kw_only=True):
+    text: bool = False
+    """Return the metrics as Prometheus text as well."""
+
+
+class Durations(Result, frozen=True, kw_only=True):
+    """A histogram of durations. Percentiles are as exact as the buckets are narrow; None without
+    observations.
+    """
+
+    total: int
+    sum_s: float
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    longest_ms: float
+    buckets: list[tuple[float, int]]
+    """Each bound with the number of durations up to it."""
+
+
+class ProcessMetrics(Result, frozen=True, kw_only=True):
+    """Resources of the daemon's process. `max_fds` is None where there is no limit."""
+
+    rss_bytes: int
+    cpu_s_total: float
+    threads: int
+    fds: int
+    max_fds: int | None
+    lost_log_lines_total: int
+
+
+class ClientMetrics(Result, frozen=True, kw_only=True):
+    connected: int
+    accepted_total: int
+    refused_total: int
+    """Connections of other users, and connections above the limit."""
+    dropped_total: int
+    """Slow readers, unfinished lines, and silent clients whose place another one needed."""
+
+
+class QueueMetrics(Result, frozen=True, kw_only=True):
+    """Work that is queued or running now."""
+
+    requests_running: int
+    requests_waiting: int
+    in_threads: int
+    """Reads for clients that run in a thread or wait for one."""
+    lane_jobs: int
+    """Scans, writes and history queries that the worker runs or that wait for it."""
+
+
+class WatcherMetrics(Result, frozen=True, kw_only=True):
+    watches: int
+    """Watches that count against the limit of inotify; elsewhere folders."""
+    events_total: int
+    doubts_total: int
+    rebuilds_total: int
+
+
+class RequestMetrics(Result, frozen=True, kw_only=True):
+    """Requests of one method; `invalid` counts lines that are not a request of any method."""
+
+    method: str
+    answered: Durations
+    """Includes requests that were answered with an error."""
+    failed_total: dict[str, int]
+    """By error code."""
+    abandoned_total: int
+    """Requests whose client left before the answer."""
+
+
+class WorkspaceMetrics(Result, frozen=True, kw_only=True):
+    id: str
+    name: str
+    state: State
+    is_heard: bool
+    """False while only timed scans see changes."""
+    generation: int
+    files: int
+    sections: int
+    chunks: int
+    pending: int
+    unrecorded: int
+    """Notes that the history has not recorded yet."""
+    problems: int
+    skipped_files: int
+    """Files and folders that are memory by their path and cannot be indexed."""
+    index_bytes: int
+    index_wal_bytes: int
+    records_wal_bytes: int
+    last_sync_at: float | None
+    syncs: Durations
+    changing_syncs_total: int
+    failed_syncs_total: int
+    notes_total: dict[str, int]
+    """By change: added, modified, moved, removed."""
+    chunks_total: dict[str, int]
+    """By change: upserted, deleted."""
+    missed_events_total: int
+    rebuilds_total: int
+    writes_total: int
+    revisions_total: int
+
+
+class MetricsResult(Result, frozen=True, kw_only=True):
+    version: str
+    started_at: float
+    uptime_s: float
+    process: ProcessMetrics
+    clients: ClientMetrics
+    queue: QueueMetrics
+    watcher: WatcherMetrics
+    requests: list[RequestMetrics]
+    """The methods that were requested, by name."""
+    workspaces: list[WorkspaceMetrics]
+    text: str | msgspec.UnsetType = msgspec.UNSET
+
+
+# --- Prometheus text format -------------------------------------------------------------------
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+STATES: tuple[str, ...] = get_args(State)
+
+Labels = dict[str, str]
+Sample = tuple[Labels, float]
+
+
+def render_metrics(metrics: MetricsResult) -> str:
+    """Return the whole text; it ends with a newline."""
+    return "".join(
+        (
+            *_render_process(metrics),
+            *_render_clients(metrics),
+            *_render_requests(metrics),
+            *_render_workspaces(metrics.workspaces),
+        )
+    )
+
+
+def _render_process(metrics: MetricsResult) -> Iterator[str]:
+    process, watcher = metrics.process, metrics.watcher
+    version = [({"version": metrics.version}, 1.0)]
+    yield _family("build_info", "gauge", "Version of the daemon.", version)
+    started_at = metrics.started_at
+    yield _gauge("start_time_seconds", "Start of the daemon, in seconds since 1970.", started_at)
+    yield _gauge("resident_memory_bytes", "Resident memory.", process.rss_bytes)
+    yield _counter("cpu_seconds_total", "Processor time, user and system.", process.cpu_s_total)
+    yield _gauge("threads", "Threads.", process.threads)
+    yield _gauge("open_fds", "Open file descriptors.", process.fds)
+    if process.max_fds is not None:
+        yield _gauge("max_fds", "Limit of open file descriptors.", process.max_fds)
+    lost = process.lost_log_lines_total
+    yield _counter("lost_log_lines_total", "Log lines that could not be written.", lost)
+    yield _gauge("watches", "Watches of inotify; elsewhere watched folders.", watcher.watches)
+    yield _counter("events_total", "Events that concerned a workspace.", watcher.events_total)
+    doubts = watcher.doubts_total
+    yield _counter("watcher_doubts_total", "Times that events may have been lost.", doubts)
+    yield _counter("watcher_rebuilds_total", "Rebuilds of the watcher.", watcher.rebuilds_total)
+
+
+def _render_clients(metrics: MetricsResult) -> Iterator[str]:
+    clients, queue = metrics.clients, metrics.queue
+    yield _gauge("clients", "Connected clients.", clients.connected)
+    yield _counter("clients_accepted_total", "Accepted connections.", clients.accepted_total)
+    yield _counter("clients_refused_total", "Refused connections.", clients.refused_total)
+    yield _counter("clients_dropped_total", "Dropped connections.", clients.dropped_total)
+    yield _gauge("requests_running", "Requests that run as tasks.", queue.requests_running)
+    yield _gauge("requests_waiting", "Requests in the queue.", queue.requests_waiting)
+    yield _gauge("reads_in_threads", "Reads in a thread or waiting for one.", queue.in_threads)
+    yield _gauge("lane_jobs", "Jobs of the worker, running or waiting.", queue.lane_jobs)
+
+
+def _render_requests(metrics: MetricsResult) -> Iterator[str]:
+    requests = metrics.requests
+    took = [({"method": one.method}, one.answered) for one in requests]
+    help_text = "From the arrival of a request until its answer was ready."
+    yield _histogram("request_duration_seconds", help_text, took)
+    failed = [
+        ({"method": one.method, "code": code}, float(n))
+        for one in requests
+        for code, n in one.failed_total.items()
+    ]
+    yield _family("requests_failed_total", "counter", "Requests answered with an error.", failed)
+    abandoned = [({"method": one.method}, float(one.abandoned_total)) for one in requests]
+    help_text = "Requests whose client left before the answer."
+    yield _family("requests_abandoned_total", "counter", help_text, abandoned)
+
+
+def _render_workspaces(workspaces: list[WorkspaceMetrics]) -> Iterator[str]:
+    states = [
+        ({"workspace": one.id, "state": state}, float(one.state == state))
+        for one in workspaces
+        for state in STATES
+    ]
+    yield _family("workspace_state", "gauge", "1 for the state of the workspace.", states)
+    for name, kind, help_text, field in _PLAIN_FAMILIES:
+        values = [({"workspace": one.id}, getattr(one, field)) for one in workspaces]
+        samples = [(labels, value) for labels, value in values if value is not None]
+        yield _family(name, kind, help_text, samples)
+    for name, help_text, label, field in _LABELLED_COUNTERS:
+        samples = [
+            ({"workspace": one.id, label: word}, n)
+            for one in workspaces
+            for word, n in getattr(one, field).items()
+        ]
+        yield _family(name, "counter", help_text, samples)
+    syncs = [({"workspace": one.id}, one.syncs) for one in workspaces]
+    help_text = "Syncs, including those that found no change."
+    yield _histogram("sync_duration_seconds", help_text, syncs)
+
+
+_PLAIN_FAMILIES = (
+    ("workspace_heard", "gauge", "0 while only timed scans see changes.", "is_heard"),
+    ("generation", "gauge", "Grows with each committed change of the index.", "generation"),
+    ("notes", "gauge", "Indexed notes.", "files"),
+    ("sections", "gauge", "Indexed sections.", "sections"),
+    ("chunks", "gauge", "Indexed chunks.", "chunks"),
+    ("pending_notes", "gauge", "Notes known to differ from the index.", "pending"),
+    ("unrecorded_notes", "gauge", "Notes that the history has not recorded yet.", "unrecorded"),
+    ("problems", "gauge", "Problems of notes and folders.", "problems"),
+    ("skipped_files", "gauge", "Files and folders that cannot be indexed.", "skipped_files"),
+    ("index_bytes", "gauge", "Size of the index on the disk.", "index_bytes"),
+    ("index_wal_bytes", "gauge", "Size of index.db-wal.", "index_wal_bytes"),
+    ("records_wal_bytes", "gauge", "Size of records.db-wal.", "records_wal_bytes"),
+    (
+        "last_sync_timestamp_seconds",
+        "gauge",
+        "Start of the last successful full scan, in seconds since 1970.",
+        "last_sync_at",
+    ),
+    ("changing_syncs_total", "counter", "Syncs that changed the index.", "changing_syncs_total"),
+    ("failed_syncs_total", "counter", "Syncs that failed.", "failed_syncs_total"),
+    ("missed_events_total", "counter", "Changes without an event.", "missed_events_total"),
+    ("index_rebuilds_total", "counter", "Rebuilds of the index.", "rebuilds_total"),
+    ("writes_total", "counter", "Changes made on request.", "writes_total"),
+    ("revisions_total", "counter", "Recorded revisions.", "revisions_total"),
+)
+_LABELLED_COUNTERS = (
+    ("notes_changed_total", "Notes by change.", "change", "notes_total"),
+    ("chunks_changed_total", "Chunks by change.", "change", "chunks_total"),
+)
+
+
+def _gauge(name: str, help_text: str, value: float) -> str:
+    return _family(name, "gauge", help_text, [({}, value)])
+
+
+def _counter(name: str, help_text: str, value: float) -> str:
+    return _family(name, "counter", help_text, [({}, value)])
+
+
+def _family(name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> str:
+    lines = [_sample(name, labels, value) for labels, value in samples]
+    return _head(name, kind, help_text) + "".join(lines)
+
+
+def _histogram(name: str, help_text: str, rows: Iterable[tuple[Labels, Durations]]) -> str:
+    lines = []
+    for labels, took in rows:
+        for bound, n in took.buckets:
+            lines.append(_sample(f"{name}_bucket", {**labels, "le": _number(bound)}, n))
+        lines.append(_sample(f"{name}_bucket", {**labels, "le": "+Inf"}, took.total))
+        lines.append(_sample(f"{name}_sum", labels, took.sum_s))
+        lines.append(_sample(f"{name}_count", labels, took.total))
+    return _head(name, "histogram", help_text) + "".join(lines)
+
+
+def _head(name: str, kind: str, help_text: str) -> str:
+    return f"# HELP memsyncd_{name} {help_text}\n# TYPE memsyncd_{name} {kind}\n"
+
+
+def _sample(name: str, labels: Labels, value: float) -> str:
+    text = ",".join(f'{label}="{_escape(value)}"' for label, value in labels.items())
+    return (
+        f"memsyncd_{name}{{{text}}} {_number(value)}\n"
+        if text
+        else f"memsyncd_{name} {_number(value)}\n"
+    )
+
+
+def _number(value: float) -> str:
+    """Return whole numbers without a fraction, others with every digit."""
+    return str(int(value)) if value == int(value) else repr(float(value))
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

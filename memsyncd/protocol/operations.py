@@ -1,0 +1,165 @@
+"""Parameters and results of the methods that operate the daemon: ping, status, workspaces, sync,
+doctor.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from memsyncd.protocol.fields import Name, Params, Result, State, TimeoutMs, Value
+
+Globs = Annotated[list[Value], msgspec.Meta(max_length=100)]
+
+
+# --- ping, status -----------------------------------------------------------------------------
+
+
+class Pong(Result, frozen=True, kw_only=True):
+    name: str
+    version: str
+    protocol: int
+    pid: int
+
+
+class WorkspaceStatus(Result, frozen=True, kw_only=True):
+    id: str
+    name: str
+    root: str
+    state: State
+    reasons: list[str]
+    """Why the state is not `ready`, and further notices, each with what to do about it."""
+    watcher: str
+    """`inotify`, `fsevents`, … while events arrive; `timed` if only timed scans see changes; `off`
+    if switched off."""
+    generation: int
+    files: int
+    sections: int
+    chunks: int
+    pending: int
+    """Notes that differ from the index, and paths with events that no scan has looked at yet;
+    during a first index, notes still to be read."""
+    unrecorded: int
+    """Notes that the history has not recorded yet: if one of them changes, the text before is not
+    kept."""
+    last_sync_at: float | None
+    problems: int
+    index_bytes: int
+    """Size of index.db with its -wal file."""
+    index_wal_bytes: int
+    """Size of index.db-wal; it is truncated after quiet time, unless another program reads the
+    database."""
+    records_wal_bytes: int
+    missed_events: int
+    failed_syncs: int
+
+
+class Status(Result, frozen=True, kw_only=True):
+    version: str
+    protocol: int
+    pid: int
+    uptime_s: float
+    rss_bytes: int
+    clients: int
+    requests: int
+    failed_requests: int
+    socket: str
+    socket_problem: str | None
+    """Why no new client can connect; null while the socket is in place."""
+    config: str
+    sqlite: str
+    workspaces: list[WorkspaceStatus]
+
+
+# --- workspaces -------------------------------------------------------------------------------
+
+
+class AddParams(Params, frozen=True, kw_only=True):
+    path: Name
+    name: Name | None = None
+    include: Globs = msgspec.field(default_factory=list)
+    exclude: Globs = msgspec.field(default_factory=list)
+
+
+class RemoveParams(Params, frozen=True, kw_only=True):
+    workspace: Name
+
+
+class WorkspaceInfo(Result, frozen=True, kw_only=True):
+    id: str
+    name: str
+    root: str
+    include: list[str]
+    exclude: list[str]
+    source: Literal["config", "added"]
+    has_memory: bool
+
+
+class Workspaces(Result, frozen=True, kw_only=True):
+    workspaces: list[WorkspaceInfo]
+
+
+# --- sync -------------------------------------------------------------------------------------
+
+
+class SyncParams(Params, frozen=True, kw_only=True):
+    workspace: Name | None = None
+    full: bool = False
+    """Read and hash every note again, whatever its size and times."""
+    rebuild: bool = False
+    """Drop the derived tables and build them again; the old index answers meanwhile."""
+    timeout_ms: TimeoutMs | None = None
+
+
+class Failed(Result, frozen=True, kw_only=True):
+    path: str
+    problem: str
+
+
+class ChunkCounts(Result, frozen=True, kw_only=True):
+    upserted: int
+    deleted: int
+    kept: int
+    moved: int
+
+
+class SyncReport(Result, frozen=True, kw_only=True):
+    workspace: str
+    generation: int
+    added: int
+    modified: int
+    moved: int
+    removed: int
+    unchanged: int
+    failed: list[Failed]
+    chunks: ChunkCounts
+    duration_ms: float
+
+
+# --- doctor -----------------------------------------------------------------------------------
+
+
+class DoctorParams(Params, frozen=True, kw_only=True):
+    workspace: Name | None = None
+    verify: bool = False
+    """Parse every note again and compare it with everything the index holds of it."""
+
+
+class FindingInfo(Result, frozen=True, kw_only=True):
+    """The result of one check."""
+
+    level: Literal["ok", "info", "warning", "error"]
+    """`info` needs no action."""
+    check: str
+    """A stable word, such as `index` or `watcher`."""
+    what: str
+    where: str
+    """A path, relative to the workspace's root or absolute; empty if there is no single place."""
+    remedy: str
+    workspace: str | None
+    """An id; null for a finding that concerns all workspaces."""
+
+
+class DoctorResult(Result, frozen=True, kw_only=True):
+    findings: list[FindingInfo]
