@@ -35,4 +35,6 @@ def remember_disk(workspace: Workspace, snapshot: Snapshot) -> None:
     """Tell the records after a full look. That they cannot be told now stops nothing: the next look tries again."""
     if workspace.records is not None and snapshot.root_state == "present" and snapshot.root_identity is not None:
         with contextlib.suppress(StoreFailed):
-            workspace.records.remember_disk(snapshot.root_identity[0] if snapshot.files else None)
+            device, inode = snapshot.root_identity
+            workspace.records.remember_disk(device if snapshot.files else None)
+            workspace.records.remember_inode(inode)

@@ -61,10 +61,11 @@ def open_records(workspace: Workspace, clock: Clock) -> None:
 
 def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
     """This workspace's records.db, which those of the folder's former place become if it was moved."""
-    identity = find_identity(workspace.entry.root)
-    inode = None if identity is None else identity[1]
-    path = workspace.records_path
+    path, inode = workspace.records_path, None
     if not path.exists():
+        # Only here: a disk that does not answer must not keep the index from being opened.
+        identity = find_identity(workspace.entry.root)
+        inode = None if identity is None else identity[1]
         left = take_over_former(workspace.scope, path, inode)
         workspace.set_notice(MOVED, left and f"{left}; {LEFT_HINT.format(path=path)}")
     records = Records(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,13 @@ class Records:
                 if device is not None:
                     self._writer.execute("INSERT INTO meta VALUES(?,?)", (_DISK, str(device)))
             self.disk = device
+
+    def remember_inode(self, inode: int) -> None:
+        """Store the root's inode, by which a moved folder is recognised."""
+        if inode != self._own.inode:
+            with transaction(self._writer):
+                self._writer.execute("UPDATE workspace SET inode = ? WHERE id = ?", (str(inode), self._own.id))
+            self._own = replace(self._own, inode=inode)
 
     def export(self) -> Export:
         """What there is to hand on to another records.db."""
