@@ -15,8 +15,8 @@ from typing import TextIO
 from memsyncd import __version__
 from memsyncd.engine.queries import call_within
 from memsyncd.engine.workspaces import Workspace
+from memsyncd.files.scope import has_memory
 from memsyncd.logs import escape
-from memsyncd.workspace.roots import has_memory
 
 DRAW_S = 0.1
 DISK_S = 0.5

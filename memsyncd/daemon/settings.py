@@ -14,9 +14,9 @@ from memsyncd.engine.queries import call_within
 from memsyncd.engine.registry import Registry, SeenFolder
 from memsyncd.engine.workspaces import Entry
 from memsyncd.errors import BadConfig, BadRequest, Busy, MemsyncdError
+from memsyncd.files.scope import make_root
 from memsyncd.server.limits import Limits
 from memsyncd.server.sockets import check_outside
-from memsyncd.workspace.roots import name_root
 
 DISK_S, ADD_S = 0.5, 5.0
 """How long each folder of the configuration, and one that is to be added, is waited for: a disk may not answer."""
@@ -79,7 +79,7 @@ def to_entries(config: Config, registry: Registry) -> list[Entry]:
     entries = []
     for row in config.workspace:
         try:
-            root = call_within(DISK_S, partial(name_root, os.path.expanduser(row.path)), None)
+            root = call_within(DISK_S, partial(make_root, os.path.expanduser(row.path)), None)
             is_answering = root is not None
             entry = registry.make_entry(
                 row.path,
@@ -88,7 +88,7 @@ def to_entries(config: Config, registry: Registry) -> list[Entry]:
                 exclude=row.exclude,
                 links=row.allow_links_to,
                 # A disk that does not answer keeps no daemon from starting: the path is taken for a real one.
-                seen=root or name_root(os.path.expanduser(row.path), is_real=True),
+                seen=root or make_root(os.path.expanduser(row.path), is_real=True),
             )
         except BadRequest as failure:
             raise BadConfig(f"workspace {row.path}: {failure.message}", hint=failure.hint) from failure

@@ -17,6 +17,7 @@ from memsyncd.engine.masking import mask_notes
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
+from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.store.browse import (
     StoredNote,
     StoredSection,
@@ -27,7 +28,6 @@ from memsyncd.store.browse import (
     read_section,
     read_sections_of,
 )
-from memsyncd.workspace.files import ReadFile, read_note_file
 
 READ_LIMIT_S = 2.0
 

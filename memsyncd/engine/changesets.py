@@ -13,18 +13,12 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, find_to_change
 from memsyncd.core.notepath import NotePath
 from memsyncd.errors import Conflict, MemsyncdError, PathRefused, TooLarge, Unwritable
+from memsyncd.files.listing import find_files, is_folder
+from memsyncd.files.problems import make_conflict
+from memsyncd.files.read import read_text_file
+from memsyncd.files.scope import Scope
+from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
 from memsyncd.store.history import Change, Intended
-from memsyncd.workspace.failures import say_changed
-from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import (
-    KeepText,
-    delete_path,
-    find_files,
-    is_folder,
-    put_text_file,
-    read_text_file,
-    rename_path,
-)
 
 N_ATTEMPTS = 5
 """How often the direction is chosen anew because another program wrote meanwhile, or the system refused one."""
@@ -168,7 +162,7 @@ def _write(
         delete_path(scope, path, was={})
     was = read_text_file(scope, path)
     if (was.digest if was else None) != before:
-        raise say_changed(path)
+        raise make_conflict(path)
     if after is not None:
         put_text_file(scope, path, texts[after], was=was, keep=keep)
     elif was is not None:

@@ -1,7 +1,7 @@
 """How does a question, or none, become a block for a prompt?
 
 With a question its candidates are ranked as for a search, left unjoined and narrowed to the lines that answer; without one what
-lasts and what is recent is offered. What fits the budget is `core/recall/context`'s to say; here the index is read, one committed
+lasts and what is recent is offered. What fits the budget is `core/search/context`'s to say; here the index is read, one committed
 generation of it.
 """
 

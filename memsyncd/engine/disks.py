@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from memsyncd.core.changes.diff import Recorded, Snapshot, is_disk_away
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreFailed
-from memsyncd.workspace.roots import find_identity, has_memory
+from memsyncd.files.scope import find_identity, has_memory
 
 
 def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:

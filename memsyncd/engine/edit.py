@@ -24,10 +24,10 @@ from memsyncd.engine.recovery import HALF_DONE, UNKEPT, find_keep, recover, repo
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
+from memsyncd.files.read import TextFile
+from memsyncd.files.scope import Scope, find_identity
+from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
 from memsyncd.store.history import History, Intended, Seen
-from memsyncd.workspace.roots import find_identity
-from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import KeepText, TextFile, delete_path, put_text_file, rename_path
 
 N_ATTEMPTS = 5
 """How often a change is decided anew because somebody else wrote meanwhile."""

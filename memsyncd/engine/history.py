@@ -20,9 +20,9 @@ from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound
+from memsyncd.files.read import read_text_file
+from memsyncd.files.scope import Scope
 from memsyncd.store.history import History, Revision
-from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import read_text_file
 
 PAGE = 50
 STEP_FILES = 16

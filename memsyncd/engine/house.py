@@ -29,8 +29,8 @@ from memsyncd.engine.watching import Watching
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.engine.writers import Writers
 from memsyncd.errors import MemsyncdError
+from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
-from memsyncd.workspace.roots import find_identity
 
 STEP_KEY = "step"
 """No workspace's id, so that the writer comes to it between two steps of whatever it does."""

@@ -21,9 +21,9 @@ from memsyncd.engine.edit import Act, Decide, Delete, Operation, Put, Rename, fi
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, Conflict, PathRefused
-from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.textfiles import check_size, resolve
-from memsyncd.workspace.writing import TextFile, find_files, is_folder, list_folder, read_text_file
+from memsyncd.files.listing import find_files, is_folder, list_folder
+from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
+from memsyncd.files.scope import Scope
 
 SHOWN_LEVELS = 2
 NO_FILE = ""

@@ -14,10 +14,9 @@ from pathlib import Path
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine.changesets import read_digest
 from memsyncd.errors import StoreFailed
+from memsyncd.files.scope import Scope, is_gone
 from memsyncd.store.identity import OPEN_FILES, Owner, peek_owners, peek_tips, take_over
 from memsyncd.store.migrations import MIGRATIONS
-from memsyncd.workspace.roots import is_gone
-from memsyncd.workspace.scope import Scope
 
 N_COMPARED = 50
 """Notes that are read to tell whether the folder is the same."""

@@ -16,12 +16,12 @@ from memsyncd.engine.recovery import mend_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
+from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
 from memsyncd.store.footing import Harm
 from memsyncd.store.identity import find_foreign
 from memsyncd.store.records import Records
 from memsyncd.store.soundness import find_set_aside
-from memsyncd.workspace.roots import find_identity
 
 FOREIGN_FAULT = "records_foreign"
 FOREIGN = (

@@ -25,11 +25,10 @@ from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
+from memsyncd.files.read import ReadFile, read_note_file, read_text_file
 from memsyncd.store.history import Seen
 from memsyncd.store.index import Index
 from memsyncd.store.records import Records
-from memsyncd.workspace.files import ReadFile, read_note_file
-from memsyncd.workspace.writing import read_text_file
 
 BATCH_NOTES = 64
 BATCH_BYTES = 1024 * 1024

@@ -15,10 +15,10 @@ from memsyncd.engine.findings import Finding, name_places, render_count
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import NotFresh
+from memsyncd.files.read import Unread, read_note_file
+from memsyncd.files.scan import scan
 from memsyncd.store.comparison import Difference, compare_note, find_strays, read_paths, read_recorded
 from memsyncd.store.readers import Reader
-from memsyncd.workspace.files import Unread, read_note_file
-from memsyncd.workspace.scan import scan
 
 PIECE_NOTES = 32
 READ_S = 60.0
@@ -83,7 +83,7 @@ def _compare_one(workspace: Workspace, policy: SyncPolicy, reader: Reader, path:
     if recorded is None:
         compared.late.add(path)
     elif recorded.digest != read.record.digest:
-        is_same_file = recorded.stat.is_same_as(read.record.stat) and not read.is_growing
+        is_same_file = recorded.stat.is_same_as(read.record.stat) and not read.is_unstable
         (compared.unseen if is_same_file else compared.late).add(path)
     else:
         note = parse_note(read.path, read.data, policy.chunking, policy.guard)

@@ -21,9 +21,10 @@ from memsyncd.engine.disks import is_root_away
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
+from memsyncd.files.read import read_text_file
+from memsyncd.files.scope import Scope
+from memsyncd.files.write import KeepText, remove_temporary_files
 from memsyncd.store.history import Change, History, Revision, Seen
-from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import KeepText, read_text_file, sweep_temporaries
 
 UNKEPT = "unkept"
 """The command of an act of which no history is kept."""
@@ -201,9 +202,9 @@ def _sweep(scope: Scope, change_set: ChangeSet, keep: KeepText) -> set[str]:
     if last is not None:
         target = change_set.targets[last]
         path, put = NotePath(target.path), change_set.texts.get(target.new_digest or "")
-        sweep_temporaries(scope, path, known, put=put, keep=partial(restore, path))
+        remove_temporary_files(scope, path, known, put=put, keep=partial(restore, path))
     for place in sorted(_find_places(change_set.targets)):
-        sweep_temporaries(scope, NotePath(place), known)
+        remove_temporary_files(scope, NotePath(place), known)
     return displaced
 
 

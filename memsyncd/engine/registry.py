@@ -17,15 +17,7 @@ from typing import Any
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspaces import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
-from memsyncd.workspace.roots import (
-    Root,
-    find_identity,
-    find_nearest_root,
-    find_owner,
-    find_root_refusal,
-    name_root,
-)
-from memsyncd.workspace.scope import parse_scope
+from memsyncd.files.scope import Root, find_identity, find_nearest_root, find_owner, find_root_refusal, make_root, parse_scope
 
 VERSION = 1
 NAME_LIMIT_CHARACTERS = 80
@@ -68,7 +60,7 @@ class Registry:
 
         Raises BadRequest for a path that no answer could name.
         """
-        root = name_root(os.path.expanduser(path))
+        root = make_root(os.path.expanduser(path))
         known = self._find_same_folder(root.path, silent)
         refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
         return SeenFolder(root=root, refusal=refusal, known=known.id if known is not None else None)
@@ -88,7 +80,7 @@ class Registry:
         Looks at no disk if it was `seen` before.
         """
         _check_name(name)
-        root = seen or name_root(os.path.expanduser(path))
+        root = seen or make_root(os.path.expanduser(path))
         root = replace(root, name=name or root.name)
         entry = Entry(
             id=root.id,

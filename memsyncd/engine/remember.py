@@ -19,9 +19,8 @@ from memsyncd.engine.edit import Act, Decide, Put
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, PathRefused
-from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.textfiles import check_size
-from memsyncd.workspace.writing import read_text_file
+from memsyncd.files.read import check_size, read_text_file
+from memsyncd.files.scope import Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,11 +20,11 @@ from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
+from memsyncd.files.read import ReadFile, read_note_file
+from memsyncd.files.scan import scan
 from memsyncd.store.index import Index
 from memsyncd.store.records import Move
 from memsyncd.store.updates import DropNote, PutNote, TouchNote, Update, Written
-from memsyncd.workspace.files import ReadFile, read_note_file
-from memsyncd.workspace.scan import scan
 
 BATCH_FILES = 256
 BATCH_BYTES = 1024 * 1024
@@ -191,7 +191,7 @@ def _read_batches(
             if outcome.problem is not None:
                 done.failed.append(outcome.problem)
             continue
-        if outcome.is_growing:
+        if outcome.is_unstable:
             done.growing += (path,)
         if path in recorded and _is_emptied_just_now(outcome, recorded[path], grace_s):
             done.growing += (path,)

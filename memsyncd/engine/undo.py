@@ -18,9 +18,10 @@ from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import Conflict
+from memsyncd.files.listing import find_files, is_folder
+from memsyncd.files.read import TextFile, read_text_file
+from memsyncd.files.scope import Scope
 from memsyncd.store.history import History, Revision
-from memsyncd.workspace.scope import Scope
-from memsyncd.workspace.writing import TextFile, find_files, is_folder, read_text_file
 
 MANY_REVISIONS = 100_000
 

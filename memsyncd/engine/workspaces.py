@@ -21,12 +21,11 @@ from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.model import Problem
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.errors import Busy, StoreFailed
+from memsyncd.files.scope import Scope, has_memory, parse_scope
 from memsyncd.store.index import Index
 from memsyncd.store.readers import Reader, Readers
 from memsyncd.store.records import Records
 from memsyncd.store.updates import Counts, Written
-from memsyncd.workspace.roots import has_memory
-from memsyncd.workspace.scope import Scope, parse_scope
 
 REMEMBERED_CHANGES = 256
 """Changes that a subscriber can ask for after the fact."""

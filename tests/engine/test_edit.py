@@ -24,9 +24,9 @@ from memsyncd.engine.edit import Act, Delete, Put
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
+from memsyncd.files import atomic, write
+from memsyncd.files.read import read_text_file
 from memsyncd.store.history import History
-from memsyncd.workspace import handover, renames, writing
-from memsyncd.workspace.writing import read_text_file
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 OLD, NEW = b"old\n", b"new\n"
@@ -282,9 +282,8 @@ class Exchanges:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.before: list[Callable[[], object]] = []
         self.after: list[Callable[[], object]] = []
-        self._real = renames.exchange
-        monkeypatch.setattr(writing, "exchange", self)
-        monkeypatch.setattr(handover, "exchange", self)
+        self._real = atomic.exchange
+        monkeypatch.setattr(write, "exchange", self)
 
     def __call__(self, *names: Any) -> None:
         if self.before:
@@ -342,19 +341,19 @@ def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(bench: A
 
 def test_a_save_that_a_deletion_displaces_is_in_the_history(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     note = bench.write(".memories/a.md", "one\n")
-    set_aside, give_back = handover.set_aside, handover.give_back
+    move_aside, restore = write.move_aside, write.restore
 
     def save_first(*names: Any) -> str:
-        monkeypatch.setattr(handover, "set_aside", set_aside)
+        monkeypatch.setattr(write, "move_aside", move_aside)
         save(note, "saved by editor 1\n")
-        return set_aside(*names)
+        return move_aside(*names)
 
-    def save_after(*names: Any) -> None:
-        give_back(*names)
+    def save_after(*names: Any, is_recorded: bool) -> None:
+        restore(*names, is_recorded=is_recorded)
         save(note, "and editor 2\n")
 
-    monkeypatch.setattr(handover, "set_aside", save_first)
-    monkeypatch.setattr(handover, "give_back", save_after)
+    monkeypatch.setattr(write, "move_aside", save_first)
+    monkeypatch.setattr(write, "restore", save_after)
     bench.memory("delete", "/memories/a.md")
     assert {b"saved by editor 1\n", b"and editor 2\n"} <= read_history(bench, ".memories/a.md")
 
@@ -385,7 +384,7 @@ def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(bench:
 def test_the_note_is_compared_once_more_right_before_the_exchange(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody sees a text that is about to be taken back."""
     note = bench.write("MEMORY.md", "one\n")
-    real, n_exchanged = writing.writing_temporary, 0
+    real, n_exchanged = write.write_temporary, 0
 
     @contextlib.contextmanager
     def save_meanwhile(*arguments: Any, **named: Any) -> Iterator[Any]:
@@ -397,11 +396,10 @@ def test_the_note_is_compared_once_more_right_before_the_exchange(bench: Any, mo
     def count(*names: Any) -> None:
         nonlocal n_exchanged
         n_exchanged += 1
-        renames.exchange(*names)
+        atomic.exchange(*names)
 
-    monkeypatch.setattr(writing, "writing_temporary", save_meanwhile)
-    monkeypatch.setattr(writing, "exchange", count)
-    monkeypatch.setattr(handover, "exchange", count)
+    monkeypatch.setattr(write, "write_temporary", save_meanwhile)
+    monkeypatch.setattr(write, "exchange", count)
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
     assert note.read_text() == "ours\nsaved by editor 1\n"
     assert n_exchanged == 1

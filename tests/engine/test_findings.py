@@ -10,8 +10,8 @@ from memsyncd.core.model import Problem
 from memsyncd.engine.findings import Finding, judge_clock, judge_condition, judge_problems, name_places
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspaces import Condition
+from memsyncd.files import problems
 from memsyncd.watch.health import WatchHealth
-from memsyncd.workspace.oddities import ODDITIES, odd
 
 NOW_S = 1_800_000_000.0
 EVENTS = WatchHealth(mode="events", observer="inotify")
@@ -99,9 +99,9 @@ def test_a_clock_that_was_set_is_noticed(drift_s: float, level: str) -> None:
     assert finding.level == level
 
 
-@pytest.mark.parametrize("code", ODDITIES)
+@pytest.mark.parametrize("code", problems.PROBLEMS)
 def test_whatever_can_be_odd_about_a_file_is_found(code: str) -> None:
-    [finding] = judge_problems([odd("a.md", code)])
+    [finding] = judge_problems([problems.problem("a.md", code)])
     assert finding.level in ("info", "warning")
     assert finding.remedy
 

@@ -20,8 +20,9 @@ from memsyncd.engine.edit import Act, Put
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, Unwritable
+from memsyncd.files.read import read_text_file
+from memsyncd.files.write import put_text_file
 from memsyncd.store.history import Intended
-from memsyncd.workspace.writing import put_text_file, read_text_file
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KILLED = -9
@@ -38,7 +39,7 @@ from memsyncd.engine.indexing import open_workspace
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.history import History
-from memsyncd.workspace import renames
+from memsyncd.files import atomic
 
 clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), SyncPolicy()
 
@@ -56,8 +57,8 @@ def kill_at(n_left):
     os_open = os.open
     for name in ("open", "rename", "unlink", "rmdir", "mkdir", "link", "fsync"):
         setattr(os, name, count(getattr(os, name)))
-    rename_at = count(renames.choose_rename())
-    renames.choose_rename = lambda: rename_at
+    rename_at = count(atomic.choose_rename())
+    atomic.choose_rename = lambda: rename_at
     for name in ("begin", "settle", "see"):
         setattr(History, name, count(getattr(History, name)))
 

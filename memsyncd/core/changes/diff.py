@@ -3,7 +3,7 @@
 The rule is git's for racy entries: reading is skipped only if size, both times and inode equal the
 recorded ones *and* the record was made so long after these times that a later change would show. A
 path that a scan could not observe is named (`failed_folders`, `unreadable_files`) and is never
-taken for deleted. `workspace` scans and reads, `store` keeps the records.
+taken for deleted. `files` scans and reads, `store` keeps the records.
 
 One sync calls `find_suspects`, reads `to_read`, and calls `track_missing` and `plan_changes`. It
 scans `pending_deletes` again after the grace period. `plan_row_changes` then decides which rows of

@@ -1,1 +1,1 @@
-"""Compute a note's bytes after an edit. `workspace` and `engine` write them."""
+"""Compute a note's bytes after an edit. `files` and `engine` write them."""

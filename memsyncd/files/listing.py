@@ -1,0 +1,267 @@
+"""List the content of folders of memory, for callers who name files by path.
+
+`list_folder` and `find_files` show regular files of any suffix and folders; nothing hidden, nothing
+excluded, no name that a NotePath cannot hold. A link is shown as its target where links may lead.
+`list_tree` lists everything beneath an open folder and follows no link, so that `remove_tree` can
+remove it without leaving it. `scan` has its own walk: it finds notes for the index, and its time
+per file is most of the cost of a scan.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat as modes
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, find_refusal
+from memsyncd.errors import PathRefused
+from memsyncd.files.confined import (
+    ConfinedPath,
+    NotRegularError,
+    open_beneath,
+    open_folder_beneath,
+    open_folder_in,
+)
+from memsyncd.files.problems import translate_error
+from memsyncd.files.read import check_root, find_place, resolve
+from memsyncd.files.scope import Scope
+
+T = TypeVar("T")
+UNSHOWN_FOLDERS = frozenset({"node_modules"})
+NOT_FOUND = (FileNotFoundError, NotADirectoryError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A listed file or folder. A folder's size is that of all files listed beneath it."""
+
+    path: NotePath
+    size_bytes: int
+    is_folder: bool
+
+
+def is_folder(scope: Scope, path: NotePath) -> bool:
+    """True for a folder or a link to one. Raises PathRefused as `read_text_file` does."""
+    place = find_place(scope, path)
+    try:
+        return modes.S_ISDIR(_stat_beneath(place).st_mode)
+    except NotRegularError:
+        return False
+    except NOT_FOUND:
+        check_root(scope)
+        return False
+    except OSError as error:
+        raise translate_error(path, error) from error
+
+
+def list_folder(scope: Scope, path: NotePath | None, *, depth: int) -> list[Listed]:
+    """List `depth` levels of a folder by path, without the folder itself; empty if it is missing.
+
+    None means all memory: the root's `MEMORY.md` and the content of `.memories`, except a
+    `MEMORY.md` there, which the memory tool cannot name. Raises PathRefused as `read_text_file`
+    does, Unwritable if the folder cannot be listed.
+    """
+    top = path or NotePath(MEMORY_FOLDER)
+    walk = _ListingWalk(scope, unshown=UNSHOWN_FOLDERS, has_links=True)
+    found = {one.path.text: one for one in walk.run(top)}
+    if top in walk.failed:
+        raise translate_error(top, walk.failed[top])
+    if path is None:
+        found.pop(f"{MEMORY_FOLDER}/{MEMORY_FILE}", None)
+        found |= {one.path.text: one for one in _find_memory_file(scope)}
+    sizes = _sum_folder_sizes(found.values())
+    return [
+        replace(one, size_bytes=sizes[text] if one.is_folder else one.size_bytes)
+        for text, one in sorted(found.items())
+        if text.removeprefix(f"{top.text}/").count("/") < depth
+    ]
+
+
+def find_files(scope: Scope, path: NotePath | None) -> list[NotePath]:
+    """Return every regular file beneath a folder, or of all memory for None, sorted by path.
+
+    Links and hidden names are omitted. Raises PathRefused as `read_text_file` does, Unwritable if a
+    folder cannot be listed.
+    """
+    top = path or NotePath(MEMORY_FOLDER)
+    walk = _ListingWalk(scope, unshown=frozenset(), has_links=False)
+    found = [one.path for one in walk.run(top) if not one.is_folder]
+    for folder, error in walk.failed.items():
+        raise translate_error(folder, error)
+    if path is None:
+        found += [one.path for one in _find_memory_file(scope)]
+    return sorted(found)
+
+
+@dataclass(slots=True)
+class _ListingWalk:
+    """A walk beneath a folder. `failed` has the folders that could not be listed."""
+
+    scope: Scope
+    unshown: frozenset[str]
+    has_links: bool
+    failed: dict[NotePath, OSError] = field(default_factory=dict)
+    followed: set[str] = field(default_factory=set)
+
+    def run(self, top: NotePath) -> Iterator[Listed]:
+        queue = deque([(top, find_place(self.scope, top))])
+        while queue:
+            path, place = queue.popleft()
+            try:
+                entries = _list_entries_beneath(place)
+            except NOT_FOUND:
+                check_root(self.scope)
+                continue
+            except OSError as error:
+                self.failed[path] = error
+                continue
+            for name, stat in sorted(entries):
+                yield from self._visit(NotePath(f"{path.text}/{name}"), place, stat, queue)
+
+    def _visit(
+        self,
+        path: NotePath,
+        parent: ConfinedPath,
+        stat: os.stat_result,
+        queue: deque[tuple[NotePath, ConfinedPath]],
+    ) -> Iterator[Listed]:
+        is_hidden = path.name in self.unshown or find_refusal(path.text)
+        if is_hidden or self.scope.exclude.matches(path.text):
+            return
+        place = ConfinedPath(
+            parent.folder, f"{parent.path}/{path.name}" if parent.path else path.name
+        )
+        if modes.S_ISLNK(stat.st_mode):
+            try:
+                place = resolve(self.scope, path)
+                stat = _stat_beneath(place)
+            except (OSError, PathRefused):
+                return
+            is_repeated = modes.S_ISDIR(stat.st_mode) and not self._is_first(parent, place)
+            if is_repeated or not self.has_links:
+                return
+        if modes.S_ISDIR(stat.st_mode):
+            queue.append((path, place))
+            yield Listed(path=path, size_bytes=0, is_folder=True)
+        elif modes.S_ISREG(stat.st_mode):
+            yield Listed(path=path, size_bytes=stat.st_size, is_folder=False)
+
+    def _is_first(self, parent: ConfinedPath, place: ConfinedPath) -> bool:
+        """True once for each folder that a link leads to; False for a folder above the link."""
+        is_above = f"{parent.real_path}/".startswith(f"{place.real_path}/")
+        if is_above or place.real_path in self.followed:
+            return False
+        self.followed.add(place.real_path)
+        return True
+
+
+def _list_entries_beneath(place: ConfinedPath) -> list[tuple[str, os.stat_result]]:
+    fd = open_folder_beneath(place.folder, place.path)
+    try:
+        return _list_entries(fd)
+    finally:
+        os.close(fd)
+
+
+def _list_entries(fd: int) -> list[tuple[str, os.stat_result]]:
+    """Return names and stats within an open folder; entries that vanish meanwhile are omitted."""
+    found = []
+    for name in os.listdir(fd):
+        with contextlib.suppress(FileNotFoundError):
+            found.append((name, os.lstat(name, dir_fd=fd)))
+    return found
+
+
+def _stat_beneath(place: ConfinedPath) -> os.stat_result:
+    """Return the stat of a folder or regular file, opened confined. Raises OSError."""
+    try:
+        fd = open_folder_beneath(place.folder, place.path)
+    except NotADirectoryError:
+        fd = open_beneath(place.folder, place.path)
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
+def _find_memory_file(scope: Scope) -> list[Listed]:
+    path = NotePath(MEMORY_FILE)
+    try:
+        stat = _stat_beneath(find_place(scope, path))
+    except (OSError, PathRefused):
+        return []
+    if not modes.S_ISREG(stat.st_mode):
+        return []
+    return [Listed(path=path, size_bytes=stat.st_size, is_folder=False)]
+
+
+def _sum_folder_sizes(found: Iterable[Listed]) -> Counter[str]:
+    sizes: Counter[str] = Counter()
+    for one in found:
+        parts = one.path.parts[:-1] if not one.is_folder else ()
+        for end in range(1, len(parts) + 1):
+            sizes["/".join(parts[:end])] += one.size_bytes
+    return sizes
+
+
+# --- whole trees --------------------------------------------------------------------------------
+#
+# Every folder is opened from the top by descriptor and no link is followed, so nothing outside is
+# listed or removed, whatever is moved or swapped meanwhile.
+
+
+@dataclass(slots=True)
+class Tree:
+    """Paths beneath a folder: `folders` top down, regular `files`, links and special `others`."""
+
+    folders: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)
+    others: list[str] = field(default_factory=list)
+
+
+def list_tree(folder_fd: int) -> Tree:
+    """List everything beneath an open folder. Raises OSError if a folder cannot be listed."""
+    tree = Tree()
+    stack = [""]
+    while stack:
+        path = stack.pop()
+        for name, stat in _within(folder_fd, path, _list_entries):
+            inside = f"{path}/{name}" if path else name
+            if modes.S_ISDIR(stat.st_mode):
+                tree.folders.append(inside)
+                stack.append(inside)
+            elif modes.S_ISREG(stat.st_mode):
+                tree.files.append(inside)
+            else:
+                tree.others.append(inside)
+    return tree
+
+
+def remove_tree(folder_fd: int, name: str, tree: Tree) -> None:
+    """Remove the folder `name`, which holds `tree`. Raises OSError where it has changed since."""
+    fd = open_folder_in(folder_fd, name)
+    try:
+        for path in (*tree.files, *tree.others):
+            _remove_within(fd, path, os.unlink)
+        for path in sorted(tree.folders, key=lambda folder: -folder.count("/")):
+            _remove_within(fd, path, os.rmdir)
+    finally:
+        os.close(fd)
+    os.rmdir(name, dir_fd=folder_fd)
+
+
+def _remove_within(top_fd: int, path: str, remove: Callable[..., None]) -> None:
+    parent, _, name = path.rpartition("/")
+    _within(top_fd, parent, lambda fd: remove(name, dir_fd=fd))
+
+
+def _within(top_fd: int, path: str, act: Callable[[int], T]) -> T:
+    fd = open_folder_in(top_fd, path or ".")
+    try:
+        return act(fd)
+    finally:
+        os.close(fd)

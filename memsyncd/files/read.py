@@ -1,0 +1,283 @@
+"""Read the bytes of notes and check that they are whole.
+
+A file is opened confined and read up to a limit, with a stat before and after. If it changed
+meanwhile it is read again, and after three attempts returned as unstable.
+
+- `read_note_file` reads for the index: a note that cannot be read is returned as `Unread`, never
+  raised and never taken for a deletion.
+- `read_text_file` reads a file of any suffix for a caller who asked for it, and raises errors. Its
+  path must be memory: `MEMORY.md`, a path beneath `.memories/` or an included note, and not
+  excluded. A real path in a folder of `allow_links_to` may be read, but not changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat as modes
+from dataclasses import dataclass
+from typing import Literal
+
+from memsyncd.core.changes.diff import FileStat, Recorded
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.model import Problem
+from memsyncd.core.notepath import NotePath, find_refusal, is_note_name
+from memsyncd.errors import PathRefused, TooLarge, Unwritable
+from memsyncd.files.confined import ConfinedPath, NotRegularError, find_target, locate, open_beneath
+from memsyncd.files.problems import make_conflict, make_refusal, problem, translating_errors
+from memsyncd.files.scope import Scope, is_memory
+
+N_ATTEMPTS = 3
+LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)
+ABSENT_ERRORS = (errno.ENOENT, errno.ENOTDIR)
+
+# macOS: the file was evicted to a cloud. Opening it is harmless; the first read blocks or fails
+# with EDEADLK.
+SF_DATALESS = 0x40000000
+CAN_BE_DATALESS = hasattr(os.stat_result, "st_flags")
+
+# FileStat's own `__new__` takes half as long again, once for every file of every scan.
+_new = tuple.__new__
+
+
+def file_stat(stat: os.stat_result) -> FileStat:
+    """Return the fields of a stat that show whether a file has changed."""
+    return _new(
+        FileStat, (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_dev)
+    )
+
+
+def is_dataless(stat: os.stat_result) -> bool:
+    """True if a cloud service has moved the content off this machine."""
+    return bool(getattr(stat, "st_flags", 0) & SF_DATALESS)
+
+
+# --- bytes --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Bytes of a file and the stat from before they were read.
+
+    `is_unstable`: the file changed during each attempt, and these are the bytes of the last one.
+    """
+
+    data: bytes
+    stat: FileStat
+    is_unstable: bool
+
+
+def read_content(fd: int, *, max_bytes: int) -> Content:
+    """Read an open file; `data` has at most one byte more than `max_bytes`. Raises OSError."""
+    content = _read_once(fd, max_bytes)
+    for _ in range(N_ATTEMPTS - 1):
+        if not content.is_unstable or len(content.data) > max_bytes:
+            break
+        content = _read_once(fd, max_bytes)
+    return content
+
+
+def _read_once(fd: int, max_bytes: int) -> Content:
+    before = os.fstat(fd)
+    if is_dataless(before):
+        raise OSError(errno.EDEADLK, "a cloud service has moved the content off this machine")
+    data = read_bounded(fd, before.st_size, limit_bytes=max_bytes + 1)
+    # The stat from before the read is recorded: after a change that the read missed, a scan finds
+    # another one.
+    stat = file_stat(before)
+    is_unstable = not stat.is_same_as(file_stat(os.fstat(fd)))
+    return Content(data=data, stat=stat, is_unstable=is_unstable)
+
+
+def read_bounded(fd: int, size_bytes: int, *, limit_bytes: int) -> bytes:
+    """Read from the start up to the limit; `size_bytes` is a hint that saves system calls."""
+    data = os.pread(fd, min(size_bytes + 1, limit_bytes), 0)
+    while len(data) < limit_bytes:
+        more = os.pread(fd, limit_bytes - len(data), len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+# --- notes for the index ------------------------------------------------------------------------
+
+UnreadReason = Literal[
+    "vanished",
+    "not_a_note",
+    "too_large",
+    "link_outside",
+    "not_a_file",
+    "evicted",
+    "unreadable_file",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFile:
+    """The bytes of a note and its record. An unstable note must be read again once it is quiet."""
+
+    path: NotePath
+    data: bytes
+    record: Recorded
+    is_unstable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unread:
+    """A note that cannot be read now. `vanished` and `not_a_note` have no problem."""
+
+    path: NotePath
+    reason: UnreadReason
+    problem: Problem | None
+
+
+def read_note_file(scope: Scope, path: NotePath, *, now_ns: int) -> ReadFile | Unread:
+    """Read one note; its record gets `now_ns`, the wall clock before the call, as read time."""
+    if not (is_note_name(path.name) and scope.is_selected(path.text)):
+        return Unread(path=path, reason="not_a_note", problem=None)
+    try:
+        fd = _open_note(scope, path)
+    except OSError as error:
+        return _explain(path, error)
+    if fd is None:
+        return _refuse(path, "link_outside")
+    try:
+        content = read_content(fd, max_bytes=scope.max_file_bytes)
+    except OSError as error:
+        return _explain(path, error)
+    finally:
+        os.close(fd)
+    if len(content.data) > scope.max_file_bytes:
+        return _refuse(path, "too_large")
+    digest = digest_bytes(content.data)
+    record = Recorded(stat=content.stat, digest=digest, read_at_ns=now_ns)
+    return ReadFile(path=path, data=content.data, record=record, is_unstable=content.is_unstable)
+
+
+def _open_note(scope: Scope, path: NotePath) -> int | None:
+    """Open the note, following links within the allowed folders; None if they leave them."""
+    try:
+        return open_beneath(scope.root, path.text)
+    except OSError as error:
+        if error.errno not in LINK_ERRORS:
+            raise
+    target = find_target(f"{scope.root}/{path.text}", scope.allowed_folders)
+    return open_beneath(target.folder, target.path) if target else None
+
+
+def _explain(path: NotePath, error: OSError) -> Unread:
+    if isinstance(error, NotRegularError) or error.errno == errno.ENXIO:
+        return _refuse(path, "not_a_file")
+    if error.errno in ABSENT_ERRORS:
+        return Unread(path=path, reason="vanished", problem=None)
+    if error.errno == errno.EDEADLK:
+        return _refuse(path, "evicted")
+    return _refuse(path, "unreadable_file", why=error.strerror or "")
+
+
+def _refuse(path: NotePath, reason: UnreadReason, *, why: str = "") -> Unread:
+    return Unread(path=path, reason=reason, problem=problem(path.text, reason, why=why))
+
+
+# --- files for a caller -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFile:
+    """One file as it was read.
+
+    `path` is its real path in the workspace, or the requested path if it lies in an allowed folder.
+    """
+
+    path: NotePath
+    data: bytes
+    digest: str
+    stat: FileStat
+
+
+def read_text_file(scope: Scope, path: NotePath) -> TextFile | None:
+    """Read a file of any suffix; None if there is no file.
+
+    Raises PathRefused if the path is not memory, leads out of the workspace or is not a regular
+    file, TooLarge over `scope.max_file_bytes`, Unwritable if the system does not allow the read or
+    the workspace's folder is missing.
+    """
+    place = find_place(scope, path)
+    with translating_errors(path):
+        try:
+            fd = open_beneath(place.folder, place.path)
+        except (FileNotFoundError, NotADirectoryError):
+            check_root(scope)
+            return None
+        try:
+            content = read_content(fd, max_bytes=scope.max_file_bytes)
+        finally:
+            os.close(fd)
+    if len(content.data) > scope.max_file_bytes:
+        message = f"{path.text} is over max_file_bytes ({scope.max_file_bytes})"
+        raise TooLarge(message, hint="split the note, or raise sync.max_file_bytes")
+    real = NotePath(place.path) if place.folder == scope.root else path
+    digest = digest_bytes(content.data)
+    return TextFile(path=real, data=content.data, digest=digest, stat=content.stat)
+
+
+def check_size(scope: Scope, path: str, data: bytes, *, way_out: str) -> None:
+    """Raise TooLarge if the bytes are more than a note may have.
+
+    `path` is the writer's own name for the note; `way_out` is the start of the hint.
+    """
+    if len(data) > scope.max_file_bytes:
+        limit = scope.max_file_bytes
+        raise TooLarge(
+            f"{path} would have {len(data)} bytes, more than the {limit} that a note may have",
+            hint=f"{way_out}, or raise sync.max_file_bytes",
+        )
+
+
+def find_place(scope: Scope, path: NotePath) -> ConfinedPath:
+    """Return the real place of a path of memory, which may be missing.
+
+    Raises PathRefused if the path is not memory, or leads out of the workspace and the folders of
+    `allow_links_to`.
+    """
+    check_memory(scope, path)
+    return resolve(scope, path)
+
+
+def check_memory(scope: Scope, path: NotePath) -> None:
+    """Raise PathRefused unless this path may hold memory."""
+    if scope.exclude.matches(path.text):
+        message = f"path refused: the configuration excludes it: {path.text}"
+        raise PathRefused(message, hint="choose another path")
+    if not (is_memory(path.text) or scope.is_note(path.text)):
+        message = f"path refused: it is outside memory: {path.text}"
+        raise PathRefused(message, hint="choose a path beneath .memories/")
+
+
+def resolve(scope: Scope, path: NotePath) -> ConfinedPath:
+    """Resolve the links on a path.
+
+    Raises PathRefused if they lead outside or to a hidden path, Conflict if they change meanwhile.
+    """
+    try:
+        real = os.path.realpath(f"{scope.root}/{path.text}")
+    except OSError:  # a folder became a link, or a link a folder, during the call
+        raise make_conflict(path) from None
+    target = locate(real, scope.allowed_folders)
+    if target is None:
+        raise make_refusal(path, "a link on the way leads out of the workspace")
+    if target.folder == scope.root and find_refusal(target.path):
+        raise make_refusal(path, "a link on the way leads to a hidden path or to the workspace")
+    return target
+
+
+def check_root(scope: Scope) -> None:
+    """Raise Unwritable if the workspace's folder is missing, so that it is not taken for empty."""
+    try:
+        is_folder = modes.S_ISDIR(os.lstat(scope.root).st_mode)
+    except OSError:
+        is_folder = False
+    if not is_folder:
+        hint = "restore the folder, or remove the workspace"
+        raise Unwritable("the workspace's folder is missing", hint=hint)

@@ -1,0 +1,409 @@
+"""Find the notes of a workspace and report problems of its files; no note is read.
+
+A folder that cannot be listed is reported as failed and a file that cannot be examined as
+unreadable; a root that is missing, unreadable or replaced during the scan is not an empty root. So
+`core.changes.diff` deletes nothing for any of them.
+
+`Walk` keeps folders on a stack, so nesting is not limited by recursion. Links are followed after
+everything else is known, only to allowed folders, and each target once; a target that is a note
+under its own path is skipped. The failure of one entry ends that entry alone and is reported.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import os
+import stat as modes
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+
+from memsyncd.core.changes.diff import FileStat, RootState, Snapshot
+from memsyncd.core.model import Problem
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
+from memsyncd.files.confined import (
+    LIST_FLAGS,
+    ConfinedPath,
+    find_missing_target_folder,
+    find_target,
+)
+from memsyncd.files.problems import problem
+from memsyncd.files.read import CAN_BE_DATALESS, file_stat, is_dataless
+from memsyncd.files.scope import (
+    ANY_DEPTH,
+    IncludePlace,
+    Scope,
+    has_control,
+    has_twin,
+    identify,
+    is_conflict_copy,
+    is_leftover,
+    is_memory,
+    is_utf8,
+)
+
+N_ATTEMPTS = 3
+N_EXAMPLES = 3
+SHADOWED = f"{MEMORY_FOLDER}/{MEMORY_FILE}"
+
+
+def scan(scope: Scope, only: Collection[str] | None = None) -> Snapshot:
+    """Scan the whole workspace, or the paths in `only` (relative to the root) and those beneath.
+
+    The state of the disk raises nothing. If a link lies within `only`, the whole workspace is
+    scanned, since the notes of one link depend on the other links; the snapshot's `only` has the
+    scanned paths, without those that no note can have.
+    """
+    requested = None
+    if only is not None:
+        requested = frozenset(path for path in only if not path or not find_refusal(path))
+    before = stat_root(scope.root)
+    for _ in range(N_ATTEMPTS):
+        if before[0] != "present":
+            break
+        snapshot = _scan_once(scope, before[1], requested)
+        after = stat_root(scope.root)
+        if after == before:
+            return snapshot
+        before = after
+    state: RootState = "unreadable" if before[0] == "present" else before[0]
+    return Snapshot(root_state=state, files={}, only=requested)
+
+
+def stat_root(root: str) -> tuple[RootState, tuple[int, int] | None]:
+    """Return the root's state and, if it is present, its device and inode."""
+    try:
+        stat = os.lstat(root)
+        if modes.S_ISDIR(stat.st_mode):
+            os.stat(f"{root}/.")
+    except (FileNotFoundError, NotADirectoryError):
+        return "missing", None
+    except OSError:
+        return "unreadable", None
+    return ("present", identify(stat)) if modes.S_ISDIR(stat.st_mode) else ("missing", None)
+
+
+def _scan_once(
+    scope: Scope, identity: tuple[int, int] | None, only: frozenset[str] | None
+) -> Snapshot:
+    walk = Walk(scope)
+    for path in ("",) if only is None else only:
+        walk.visit(path)
+    if walk.links and only is not None:
+        return _scan_once(scope, identity, None)
+    walk.follow_links()
+    _report_not_indexed(walk, only)
+    return Snapshot(
+        root_state="present",
+        root_identity=identity,
+        files=walk.files,
+        failed_folders=frozenset(walk.failed),
+        unreadable_files=frozenset(walk.unreadable),
+        problems=tuple(sorted(set(walk.problems), key=lambda found: (found.path, found.code))),
+        link_folders=frozenset(walk.link_folders),
+        only=only,
+    )
+
+
+def _report_not_indexed(walk: Walk, only: frozenset[str] | None) -> None:
+    """Report files that no search finds and the note that the memory tool cannot reach."""
+    if SHADOWED in walk.files:
+        walk.report(SHADOWED, "shadowed")
+    # One problem counts all such files, so a scan of a part cannot make it.
+    is_whole = only is None or not only.isdisjoint(("", MEMORY_FOLDER))
+    if walk.unindexed and is_whole:
+        first = heapq.nsmallest(N_EXAMPLES, walk.unindexed)
+        examples = ", ".join(path.removeprefix(f"{MEMORY_FOLDER}/") for path in first)
+        more = ", ..." if len(walk.unindexed) > N_EXAMPLES else ""
+        walk.report(MEMORY_FOLDER, "not_indexed", why=f"{len(walk.unindexed)}: {examples}{more}")
+
+
+# --- the walk -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folder:
+    """A folder to be listed: its path in the workspace, its real path, how much deeper to go."""
+
+    path: str
+    real_path: str
+    depth: int
+    is_linked: bool = False
+
+
+@dataclass(slots=True)
+class Walk:
+    """The findings of a scan in progress.
+
+    `links` are to be followed. `unindexed` are files beside notes with names that no note has.
+    """
+
+    scope: Scope
+    files: dict[str, FileStat] = field(default_factory=dict)
+    failed: set[str] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)
+    problems: list[Problem] = field(default_factory=list)
+    unindexed: set[str] = field(default_factory=set)
+    links: list[str] = field(default_factory=list)
+    link_folders: set[str] = field(default_factory=set)
+    followed: set[str] = field(default_factory=set)
+
+    def visit(self, path: str) -> None:
+        """Add the notes at and beneath a path; the empty path is the root and adds all notes."""
+        if path == "":
+            self._enter(MEMORY_FILE, depth=0)
+            self._enter(MEMORY_FOLDER, depth=ANY_DEPTH)
+        elif find_refusal(path):
+            return
+        elif is_memory(path):
+            self._enter(path, depth=ANY_DEPTH)
+            return
+        for place in self.scope.include_places:
+            self._visit_included(path, place)
+
+    def follow_links(self) -> None:
+        """Add the targets of the links found so far, and of links found on the way."""
+        while self.links:
+            batch, self.links = sorted(set(self.links)), []
+            for path in batch:
+                self._follow(path)
+
+    def report(self, path: str, code: str, *, why: str = "") -> None:
+        self.problems.append(problem(path, code, why=why))
+
+    def _visit_included(self, path: str, place: IncludePlace) -> None:
+        if path in ("", place.path) or place.path.startswith(f"{path}/"):
+            self._enter(place.path, depth=place.depth)
+        elif not place.path or path.startswith(f"{place.path}/"):
+            n_deeper = path[len(place.path) :].strip("/").count("/") + 1
+            if n_deeper <= place.depth + 1:
+                self._enter(path, depth=place.depth - n_deeper)
+
+    def _enter(self, path: str, *, depth: int) -> None:
+        """Add one path of which only the name is known."""
+        real_path = f"{self.scope.root}/{path}" if path else self.scope.root
+        folder = os.path.dirname(real_path) if path else real_path
+        try:
+            if os.path.realpath(folder) != folder:
+                self.links.append(path)
+                return
+            stat = os.lstat(real_path)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self._fail(path, error)
+            return
+        if modes.S_ISDIR(stat.st_mode):
+            self._walk(_Folder(path=path, real_path=real_path, depth=depth))
+        elif modes.S_ISLNK(stat.st_mode):
+            self.links.append(path)
+        elif path == MEMORY_FOLDER:
+            self.report(path, "not_a_folder")
+        elif self.scope.is_note(path):
+            self._add_if_regular(path, stat)
+
+    def _add_if_regular(self, path: str, stat: os.stat_result) -> None:
+        if modes.S_ISREG(stat.st_mode):
+            self._add(path, stat)
+        else:
+            self.report(path, "not_a_file")
+
+    # --- folders ---
+
+    def _walk(self, top: _Folder) -> None:
+        if top.path == MEMORY_FILE:
+            self.report(top.path, "not_a_file")
+            return
+        stack = [top]
+        while stack:
+            folder = stack.pop()
+            if folder.depth >= 0 and not self.scope.exclude.matches(folder.path):
+                self._list(folder, stack)
+
+    def _list(self, folder: _Folder, stack: list[_Folder]) -> None:
+        try:
+            fd = os.open(folder.real_path, LIST_FLAGS)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self._fail(folder.path, error)
+            return
+        try:
+            with os.scandir(fd) as entries:
+                self._add_entries(folder, entries, stack)
+        except OSError as error:
+            self._fail(folder.path, error)
+        finally:
+            os.close(fd)
+
+    def _add_entries(
+        self, folder: _Folder, entries: Iterable[os.DirEntry[str]], stack: list[_Folder]
+    ) -> None:
+        if folder.is_linked:
+            self.link_folders.add(folder.real_path)
+        is_selected = self._choose_filter(folder)
+        files, max_plain_bytes = self.files, -1 if CAN_BE_DATALESS else self.scope.max_file_bytes
+        prefix = f"{folder.path}/" if folder.path else ""
+        for entry in entries:
+            path = prefix + entry.name
+            try:
+                if not is_note_name(entry.name):
+                    self._add_other(folder, path, entry, stack)
+                elif not entry.is_file(follow_symlinks=False):
+                    self._add_non_regular(folder, path, entry, stack)
+                elif is_selected is None or is_selected(path):
+                    stat = entry.stat(follow_symlinks=False)
+                    is_plain = path.isascii() and path.isprintable() and "conflict" not in path
+                    # Nearly every file takes this branch, without a call: it is most of the cost
+                    # of a scan.
+                    if is_plain and stat.st_size <= max_plain_bytes:
+                        files[path] = file_stat(stat)
+                    else:
+                        self._add(path, stat)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self._mark_unreadable(path, "unreadable_file", error)
+
+    def _choose_filter(self, folder: _Folder) -> Callable[[str], bool] | None:
+        """Return the test for names in this folder; None if all notes pass, which is faster."""
+        if folder.is_linked:
+            return lambda path: (
+                self.scope.is_selected(path)
+                and self._is_first(f"{folder.real_path}/{path.rpartition('/')[2]}")
+            )
+        if is_memory(folder.path) and not self.scope.exclude.patterns:
+            return None
+        return self.scope.is_selected
+
+    def _add_other(
+        self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
+    ) -> None:
+        """Handle an entry with a name that no note has: a folder, a link to one, another file."""
+        if entry.name[0] == ".":
+            self._check_hidden(folder, entry.name)
+        elif entry.is_file(follow_symlinks=False):
+            is_skipped = folder.is_linked or is_leftover(entry.name)
+            is_skipped = is_skipped or self.scope.exclude.matches(path)
+            if is_memory(folder.path) and not is_skipped:
+                self.unindexed.add(path)
+        elif entry.is_dir(follow_symlinks=False) or _leads_to_folder(entry):
+            self._add_non_regular(folder, path, entry, stack)
+
+    def _add_non_regular(
+        self, folder: _Folder, path: str, entry: os.DirEntry[str], stack: list[_Folder]
+    ) -> None:
+        """Handle a folder, a link or a special file."""
+        if not is_utf8(entry.name):
+            self.report(path, "bad_name")
+        elif entry.is_dir(follow_symlinks=False):
+            real_path, depth = f"{folder.real_path}/{entry.name}", folder.depth - 1
+            stack.append(
+                _Folder(path=path, real_path=real_path, depth=depth, is_linked=folder.is_linked)
+            )
+        elif self.scope.exclude.matches(path):
+            return
+        elif entry.is_symlink():
+            self.links.append(path)
+        elif self.scope.is_selected(path):
+            self.report(path, "not_a_file")
+
+    def _check_hidden(self, folder: _Folder, name: str) -> None:
+        """Report an evicted file NAME for its stand-in `.NAME.icloud`; ignore other names."""
+        evicted = name[1:].removesuffix(".icloud")
+        if name.endswith(".icloud") and is_note_name(evicted):
+            self._mark_unreadable(f"{folder.path}/{evicted}", "evicted")
+
+    # --- files ---
+
+    def _add(self, path: str, stat: os.stat_result) -> None:
+        """Add a regular file that the scope selects."""
+        if not (path.isascii() and path.isprintable()) and not self._check_name(path, stat):
+            return
+        if stat.st_size > self.scope.max_file_bytes:
+            self.report(path, "too_large", why=f"{stat.st_size} bytes")
+        elif CAN_BE_DATALESS and is_dataless(stat):
+            self._mark_unreadable(path, "evicted")
+        else:
+            self.files[path] = file_stat(stat)
+            if "conflict" in path and is_conflict_copy(path):
+                self.report(path, "sync_conflict")
+
+    def _check_name(self, path: str, stat: os.stat_result) -> bool:
+        """Report problems of a name; False if the file cannot be indexed for it."""
+        if not is_utf8(path):
+            self.report(path, "bad_name")
+            return False
+        if has_control(path):
+            self.report(path, "odd_name")
+        if has_twin(f"{self.scope.root}/{path}", stat.st_ino):
+            self.report(path, "twin_names")
+        return True
+
+    # --- links ---
+
+    def _follow(self, path: str) -> None:
+        full_path = f"{self.scope.root}/{path}"
+        try:
+            target = find_target(full_path, self.scope.allowed_folders)
+            if target is None:
+                self.report(path, "link_outside")
+            else:
+                self._add_target(path, target, os.stat(target.real_path, follow_symlinks=False))
+        except (FileNotFoundError, NotADirectoryError):
+            self.link_folders |= find_missing_target_folder(full_path, self.scope.allowed_folders)
+            if is_note_name(os.path.basename(path)) and os.path.lexists(full_path):
+                self.report(path, "link_broken")
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                self.report(path, "link_loop")
+            else:
+                self._mark_unreadable(path, "unreadable_file", error)
+
+    def _add_target(self, path: str, target: ConfinedPath, stat: os.stat_result) -> None:
+        real = target.real_path
+        if not modes.S_ISDIR(stat.st_mode):
+            if self.scope.is_note(path) and self._is_first(real):
+                self.link_folders.add(os.path.dirname(real))
+                self._add_if_regular(path, stat)
+            return
+        parent = os.path.realpath(os.path.dirname(f"{self.scope.root}/{path}"))
+        if f"{parent}/".startswith(f"{real}/"):
+            self.report(path, "link_loop")
+        elif real not in self.followed and not self._is_memory_folder(target):
+            self.followed.add(real)
+            self._walk(_Folder(path=path, real_path=real, depth=ANY_DEPTH, is_linked=True))
+
+    def _is_first(self, real: str) -> bool:
+        """True once for each target, and never for a note under its own path."""
+        inside = real.removeprefix(f"{self.scope.root}/")
+        if real in self.followed or (inside != real and self.scope.is_note(inside)):
+            return False
+        self.followed.add(real)
+        return True
+
+    def _is_memory_folder(self, target: ConfinedPath) -> bool:
+        """True for a folder that is scanned under its own path."""
+        is_own = target.folder == self.scope.root and is_memory(target.path)
+        return is_own and not find_refusal(target.path)
+
+    # --- failures ---
+
+    def _fail(self, path: str, error: OSError) -> None:
+        self.failed.add(path)
+        self.report(path or ".", "unreadable_folder", why=error.strerror or "")
+
+    def _mark_unreadable(self, path: str, code: str, error: OSError | None = None) -> None:
+        self.unreadable.add(path)
+        self.report(path, code, why=(error and error.strerror) or "")
+
+
+def _leads_to_folder(entry: os.DirEntry[str]) -> bool:
+    """True for a link to a folder, and for one whose target cannot be examined.
+
+    The latter is followed too, to be reported or watched.
+    """
+    try:
+        return entry.is_symlink() and modes.S_ISDIR(entry.stat().st_mode)
+    except OSError:
+        return True

@@ -1,0 +1,327 @@
+"""Decide which folders are workspaces and which files in them are notes.
+
+- `Scope`: `MEMORY.md`, notes beneath `.memories/` and the files that include globs add. It decides
+  by path alone; `scan` and `read` check the file itself (a folder, a link, too many bytes).
+- File names: UTF-8, control characters, conflict copies, temporary files of other tools.
+- `Root`: the folder of a workspace, as a real path. It is refused where notes cannot sensibly lie:
+  `/`, the home folder or a folder above it, another user's folder.
+- A path belongs to the nearest root above it; in a linked git worktree without notes of its own,
+  to the root of the same path in the main worktree.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat as modes
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from memsyncd.core.digest import digest_text
+from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
+from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
+
+MAX_FILE_BYTES = 2 * 1024 * 1024
+ANY_DEPTH = 1_000_000
+SLUG_LIMIT_CHARACTERS = 40
+POINTER_LIMIT_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class IncludePlace:
+    """Where an include glob starts: a path without wildcards, and how many folders deep it goes."""
+
+    path: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The notes of one workspace. `root` and `allow_links_to` are real paths; see `parse_scope`."""
+
+    root: str
+    include: Globs = NO_GLOBS
+    exclude: Globs = NO_GLOBS
+    max_file_bytes: int = MAX_FILE_BYTES
+    allow_links_to: tuple[str, ...] = ()
+    include_places: tuple[IncludePlace, ...] = ()
+
+    @property
+    def allowed_folders(self) -> tuple[str, ...]:
+        """The real folders in which the target of a link may lie."""
+        return (self.root, *self.allow_links_to)
+
+    def is_note(self, path: str) -> bool:
+        """True if a file at this path, relative to the root, is a note of this workspace."""
+        name = path.rpartition("/")[2]
+        return is_note_name(name) and not find_refusal(path) and self.is_selected(path)
+
+    def is_selected(self, path: str) -> bool:
+        """True if memory or an include glob holds this path and no exclude glob matches it.
+
+        The suffix of its name is not checked.
+        """
+        return (is_memory(path) or self.include.matches(path)) and not self.exclude.matches(path)
+
+
+def parse_scope(
+    root: str,
+    *,
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    max_file_bytes: int = MAX_FILE_BYTES,
+    allow_links_to: Iterable[str] = (),
+) -> Scope:
+    """Make the scope of a real path from the configuration. Raises ValueError for a bad glob."""
+    globs = Globs.parse(include)
+    places = {_find_include_place(pattern) for pattern in globs.patterns}
+    return Scope(
+        root=root,
+        include=globs,
+        exclude=Globs.parse_excludes(exclude),
+        max_file_bytes=max_file_bytes,
+        allow_links_to=tuple(os.path.realpath(folder) for folder in allow_links_to),
+        include_places=tuple(sorted(places, key=lambda place: place.path)),
+    )
+
+
+def is_memory(path: str) -> bool:
+    """True for `MEMORY.md`, `.memories` and paths beneath `.memories`."""
+    return path in (MEMORY_FILE, MEMORY_FOLDER) or path.startswith(f"{MEMORY_FOLDER}/")
+
+
+def _find_include_place(pattern: str) -> IncludePlace:
+    parts = pattern.removesuffix("/").split("/")
+    wildcards = (at for at, part in enumerate(parts) if has_wildcard(part))
+    n_fixed = next(wildcards, len(parts))
+    is_deep = pattern.endswith("/") or "**" in parts
+    place = "/".join(parts[:n_fixed])
+    if place and find_refusal(place):
+        raise ValueError(f"pattern {pattern!r} refused: {find_refusal(place)}")
+    return IncludePlace(place, ANY_DEPTH if is_deep else max(0, len(parts) - n_fixed - 1))
+
+
+# --- file names ---------------------------------------------------------------------------------
+
+# The forms of Syncthing; of Dropbox and Nextcloud; of ownCloud and of `write.restore`.
+CONFLICT_COPY = re.compile(r"\.sync-conflict-\d|[( _-]conflicted copy|_conflict-\d", re.IGNORECASE)
+# Line ends, escape sequences and changes of direction: a name with them is shown as another name.
+CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Emacs, and hidden names.
+LEFTOVER_STARTS = ("#", ".")
+# Backups, vim, VS Code, JetBrains, downloads.
+LEFTOVER_ENDS = tuple(
+    "~ .swp .swo .swn .swx .tmp .vsctmp ___jb_tmp___ ___jb_old___ .part .crdownload .lock".split()
+)
+
+
+def is_utf8(name: str) -> bool:
+    return name.isascii() or not any("\udc80" <= char <= "\udcff" for char in name)
+
+
+def show_name(text: str) -> str:
+    """Return the text with bytes that are not UTF-8 replaced, so that it can be encoded."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def has_control(path: str) -> bool:
+    """True if the path holds a character that makes it look like another path."""
+    return CONTROL.search(path) is not None
+
+
+def is_conflict_copy(path: str) -> bool:
+    return CONFLICT_COPY.search(path) is not None
+
+
+def is_leftover(name: str) -> bool:
+    """True for temporary files of editors, agents and other tools."""
+    if name.startswith(LEFTOVER_STARTS) or name.endswith(LEFTOVER_ENDS) or ".tmp." in name:
+        return True
+    # Vim tests whether a folder is writable with 4913; `sed -i` writes sed followed by letters.
+    return name == "4913" or (name.startswith("sed") and name[3:].isalnum())
+
+
+def has_twin(path: str, inode: int) -> bool:
+    """True if the same name in another Unicode normalization is another file of the folder."""
+    folder, _, name = path.rpartition("/")
+    for form in ("NFC", "NFD"):
+        other = unicodedata.normalize(form, name)
+        try:
+            if other != name and os.lstat(f"{folder}/{other}").st_ino != inode:
+                return True
+        except OSError:
+            continue
+    return False
+
+
+# --- roots --------------------------------------------------------------------------------------
+
+NOT_SLUG = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Root:
+    """The root of a workspace. `id` depends on the real path alone; `name` is shown to people."""
+
+    id: str
+    name: str
+    path: str
+
+
+def make_root(path: str, *, name: str = "", is_real: bool = False) -> Root:
+    """Make the root at `path`, which may be missing; an empty `name` means the folder's name.
+
+    With `is_real` the path is taken as a real path and no disk is accessed. Raises BadRequest for a
+    path that is not UTF-8, for JSON could not hold it.
+    """
+    real = os.path.normpath(path) if is_real else os.path.realpath(path)
+    try:
+        real.encode()
+    except UnicodeEncodeError:
+        raise BadRequest("the folder's path is not valid UTF-8", hint="rename the folder") from None
+    folder = os.path.basename(real)
+    return Root(id=f"{_slug(folder)}-{digest_text(real)[:8]}", name=name or folder, path=real)
+
+
+def find_root_refusal(path: str, *, home: str, uid: int) -> MemsyncdError | None:
+    """Return the error that forbids the real path `path` as a root of the user `uid`, or None."""
+    real_home = os.path.realpath(home)
+    if path == "/" or f"{real_home}/".startswith(f"{path}/"):
+        hint = "name the project's own folder"
+        return BadRequest("this folder holds far more than one project", hint=hint)
+    try:
+        stat = os.stat(path)
+    except OSError as error:
+        return BadRequest(f"folder cannot be opened: {error.strerror}", hint="check the path")
+    if not os.path.isdir(path):
+        hint = "name the folder that holds MEMORY.md or .memories/"
+        return BadRequest("this is not a folder", hint=hint)
+    if stat.st_uid != uid:
+        hint = "run memsyncd as its owner, or copy the notes"
+        return Unsafe("this folder belongs to another user", hint=hint)
+    return None
+
+
+def find_identity(path: str) -> tuple[int, int] | None:
+    """Return device and inode of the folder at `path`; None if there is none or no permission."""
+    try:
+        return identify(os.stat(path))
+    except OSError:
+        return None
+
+
+def identify(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_dev, stat.st_ino
+
+
+def is_gone(path: str, inode: int | None) -> bool:
+    """Return true if no folder is at `path`, or one with another inode.
+
+    A folder that cannot be accessed is not gone. The device is not compared: some file systems
+    change its number at each mount.
+    """
+    try:
+        stat = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return inode not in (None, stat.st_ino)
+
+
+def has_memory(root: str) -> bool:
+    """True if this folder holds `MEMORY.md` or `.memories/`."""
+    return os.path.isfile(f"{root}/{MEMORY_FILE}") or os.path.isdir(f"{root}/{MEMORY_FOLDER}")
+
+
+def find_owner(path: str, roots: Collection[str]) -> str | None:
+    """Return the one of `roots` (real paths) that `path` belongs to, or None."""
+    real = os.path.realpath(path)
+    nearest = find_nearest_root(real, roots)
+    worktree = find_worktree(real)
+    if worktree is None or (nearest and _is_beneath(nearest, worktree.top)):
+        return nearest
+    if has_memory(worktree.top):
+        return nearest
+    return find_nearest_root(worktree.in_main(real), roots) or nearest
+
+
+def find_nearest_root(real_path: str, roots: Collection[str]) -> str | None:
+    """Return the longest of `roots` at or above a real path; the disk is not read."""
+    return next((folder for folder in _list_upwards(real_path) if folder in roots), None)
+
+
+def _list_upwards(path: str) -> list[str]:
+    """Return the path and every folder above it, nearest first."""
+    found = [path]
+    while (parent := os.path.dirname(found[-1])) != found[-1]:
+        found.append(parent)
+    return found
+
+
+def _is_beneath(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
+
+
+def _slug(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return NOT_SLUG.sub("-", plain).strip("-")[:SLUG_LIMIT_CHARACTERS].rstrip("-") or "workspace"
+
+
+# --- git worktrees ------------------------------------------------------------------------------
+#
+# Read from git's files as gitrepository-layout describes them; git is not run. `.git` is a file
+# `gitdir: PATH`, `commondir` in that folder leads to the repository, and `gitdir` in it leads back
+# to the worktree. Pointers that the repository does not return are ignored: a folder must not be
+# able to claim the notes of another one.
+
+
+@dataclass(frozen=True, slots=True)
+class Worktree:
+    """A linked worktree: its own top folder and that of the main worktree, both real paths."""
+
+    top: str
+    main: str
+
+    def in_main(self, path: str) -> str:
+        """Return the same path in the main worktree, for a real path at or beneath `top`."""
+        return self.main + path[len(self.top) :]
+
+
+def find_worktree(real_path: str) -> Worktree | None:
+    """Return the linked worktree of a real path; None in a main worktree, submodule or none."""
+    for top in _list_upwards(real_path):
+        if os.path.lexists(f"{top}/.git"):
+            main = _find_main(top)
+            return Worktree(top, main) if main else None
+    return None
+
+
+def _find_main(top: str) -> str | None:
+    git_folder = _read_pointer(f"{top}/.git", top, prefix="gitdir:")
+    back = git_folder and _read_pointer(f"{git_folder}/gitdir", git_folder)
+    common = git_folder and _read_pointer(f"{git_folder}/commondir", git_folder)
+    if not common or not git_folder or back != os.path.realpath(f"{top}/.git"):
+        return None
+    if os.path.dirname(git_folder) != f"{common}/worktrees":
+        return None  # the pointers agree with each other, but the repository does not list them
+    # A bare repository beside its worktrees is called `.git` or `.bare`; any other has no folder
+    # that is its main worktree.
+    return os.path.dirname(common) if os.path.basename(common).startswith(".") else None
+
+
+def _read_pointer(path: str, folder: str, *, prefix: str = "") -> str | None:
+    """Return the real path in a one-line file, relative to `folder`; None without such a line."""
+    try:
+        if not modes.S_ISREG(os.lstat(path).st_mode):
+            return None
+        with open(path, "rb") as file:
+            text = os.fsdecode(file.read(POINTER_LIMIT_BYTES)).strip()
+    except OSError:
+        return None
+    target = text.removeprefix(prefix).strip()
+    if not target or not text.startswith(prefix) or "\n" in target or "\0" in target:
+        return None
+    return os.path.realpath(os.path.join(folder, target))

@@ -1,0 +1,522 @@
+"""Create, replace, delete and rename files of memory without losing saves of other programs.
+
+Every change is all or nothing and stays within the workspace, whose folders are kept open by
+descriptor:
+
+- Replacing is compare-and-swap: the new bytes are synced first, then exchanged with the note in
+  one step. If the displaced file does not have the content that the caller had read, it is
+  exchanged back and the change is a Conflict, to be decided again. Where names cannot be exchanged
+  in one step, the note is compared immediately before the rename.
+- Deleting renames first, then compares, then removes, or restores the name.
+- A new name never replaces anything.
+
+The engine decides on the change, records the old texts, and lets one job write at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat as modes
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+
+from memsyncd.core.changes.diff import FileStat
+from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NAME_LIMIT_BYTES, NotePath
+from memsyncd.errors import AlreadyExists, Conflict, PathRefused, Unwritable
+from memsyncd.files.atomic import (
+    ExchangeUnsupportedError,
+    OpenFolder,
+    create_folder,
+    exchange,
+    is_temporary,
+    make_temporary_name,
+    open_folder,
+    rename_noreplace,
+    write_temporary,
+)
+from memsyncd.files.confined import ConfinedPath, open_file_in, open_folder_in
+from memsyncd.files.listing import Tree, list_tree, remove_tree
+from memsyncd.files.problems import make_conflict, make_refusal, translating_errors
+from memsyncd.files.read import (
+    TextFile,
+    check_root,
+    file_stat,
+    find_place,
+    read_bounded,
+    resolve,
+)
+from memsyncd.files.scope import Scope, show_name
+
+KeepText = Callable[[NotePath, bytes], bool]
+"""Records a text that another program saved meanwhile; True if it can be read again later."""
+Keep = Callable[[bytes], bool]
+"""The same for one path."""
+
+KEPT_LIMIT_BYTES = 64 * 1024 * 1024
+# How often a displaced file is exchanged back while other programs keep saving.
+N_EXCHANGES = 8
+ANY_WRITER = 0o222
+ASKS_FOR_EFFECTIVE = os.access in os.supports_effective_ids
+
+
+def keep_no_text(_path: NotePath, _data: bytes) -> bool:
+    """For callers without a history."""
+    return False
+
+
+def keep_nothing(_data: bytes) -> bool:
+    """For callers without a history."""
+    return False
+
+
+def put_text_file(
+    scope: Scope,
+    path: NotePath,
+    data: bytes,
+    *,
+    was: TextFile | None,
+    keep: KeepText = keep_no_text,
+) -> FileStat:
+    """Create a file and missing folders (`was` is None), or replace a file that was read as `was`.
+
+    `keep` gets the text of another program that the exchange displaced, before it is restored.
+
+    Raises AlreadyExists if a new file's name is taken; Conflict if the file has changed since it
+    was read or its folder was moved; PathRefused, StoreFull, Unwritable. Then nothing has changed.
+    """
+    place = _find_place_to_change(scope, path, was)
+    parent, _, name = place.path.rpartition("/")
+    open_parent = create_folder if was is None else open_folder
+    with translating_errors(path), open_parent(scope.root, parent) as folder:
+        if was is None:
+            return _create(folder, name, path, data)
+        return _replace(folder, name, path, data, was, partial(keep, path))
+
+
+def delete_path(
+    scope: Scope,
+    path: NotePath,
+    *,
+    was: Mapping[NotePath, TextFile],
+    keep: KeepText = keep_no_text,
+) -> None:
+    """Delete a file, or a folder with its content. `was` has every file in it as it was read.
+
+    Raises Conflict if a file has changed since it was read or the folder holds any other file,
+    hidden or not; PathRefused for a link; Unwritable. Then nothing is deleted.
+    """
+    place = _find_own_place(scope, path)
+    parent, _, name = place.path.rpartition("/")
+    with translating_errors(path), open_folder(scope.root, parent) as folder:
+        if modes.S_ISDIR(os.lstat(name, dir_fd=folder.fd).st_mode):
+            _delete_folder(folder, name, path, was)
+        elif path in was:
+            _delete_file(folder, name, path, was[path], partial(keep, path))
+        else:
+            raise make_conflict(path)
+
+
+def rename_path(scope: Scope, old: NotePath, new: NotePath) -> None:
+    """Rename a file or folder; missing folders of the new path are created.
+
+    Raises AlreadyExists if the new name is taken, Conflict if the old one is gone or a folder was
+    moved meanwhile, PathRefused for links, special files, `.memories` itself and a folder into
+    itself, Unwritable, StoreFull. Then nothing has changed.
+    """
+    from_place, to_place = _find_own_place(scope, old), _find_place_to_change(scope, new, None)
+    is_inside = f"{to_place.path}/".startswith(f"{from_place.path}/")
+    if old.text == MEMORY_FOLDER or is_inside:
+        raise make_refusal(new, "it lies within the path to be renamed")
+    from_parent, _, from_name = from_place.path.rpartition("/")
+    to_parent, _, to_name = to_place.path.rpartition("/")
+    with (
+        translating_errors(new),
+        open_folder(scope.root, from_parent) as from_folder,
+        create_folder(scope.root, to_parent) as to_folder,
+    ):
+        _check_movable(from_folder, from_name, old, new)
+        try:
+            rename_noreplace(from_folder.fd, from_name, to_folder.fd, to_name)
+        except FileExistsError:
+            raise _make_exists_error(new) from None
+        if not (from_folder.is_in_place() and to_folder.is_in_place()):
+            rename_noreplace(to_folder.fd, to_name, from_folder.fd, from_name)
+            raise make_conflict(new)
+        to_folder.sync()
+        from_folder.sync()
+
+
+# --- checks -------------------------------------------------------------------------------------
+
+
+def _find_place_to_change(scope: Scope, path: NotePath, was: TextFile | None) -> ConfinedPath:
+    """Return the real place of a path; it must lie in the workspace, where it was read."""
+    check_root(scope)
+    # A file that was read through a link may be written under its own path, which by itself may be
+    # outside memory.
+    is_own_path = was is not None and was.path == path
+    place = resolve(scope, path) if is_own_path else find_place(scope, path)
+    if place.folder != scope.root:
+        raise make_refusal(path, "it lies outside the workspace, in a folder that is read only")
+    if path.text == MEMORY_FOLDER:
+        raise make_refusal(path, "it is the folder of notes")
+    if was is None and os.path.islink(f"{scope.root}/{path.text}"):
+        raise _make_exists_error(path)
+    if was is not None and was.path.text != place.path:
+        raise make_conflict(path)
+    return place
+
+
+def _find_own_place(scope: Scope, path: NotePath) -> ConfinedPath:
+    """Return the place of a path to move or delete; a link is refused, for the link would stay."""
+    place = find_place(scope, path)
+    if os.path.islink(f"{scope.root}/{path.text}") or place.folder != scope.root:
+        raise make_refusal(path, "it is a link, or lies behind one that leads out")
+    check_root(scope)
+    return place
+
+
+def _check_movable(folder: OpenFolder, name: str, old: NotePath, new: NotePath) -> None:
+    mode = os.lstat(name, dir_fd=folder.fd).st_mode
+    if not (modes.S_ISREG(mode) or modes.S_ISDIR(mode)):
+        raise make_refusal(old, "it is not a regular file")
+    if modes.S_ISDIR(mode) and new.text == MEMORY_FILE:
+        raise make_refusal(new, "it is a note, not a folder")
+
+
+def _check_writable(stat: os.stat_result, path: NotePath) -> None:
+    # A rename succeeds on a read-only file, but its owner did not want it changed.
+    if not modes.S_IMODE(stat.st_mode) & ANY_WRITER:
+        raise Unwritable(f"{path.text} is read-only", hint="make it writable again: chmod u+w")
+
+
+def _make_exists_error(path: NotePath) -> AlreadyExists:
+    hint = "choose another name, or change the existing file"
+    return AlreadyExists(f"{path.text} already exists", hint=hint)
+
+
+def has_content(folder_fd: int, path: str, data: bytes) -> bool:
+    """True if the path names a regular file with exactly these bytes."""
+    try:
+        fd = open_file_in(folder_fd, path)
+    except OSError:
+        return False
+    try:
+        return read_bounded(fd, len(data), limit_bytes=len(data) + 1) == data
+    finally:
+        os.close(fd)
+
+
+# --- creating and replacing ---------------------------------------------------------------------
+
+
+def _create(folder: OpenFolder, name: str, path: NotePath, data: bytes) -> FileStat:
+    with write_temporary(folder.fd, data, like_fd=None) as temporary:
+        try:
+            rename_noreplace(folder.fd, temporary.name, folder.fd, name)
+        except FileExistsError:
+            raise _make_exists_error(path) from None
+        if not folder.is_in_place():
+            _remove_created(folder.fd, name, data)
+            raise make_conflict(path)
+        folder.sync()
+        return file_stat(os.fstat(temporary.fd))
+
+
+def _remove_created(folder_fd: int, name: str, data: bytes) -> None:
+    """Remove a created file unless another program has changed it."""
+    aside = move_aside(folder_fd, name)
+    if has_content(folder_fd, aside, data):
+        os.unlink(aside, dir_fd=folder_fd)
+    else:
+        restore(folder_fd, aside, name)
+
+
+def _replace(
+    folder: OpenFolder, name: str, path: NotePath, data: bytes, was: TextFile, keep: Keep
+) -> FileStat:
+    old_fd = open_file_in(folder.fd, name)
+    try:
+        _check_writable(os.fstat(old_fd), path)
+        if not has_content(folder.fd, name, was.data):
+            raise make_conflict(path)
+        with write_temporary(folder.fd, data, like_fd=old_fd) as temporary:
+            # Compared again: other programs may have saved while the bytes went to the disk.
+            is_unchanged = has_content(folder.fd, name, was.data) and folder.is_in_place()
+            if not is_unchanged or not compare_and_swap(
+                folder, name, temporary.name, old=was.data, new=data, keep=keep
+            ):
+                raise make_conflict(path)
+            folder.sync()
+            return file_stat(os.fstat(temporary.fd))
+    finally:
+        os.close(old_fd)
+
+
+def compare_and_swap(
+    folder: OpenFolder, name: str, temporary: str, *, old: bytes, new: bytes, keep: Keep
+) -> bool:
+    """Let `temporary`, which holds `new`, take `name` if that holds `old` and the folder is there.
+
+    Otherwise the file of another program gets its name back, and False is returned.
+    """
+    try:
+        exchange(folder.fd, temporary, name)
+    except ExchangeUnsupportedError:
+        if not (has_content(folder.fd, name, old) and folder.is_in_place()):
+            return False
+        os.rename(temporary, name, src_dir_fd=folder.fd, dst_dir_fd=folder.fd)
+        return True
+    # Programs cannot reach the displaced file by the note's name any more, so no save under that
+    # name overtakes the comparison. A program that opened the note before the exchange and writes
+    # after the comparison writes to the removed file, as after any editor's save by rename.
+    if has_content(folder.fd, temporary, old) and folder.is_in_place():
+        os.unlink(temporary, dir_fd=folder.fd)
+        return True
+    exchange_back(folder.fd, name, temporary, new, keep)
+    return False
+
+
+def exchange_back(
+    folder_fd: int, name: str, displaced: str, data: bytes, keep: Keep = keep_nothing
+) -> None:
+    """Exchange `name`, which got `data`, with the file that this displaced, and remove `data`.
+
+    If another program has replaced `data` meanwhile, its file keeps the name.
+    """
+    ours = data
+    for _ in range(N_EXCHANGES):
+        # Recorded first: once the displaced file has its name back, a program that has read `data`
+        # may save over it.
+        text = record_displaced(folder_fd, displaced, keep)
+        try:
+            exchange(folder_fd, displaced, name)
+        except FileNotFoundError:
+            break  # another program has deleted or renamed `data`
+        if has_content(folder_fd, displaced, ours):
+            os.unlink(displaced, dir_fd=folder_fd)
+            return
+        if text is None:
+            exchange(folder_fd, displaced, name)
+            break
+        # `displaced` is now the newest file: the next exchange gives it the name, and displaces
+        # the recorded one.
+        ours = text
+    restore(folder_fd, displaced, name)
+
+
+# --- deleting -----------------------------------------------------------------------------------
+
+
+def _delete_file(folder: OpenFolder, name: str, path: NotePath, was: TextFile, keep: Keep) -> None:
+    if not has_content(folder.fd, name, was.data):
+        raise make_conflict(path)
+    _check_writable(os.lstat(name, dir_fd=folder.fd), path)
+    if not remove_if(folder, name, was.data, keep):
+        raise make_conflict(path)
+    folder.sync()
+
+
+def remove_if(folder: OpenFolder, name: str, data: bytes, keep: Keep = keep_nothing) -> bool:
+    """Remove a file if it holds these bytes and its folder is in place; otherwise restore it."""
+    aside = move_aside(folder.fd, name)
+    if has_content(folder.fd, aside, data) and folder.is_in_place():
+        os.unlink(aside, dir_fd=folder.fd)
+        return True
+    is_recorded = record_displaced(folder.fd, aside, keep) is not None
+    restore(folder.fd, aside, name, is_recorded=is_recorded)
+    return False
+
+
+def _delete_folder(
+    folder: OpenFolder, name: str, path: NotePath, was: Mapping[NotePath, TextFile]
+) -> None:
+    """Rename the folder before it is emptied: no program, and no crash, leaves half of it."""
+    _check_content(folder, name, path, was)
+    aside = move_aside(folder.fd, name)
+    try:
+        tree = _check_content(folder, aside, path, was)
+        if not folder.is_in_place():
+            raise make_conflict(path)
+    except BaseException:
+        restore(folder.fd, aside, name)
+        raise
+    try:
+        remove_tree(folder.fd, aside, tree)
+    except OSError as error:
+        restore(folder.fd, aside, name)
+        # A program that had a folder open has created a file in it since: that file stays.
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    folder.sync()
+
+
+def _check_content(
+    folder: OpenFolder, name: str, path: NotePath, was: Mapping[NotePath, TextFile]
+) -> Tree:
+    """Raise Conflict unless the folder holds the files of `was` as they were read, and no other.
+
+    Raises Unwritable if a file or folder in it may not be deleted.
+    """
+    expected = {file.text.removeprefix(f"{path.text}/"): read for file, read in was.items()}
+    fd = open_folder_in(folder.fd, name)
+    try:
+        tree = list_tree(fd)
+        own = {file for file in tree.files if is_temporary(file.rpartition("/")[2])}
+        for unknown in (*tree.others, *tree.files):
+            if unknown not in expected and unknown not in own:
+                message = (
+                    f"{path.text} also holds {show_name(unknown)}, which memsyncd does not know"
+                )
+                raise Conflict(message, hint="remove it yourself, or delete the notes one by one")
+        for file, read in expected.items():
+            file_path = NotePath(f"{path.text}/{file}")
+            if not has_content(fd, file, read.data):
+                raise make_conflict(file_path)
+            _check_writable(os.lstat(file, dir_fd=fd), file_path)
+        _check_folders_writable(fd, path, tree)
+        return tree
+    finally:
+        os.close(fd)
+
+
+def _check_folders_writable(fd: int, path: NotePath, tree: Tree) -> None:
+    mode = os.W_OK | os.X_OK
+    for inside in ("", *tree.folders):
+        if not os.access(inside or ".", mode, dir_fd=fd, effective_ids=ASKS_FOR_EFFECTIVE):
+            message = f"{path.text}: a folder in it may not be changed"
+            raise Unwritable(message, hint="make it writable for you: chmod u+w")
+
+
+# --- displaced files ----------------------------------------------------------------------------
+
+
+def move_aside(folder_fd: int, name: str) -> str:
+    """Rename a file or folder to a temporary name, and return that."""
+    aside = make_temporary_name()
+    os.rename(name, aside, src_dir_fd=folder_fd, dst_dir_fd=folder_fd)
+    return aside
+
+
+def record_displaced(folder_fd: int, displaced: str, keep: Keep) -> bytes | None:
+    """Let `keep` record the text of a displaced file; None if it cannot be read or recorded."""
+    try:
+        fd = open_file_in(folder_fd, displaced)
+    except OSError:
+        return None
+    try:
+        size_bytes = os.fstat(fd).st_size
+        text = read_bounded(fd, size_bytes, limit_bytes=KEPT_LIMIT_BYTES + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return text if len(text) <= KEPT_LIMIT_BYTES and keep(text) else None
+
+
+def restore(folder_fd: int, displaced: str, name: str, *, is_recorded: bool = False) -> None:
+    """Give a displaced file or folder its name back.
+
+    If another program has taken the name, its file keeps it. The displaced one is removed if the
+    history has its text; otherwise it is left beside the other one, and a scan reports it.
+    """
+    try:
+        rename_noreplace(folder_fd, displaced, folder_fd, name)
+    except FileExistsError:
+        if is_recorded:
+            os.unlink(displaced, dir_fd=folder_fd)
+        else:
+            rename_noreplace(folder_fd, displaced, folder_fd, make_copy_name(name))
+
+
+def make_copy_name(name: str) -> str:
+    """Make an unused name of at most 255 bytes for a copy, with the suffix of `name`."""
+    stem, dot, suffix = name.rpartition(".")
+    mark = f"_conflict-{secrets.randbelow(10**8):08}" + (f"{dot}{suffix}" if stem else "")
+    room = NAME_LIMIT_BYTES - len(mark.encode())
+    return (stem or name).encode()[:room].decode(errors="ignore") + mark
+
+
+# --- temporary files of a killed process --------------------------------------------------------
+
+
+def remove_temporary_files(
+    scope: Scope,
+    path: NotePath,
+    known: Collection[bytes],
+    *,
+    put: bytes | None = None,
+    keep: Keep = keep_nothing,
+) -> None:
+    """Remove temporary files beside this note and in the folders above it, up to the root.
+
+    A file that holds one of the `known` texts of the interrupted change, or the beginning of one,
+    is removed. Any other was saved by another program just before the kill: `keep` gets its text
+    and it gets its name back, unless a newer file has that. `put` is the text that the killed
+    process had put in the note's place, if it had.
+
+    No job may write meanwhile. Files that cannot be removed stay. A folder outside the workspace is
+    left alone.
+    """
+    try:
+        place = (
+            resolve(scope, NotePath(path.folder)) if path.folder else ConfinedPath(scope.root, "")
+        )
+    except (PathRefused, Conflict):
+        return
+    parent, name = place.path, path.name
+    while place.folder == scope.root:
+        with contextlib.suppress(OSError), open_folder(scope.root, parent) as folder:
+            for temporary in filter(is_temporary, os.listdir(folder.fd)):
+                with contextlib.suppress(OSError):
+                    _remove_or_restore(folder.fd, temporary, name, known, put, keep)
+        if not parent:
+            return
+        parent, _, name = parent.rpartition("/")
+
+
+def _remove_or_restore(
+    folder_fd: int,
+    temporary: str,
+    name: str,
+    known: Collection[bytes],
+    put: bytes | None,
+    keep: Keep,
+) -> None:
+    if modes.S_ISDIR(os.lstat(temporary, dir_fd=folder_fd).st_mode):
+        _remove_or_restore_folder(folder_fd, temporary, name, known)
+    elif _is_known(folder_fd, temporary, known):
+        os.unlink(temporary, dir_fd=folder_fd)
+    elif put is not None and has_content(folder_fd, name, put):
+        exchange_back(folder_fd, name, temporary, put, keep)
+    else:
+        is_recorded = record_displaced(folder_fd, temporary, keep) is not None
+        restore(folder_fd, temporary, name, is_recorded=is_recorded)
+
+
+def _remove_or_restore_folder(
+    folder_fd: int, temporary: str, name: str, known: Collection[bytes]
+) -> None:
+    fd = open_folder_in(folder_fd, temporary)
+    try:
+        tree = list_tree(fd)
+        is_known = not tree.others and all(_is_known(fd, file, known) for file in tree.files)
+    finally:
+        os.close(fd)
+    if is_known:
+        remove_tree(folder_fd, temporary, tree)
+    else:
+        restore(folder_fd, temporary, name)
+
+
+def _is_known(folder_fd: int, path: str, known: Collection[bytes]) -> bool:
+    fd = open_file_in(folder_fd, path)
+    try:
+        limit_bytes = max(map(len, known), default=0) + 1
+        data = read_bounded(fd, os.fstat(fd).st_size, limit_bytes=limit_bytes)
+    finally:
+        os.close(fd)
+    return any(text.startswith(data) for text in known)

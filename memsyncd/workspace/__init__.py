@@ -1,1 +1,0 @@
-"""The only reader and writer of memory files: roots, confinement, scans, bytes, writing."""

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import errno
+import os
+from typing import get_args
+
+import pytest
+
+from memsyncd.core.notepath import NotePath
+from memsyncd.errors import Conflict, MemsyncdError, PathRefused, StoreFull, Unwritable
+from memsyncd.files.confined import NotRegularError
+from memsyncd.files.problems import PROBLEMS, problem, translate_error, translating_errors
+from memsyncd.files.read import UnreadReason
+
+PATH = NotePath(".memories/a.md")
+
+
+def test_every_reason_of_an_unread_note_is_a_known_problem_except_the_two_without_one() -> None:
+    assert set(get_args(UnreadReason)) - PROBLEMS.keys() == {"vanished", "not_a_note"}
+
+
+@pytest.mark.parametrize("code", sorted(PROBLEMS))
+def test_every_problem_has_a_description_and_a_remedy(code: str) -> None:
+    found = problem("a.md", code, why="because")
+    assert (found.path, found.line, found.code) == ("a.md", 0, code)
+    assert found.problem.endswith("(because)")
+    assert found.hint
+
+
+def test_a_path_that_is_not_utf8_can_be_encoded_as_the_path_of_a_problem() -> None:
+    assert problem("\udcff.md", "bad_name").path.encode() == "\ufffd.md".encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (errno.ENOSPC, StoreFull),
+        (errno.EDQUOT, StoreFull),
+        (errno.EACCES, Unwritable),
+        (errno.EROFS, Unwritable),
+        (errno.EPERM, Unwritable),
+        (errno.EIO, Unwritable),
+        (errno.EMFILE, Unwritable),
+        (errno.ELOOP, PathRefused),
+        (errno.ENOTDIR, PathRefused),
+        (errno.EISDIR, PathRefused),
+        (errno.ENXIO, PathRefused),
+        (errno.ENAMETOOLONG, PathRefused),
+        (errno.ENOENT, Conflict),
+        (errno.ESTALE, Conflict),
+    ],
+)
+def test_an_error_of_the_system_becomes_an_error_with_a_hint(
+    code: int, kind: type[MemsyncdError]
+) -> None:
+    error = translate_error(PATH, OSError(code, os.strerror(code), "/somewhere/else"))
+    assert type(error) is kind
+    assert error.hint
+    assert "somewhere" not in error.message
+
+
+def test_no_untranslated_error_of_the_system_escapes() -> None:
+    with pytest.raises(PathRefused, match=r"\.memories/a\.md"), translating_errors(PATH):
+        raise NotRegularError(errno.EINVAL, "not a regular file")
+    with pytest.raises(Unwritable, match="OSError"), translating_errors(PATH):
+        raise OSError

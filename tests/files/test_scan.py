@@ -1,0 +1,526 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.changes.diff import Snapshot
+from memsyncd.files.scan import Walk, scan, stat_root
+from memsyncd.files.scope import parse_scope
+
+
+def write(root: Path, path: str, text: str = "x") -> Path:
+    place = root / path
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    return place
+
+
+def run_scan(
+    root: Path,
+    only: list[str] | None = None,
+    *,
+    include: tuple[str, ...] = (),
+    exclude: tuple[str, ...] = (),
+) -> Snapshot:
+    return scan(parse_scope(str(root), include=include, exclude=exclude), only)
+
+
+def find_codes(snapshot: Snapshot) -> list[tuple[str, str]]:
+    return [(problem.path, problem.code) for problem in snapshot.problems]
+
+
+# --- names ----------------------------------------------------------------------------------------
+
+
+def test_memory_md_and_every_note_beneath_memories_are_found_and_nothing_else(root: Path) -> None:
+    for path in (
+        "MEMORY.md",
+        ".memories/a.md",
+        ".memories/b/c.markdown",
+        ".memories/b/d/e.txt",
+        "README.md",
+        ".memories/x.py",
+        "memories/f.md",
+    ):
+        write(root, path)
+    assert sorted(run_scan(root).files) == [
+        ".memories/a.md",
+        ".memories/b/c.markdown",
+        ".memories/b/d/e.txt",
+        "MEMORY.md",
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".hidden.md",
+        "#a.md#",
+        "#a.md",
+        ".#a.md",
+        "a.md~",
+        "a.md.swp",
+        "a.md.tmp.1.0a",
+        ".git/a.md",
+        "4913",
+        "sedX",
+    ],
+)
+def test_hidden_names_and_temporary_files_of_tools_are_not_notes(root: Path, name: str) -> None:
+    write(root, f".memories/{name}")
+    snapshot = run_scan(root)
+    assert not snapshot.files
+    assert not snapshot.problems
+
+
+def test_a_folder_with_the_name_of_a_note_is_walked(root: Path) -> None:
+    write(root, ".memories/folder.md/a.md")
+    assert list(run_scan(root).files) == [".memories/folder.md/a.md"]
+
+
+def test_includes_reach_as_deep_as_their_globs_and_never_into_hidden_folders(root: Path) -> None:
+    for path in (
+        "README.md",
+        "docs/a.md",
+        "docs/b/c.md",
+        "docs/.x/d.md",
+        "flat/a.md",
+        "flat/b/c.md",
+        "src/a.md",
+    ):
+        write(root, path)
+    snapshot = run_scan(root, include=("README.md", "docs/**/*.md", "flat/*.md"))
+    assert sorted(snapshot.files) == ["README.md", "docs/a.md", "docs/b/c.md", "flat/a.md"]
+
+
+def test_excluded_files_are_omitted_and_an_excluded_folder_is_not_entered(root: Path) -> None:
+    for path in (
+        "MEMORY.md",
+        ".memories/drafts/a.md",
+        ".memories/b/drafts/a.md",
+        ".memories/c.md",
+        "docs/drafts/x.md",
+        "docs/y.md",
+    ):
+        write(root, path)
+    assert sorted(run_scan(root, exclude=("drafts", "c.md"), include=("docs/**/*.md",)).files) == [
+        "MEMORY.md",
+        "docs/y.md",
+    ]
+
+
+def test_an_include_that_begins_with_a_hidden_folder_is_refused() -> None:
+    with pytest.raises(ValueError, match="hidden"):
+        parse_scope("/w", include=[".git/*.md"])
+
+
+def test_names_with_any_character_of_any_script_are_found_unchanged(root: Path) -> None:
+    names = [
+        "ñandú.md",
+        "笔记.md",
+        "a b.md",
+        "new\nline.md",
+        "quote'\".md",
+        "-rf.md",
+        "*.md",
+        "x" * 252 + ".md",
+    ]
+    for name in names:
+        write(root, f".memories/{name}")
+    assert sorted(run_scan(root).files) == sorted(f".memories/{name}" for name in names)
+
+
+# --- problems -------------------------------------------------------------------------------------
+
+
+def test_a_fifo_a_socket_and_a_folder_in_the_place_of_a_note_are_reported_and_never_opened(
+    root: Path,
+) -> None:
+    os.mkfifo(root / ".memories/fifo.md")
+    (root / "MEMORY.md").mkdir()
+    write(root, "MEMORY.md/x.md")
+    with socket.socket(socket.AF_UNIX) as listener, contextlib.chdir(root / ".memories"):
+        listener.bind("sock.md")
+        snapshot = run_scan(root)
+    assert not snapshot.files
+    assert find_codes(snapshot) == [
+        (".memories/fifo.md", "not_a_file"),
+        (".memories/sock.md", "not_a_file"),
+        ("MEMORY.md", "not_a_file"),
+    ]
+
+
+def test_a_file_in_the_place_of_memories_is_reported(root: Path) -> None:
+    (root / ".memories").rmdir()
+    write(root, ".memories")
+    assert find_codes(run_scan(root)) == [(".memories", "not_a_folder")]
+
+
+def test_a_note_over_the_limit_is_reported_and_one_at_the_limit_is_found(root: Path) -> None:
+    write(root, ".memories/at.md", "x" * 10)
+    write(root, ".memories/over.md", "x" * 11)
+    snapshot = scan(parse_scope(str(root), max_file_bytes=10))
+    assert list(snapshot.files) == [".memories/at.md"]
+    assert find_codes(snapshot) == [(".memories/over.md", "too_large")]
+
+
+def test_a_name_that_is_not_utf8_is_reported_in_text_that_can_be_encoded(root: Path) -> None:
+    for name in (b"\xff.md", b"folder\xfe"):
+        place = os.fsencode(root) + b"/.memories/" + name
+        if name.endswith(b".md"):
+            Path(os.fsdecode(place)).write_text("x")
+        else:
+            os.mkdir(place)
+    snapshot = run_scan(root)
+    assert not snapshot.files
+    assert find_codes(snapshot) == [
+        (".memories/folder\ufffd", "bad_name"),
+        (".memories/\ufffd.md", "bad_name"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name", ["new\nline.md", "esc\x1b[31mred.md", "bell\x07.md", "txt\u202edm.md", "fold\ner/x.md"]
+)
+def test_a_name_with_control_characters_is_found_and_reported(root: Path, name: str) -> None:
+    write(root, f".memories/{name}")
+    write(root, ".memories/Família 👩\u200d💻.md")
+    snapshot = run_scan(root)
+    assert f".memories/{name}" in snapshot.files
+    assert find_codes(snapshot) == [(f".memories/{name}", "odd_name")]
+
+
+def test_twins_that_differ_in_how_accents_are_written_are_both_found_and_reported(
+    root: Path,
+) -> None:
+    names = ["caf\u00e9.md", "cafe\u0301.md"]
+    for name in names:
+        write(root, f".memories/{name}")
+    snapshot = run_scan(root)
+    if len(snapshot.files) == 1:
+        pytest.skip("this file system treats both names as one")
+    assert sorted(snapshot.files) == sorted(f".memories/{name}" for name in names)
+    assert {code for _, code in find_codes(snapshot)} == {"twin_names"}
+    assert len(snapshot.problems) == 2
+    assert len(run_scan(root, [f".memories/{names[0]}"]).problems) == 1
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.sync-conflict-20240101-101010-ABCDEFG.md",
+        "a (conflicted copy 2024-01-01).md",
+        "a_conflict-20240101.md",
+    ],
+)
+def test_conflict_copies_of_sync_tools_are_found_and_reported(root: Path, name: str) -> None:
+    write(root, f".memories/{name}")
+    snapshot = run_scan(root)
+    assert list(snapshot.files) == [f".memories/{name}"]
+    assert find_codes(snapshot) == [(f".memories/{name}", "sync_conflict")]
+
+
+def test_files_of_other_suffixes_beside_notes_are_reported_in_one_problem(root: Path) -> None:
+    for path in (
+        ".memories/b/c.json",
+        ".memories/a.py",
+        ".memories/notes",
+        ".memories/z/d.xml",
+        ".memories/a.md",
+        "src/x.py",
+    ):
+        write(root, path)
+    snapshot = run_scan(root)
+    (problem,) = snapshot.problems
+    assert (problem.path, problem.code) == (".memories", "not_indexed")
+    assert problem.problem.endswith("(4: a.py, b/c.json, notes, ...)")
+    assert list(snapshot.files) == [".memories/a.md"]
+
+
+def test_the_case_of_a_suffix_does_not_matter(root: Path) -> None:
+    for path in (".memories/A.MD", ".memories/b.Markdown", ".memories/C.TXT", "README.MD"):
+        write(root, path)
+    snapshot = run_scan(root, include=("*.MD",))
+    assert sorted(snapshot.files) == [
+        ".memories/A.MD",
+        ".memories/C.TXT",
+        ".memories/b.Markdown",
+        "README.MD",
+    ]
+    assert not snapshot.problems
+
+
+def test_only_a_scan_of_all_memory_reports_files_that_are_not_indexed(root: Path) -> None:
+    write(root, ".memories/a/b.json")
+    for only in ([".memories/a"], [".memories/a/b.json"], ["MEMORY.md"]):
+        assert not run_scan(root, only).problems
+    for only in ([".memories"], [""], [".memories", ".memories/a"]):
+        assert [
+            problem.problem.rpartition("(")[2] for problem in run_scan(root, only).problems
+        ] == ["1: a/b.json)"]
+
+
+def test_excluded_hidden_included_and_linked_files_are_not_reported_as_not_indexed(
+    root: Path,
+) -> None:
+    for path in (".memories/drafts/a.json", ".memories/.DS_Store", "docs/a.py", "docs/b.md"):
+        write(root, path)
+    (root / ".memories/linked").symlink_to("../docs")
+    assert not run_scan(root, include=("docs/*.md",), exclude=("drafts",)).problems
+
+
+def test_a_name_that_is_not_utf8_can_be_encoded_among_those_not_indexed(root: Path) -> None:
+    Path(os.fsdecode(os.fsencode(root) + b"/.memories/\xff.bin")).write_text("x")
+    assert run_scan(root).problems[0].problem.encode().endswith("(1: \ufffd.bin)".encode())
+
+
+def test_a_memory_md_within_memories_is_reported_as_shadowed(root: Path) -> None:
+    write(root, ".memories/MEMORY.md")
+    assert find_codes(run_scan(root)) == [(".memories/MEMORY.md", "shadowed")]
+    assert find_codes(run_scan(root, [".memories/MEMORY.md"])) == [
+        (".memories/MEMORY.md", "shadowed")
+    ]
+    assert list(run_scan(root).files) == [".memories/MEMORY.md"]
+
+
+def test_a_note_about_conflicts_is_not_a_conflict_copy(root: Path) -> None:
+    write(root, ".memories/merge-conflicts.md")
+    assert not run_scan(root).problems
+
+
+def test_the_stand_in_of_an_evicted_file_makes_the_note_unreadable_and_not_deleted(
+    root: Path,
+) -> None:
+    write(root, ".memories/a/.note.md.icloud")
+    snapshot = run_scan(root)
+    assert snapshot.unreadable_files == {".memories/a/note.md"}
+    assert find_codes(snapshot) == [(".memories/a/note.md", "evicted")]
+    assert not snapshot.is_observed(".memories/a/note.md")
+
+
+# --- what cannot be examined ----------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_be_listed_is_reported_as_failed_and_the_rest_is_found(
+    plain_root: Path,
+) -> None:
+    write(plain_root, ".memories/a/x.md")
+    write(plain_root, ".memories/b.md")
+    (plain_root / ".memories/a").chmod(0)
+    snapshot = run_scan(plain_root)
+    assert list(snapshot.files) == [".memories/b.md"]
+    assert snapshot.failed_folders == {".memories/a"}
+    assert find_codes(snapshot) == [(".memories/a", "unreadable_folder")]
+    assert not run_scan(plain_root, [".memories/a/x.md"]).is_observed(".memories/a/x.md")
+
+
+def test_files_of_a_folder_that_can_be_listed_but_not_entered_are_unreadable(
+    plain_root: Path,
+) -> None:
+    write(plain_root, ".memories/a/x.md")
+    (plain_root / ".memories/a").chmod(0o400)
+    snapshot = run_scan(plain_root)
+    assert snapshot.unreadable_files == {".memories/a/x.md"}
+    assert not snapshot.is_observed(".memories/a/x.md")
+
+
+def test_folders_that_are_excluded_or_too_deep_for_the_glob_are_not_entered(
+    plain_root: Path,
+) -> None:
+    for folder in (".memories/drafts", "docs/deep"):
+        write(plain_root, f"{folder}/x.md")
+        (plain_root / folder).chmod(0)
+    scope = parse_scope(str(plain_root), include=["docs/*.md"], exclude=["drafts"])
+    for only in (None, ["docs/deep"], ["docs"], [".memories/drafts"]):
+        assert not scan(scope, only).failed_folders
+
+
+def test_a_root_that_is_replaced_during_a_scan_is_scanned_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, "MEMORY.md")
+    write(root.parent / "next", ".memories/new.md")
+    follow_links = Walk.follow_links
+
+    def swap_roots(walk: Walk) -> None:
+        if (root.parent / "next").exists():
+            root.rename(root.parent / "old")
+            (root.parent / "next").rename(root)
+        follow_links(walk)
+
+    monkeypatch.setattr(Walk, "follow_links", swap_roots)
+    snapshot = run_scan(root)
+    assert list(snapshot.files) == [".memories/new.md"]
+    assert snapshot.root_identity == stat_root(str(root))[1]
+
+
+def test_a_root_that_is_moved_away_during_a_scan_is_missing_and_not_empty(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Walk, "follow_links", lambda _: root.rename(root.parent / "away"))
+    assert run_scan(root).root_state == "missing"
+
+
+def test_a_folder_that_is_swapped_for_a_link_during_scans_shows_nothing_of_the_links_target(
+    root: Path,
+) -> None:
+    write(root, ".memories/in/inside.md")
+    write(root.parent, "out/outside.md")
+    (root / "link").symlink_to(root.parent / "out")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            for old, new in (
+                (".memories/in", "kept"),
+                ("link", ".memories/in"),
+                (".memories/in", "link"),
+                ("kept", ".memories/in"),
+            ):
+                (root / old).rename(root / new)
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    try:
+        seen = {path for _ in range(700) for path in run_scan(root).files}
+    finally:
+        stop.set()
+        swapper.join()
+    assert seen <= {".memories/in/inside.md"}
+
+
+def test_a_root_that_cannot_be_entered_is_unreadable_and_not_empty(plain_root: Path) -> None:
+    write(plain_root, "MEMORY.md")
+    plain_root.chmod(0)
+    assert run_scan(plain_root).root_state == "unreadable"
+
+
+def test_a_root_that_is_absent_or_not_a_folder_is_missing(tmp_path: Path) -> None:
+    assert run_scan(tmp_path / "gone").root_state == "missing"
+    write(tmp_path, "file")
+    assert run_scan(tmp_path / "file").root_state == "missing"
+    assert run_scan(tmp_path / "file" / "deeper").root_state == "missing"
+
+
+def test_a_root_replaced_by_another_folder_has_another_identity(root: Path) -> None:
+    before = stat_root(str(root))
+    root.rename(root.parent / "old")
+    root.mkdir()
+    assert stat_root(str(root))[0] == "present"
+    assert stat_root(str(root)) != before
+    assert run_scan(root).root_identity == stat_root(str(root))[1]
+
+
+def test_a_workspace_without_memories_is_present_and_empty(root: Path) -> None:
+    (root / ".memories").rmdir()
+    snapshot = run_scan(root)
+    assert (snapshot.root_state, snapshot.files, snapshot.problems) == ("present", {}, ())
+
+
+@pytest.mark.parametrize(("depth", "is_found"), [(1500, True), (2500, False)])
+def test_folders_deeper_than_the_recursion_limit_are_walked_and_those_past_the_path_limit_reported(
+    root: Path, depth: int, is_found: bool
+) -> None:
+    try:
+        make_deep_note(root / ".memories", depth)
+        snapshot = run_scan(root)
+    finally:
+        subprocess.run(
+            ["rm", "-rf", root / ".memories/d"], check=True
+        )  # pytest removes recursively
+    assert bool(snapshot.files) is is_found
+    assert bool(snapshot.failed_folders) is not is_found
+
+
+def make_deep_note(top: Path, depth: int) -> None:
+    at = os.open(top, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=at)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = deeper
+    os.close(os.open("deep.md", os.O_CREAT | os.O_WRONLY, dir_fd=at))
+    os.close(at)
+
+
+# --- restricted scans -----------------------------------------------------------------------------
+
+
+def test_a_restricted_scan_finds_a_file_a_folder_or_nothing_at_the_given_paths(root: Path) -> None:
+    for path in (
+        "MEMORY.md",
+        ".memories/a/x.md",
+        ".memories/a/b/y.md",
+        ".memories/c.md",
+        "docs/a/b.md",
+        "docs/c.md",
+        "src/x.md",
+    ):
+        write(root, path)
+    includes = ("docs/**/*.md",)
+    assert list(run_scan(root, ["MEMORY.md"]).files) == ["MEMORY.md"]
+    assert sorted(run_scan(root, [".memories/a"]).files) == [
+        ".memories/a/b/y.md",
+        ".memories/a/x.md",
+    ]
+    assert list(run_scan(root, [".memories/c.md", ".memories/gone.md"]).files) == [".memories/c.md"]
+    assert list(run_scan(root, ["docs/a"], include=includes).files) == ["docs/a/b.md"]
+    assert list(run_scan(root, ["docs/c.md"], include=includes).files) == ["docs/c.md"]
+    assert sorted(run_scan(root, ["docs"], include=includes).files) == ["docs/a/b.md", "docs/c.md"]
+    assert not run_scan(
+        root, ["src/x.md", "src", ".git/index", "../up.md", "a\0b", "\udcff.md"], include=includes
+    ).files
+
+
+def test_a_restricted_scan_goes_no_deeper_than_the_glob(root: Path) -> None:
+    write(root, "docs/a.md")
+    write(root, "docs/b/c.md")
+    assert not run_scan(root, ["docs/b", "docs/b/c.md"], include=("docs/*.md",)).files
+
+
+def test_paths_that_no_note_can_have_are_omitted_from_a_restricted_scan(root: Path) -> None:
+    assert run_scan(root, ["\udcff.md", ".git/index", "../x", ".memories/a.md"]).only == frozenset(
+        {".memories/a.md"}
+    )
+
+
+def test_a_scan_of_the_root_is_a_full_scan(root: Path) -> None:
+    write(root, "MEMORY.md")
+    write(root, ".memories/a.md")
+    assert run_scan(root, [""]).files == run_scan(root).files
+
+
+NAMES = st.sampled_from(["a", "b", "a.md", "b.txt", ".h", "c.py"])
+TREE_PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
+TOPS = st.sampled_from(["", ".memories/", "docs/", "docs/sub/", "flat/"])
+
+
+@given(
+    paths=st.lists(st.tuples(TOPS, TREE_PATHS).map("".join), max_size=12),
+    requested=st.lists(st.tuples(TOPS, TREE_PATHS).map("".join), max_size=3),
+)
+def test_a_scan_finds_the_notes_of_the_scope_and_a_restricted_one_its_part_of_them(
+    tmp_path_factory: pytest.TempPathFactory, paths: list[str], requested: list[str]
+) -> None:
+    root = Path(os.path.realpath(tmp_path_factory.mktemp("w")))
+    for path in paths:
+        try:
+            write(root, path)
+        except OSError:
+            continue
+    scope = parse_scope(str(root), include=["docs/**/*.md", "flat/*.md", "a.md"], exclude=["b"])
+    found = [place.relative_to(root).as_posix() for place in root.rglob("*") if place.is_file()]
+    whole = scan(scope)
+    assert sorted(whole.files) == sorted(path for path in found if scope.is_note(path))
+    part = scan(scope, requested)
+    assert dict(part.files) == {
+        path: stat for path, stat in whole.files.items() if part.is_in_scope(path)
+    }

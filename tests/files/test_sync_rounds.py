@@ -1,0 +1,215 @@
+"""Scan, diff and read together, on a disk that other programs change in every way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memsyncd.core.changes.diff import (
+    NOTHING_MISSING,
+    ChangeSet,
+    Missing,
+    Recorded,
+    find_suspects,
+    plan_changes,
+    track_missing,
+)
+from memsyncd.core.notepath import parse_note_path
+from memsyncd.files.read import ReadFile, read_note_file
+from memsyncd.files.scan import scan
+from memsyncd.files.scope import Scope, parse_scope
+
+
+class Records:
+    """The records of an index, updated by each sync."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.notes: dict[str, Recorded] = {}
+        self.missing: Missing = NOTHING_MISSING
+
+    def sync(self, only: list[str] | None = None, *, grace_s: float = 0.0) -> ChangeSet:
+        now_ns = time.time_ns()
+        snapshot = scan(self.scope, only)
+        suspects = find_suspects(self.notes, snapshot)
+        self.missing = track_missing(
+            self.missing, self.notes, snapshot, suspects.vanished, now_s=now_ns / 1e9
+        )
+        found = [
+            read_note_file(self.scope, parse_note_path(path), now_ns=now_ns)
+            for path in suspects.to_read
+        ]
+        read = {file.path.text: file.record for file in found if isinstance(file, ReadFile)}
+        changes = plan_changes(self.notes, read, self.missing, now_s=now_ns / 1e9, grace_s=grace_s)
+        for path in (*changes.gone, *(old for old, _ in changes.moved)):
+            del self.notes[path]
+        for path in (
+            *changes.added,
+            *changes.modified,
+            *changes.touched,
+            *(new for _, new in changes.moved),
+        ):
+            self.notes[path] = read[path]
+        return changes
+
+    def digests(self) -> dict[str, str]:
+        return {path: note.digest for path, note in self.notes.items()}
+
+
+def write_in_place(place: Path, text: bytes) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(text)
+
+
+def write_by_rename(place: Path, text: bytes) -> None:
+    write_in_place(place.with_name(".temp"), text)
+    place.with_name(".temp").replace(place)
+
+
+def write_with_an_old_time(place: Path, text: bytes) -> None:
+    write_in_place(place, text)
+    os.utime(place, (1, 1))
+
+
+def write_as_vim(place: Path, text: bytes) -> None:
+    if place.is_file():
+        place.replace(place.with_name(f"{place.name}~"))
+    write_in_place(place, text)
+
+
+WRITERS = st.sampled_from([write_in_place, write_by_rename, write_with_an_old_time, write_as_vim])
+PATHS = st.sampled_from(
+    [
+        "MEMORY.md",
+        ".memories/a.md",
+        ".memories/b.md",
+        ".memories/d/a.md",
+        ".memories/d/e/b.txt",
+        "docs/a.md",
+    ]
+)
+PLACES = st.one_of(PATHS, st.sampled_from([".memories", ".memories/d", ".memories/d/e", "docs"]))
+Operation = Callable[[Path], list[str]]
+
+
+def writing(path: str, write: Callable[[Path, bytes], None], text: bytes) -> Operation:
+    def run(root: Path) -> list[str]:
+        write(root / path, text)
+        return [path]
+
+    return run
+
+
+def removing(path: str) -> Operation:
+    def run(root: Path) -> list[str]:
+        place = root / path
+        if place.is_dir() and not place.is_symlink():
+            shutil.rmtree(place)
+        else:
+            place.unlink()
+        return [path]
+
+    return run
+
+
+def moving(old: str, new: str) -> Operation:
+    def run(root: Path) -> list[str]:
+        (root / new).parent.mkdir(parents=True, exist_ok=True)
+        (root / old).replace(root / new)
+        return [old, new]
+
+    return run
+
+
+def linking(path: str, target: str) -> Operation:
+    def run(root: Path) -> list[str]:
+        (root / path).symlink_to(root / target)
+        return [path]
+
+    return run
+
+
+OPERATIONS = st.one_of(
+    st.builds(writing, PATHS, WRITERS, st.sampled_from([b"", b"one", b"two", b"three"])),
+    st.builds(removing, PLACES),
+    st.builds(moving, PLACES, PLACES),
+    st.builds(linking, PLACES, PLACES),
+)
+
+
+@given(operations=st.lists(OPERATIONS, min_size=1, max_size=25))
+def test_after_any_changes_of_the_disk_the_records_equal_the_disk(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[Operation]
+) -> None:
+    root = Path(os.path.realpath(tmp_path_factory.mktemp("w")))
+    scope = parse_scope(str(root), include=["docs/**/*.md"])
+    by_events, by_scans = Records(scope), Records(scope)
+    for operation in operations:
+        try:
+            touched = operation(root)
+        except OSError:
+            touched = [""]
+        by_events.sync(touched)
+        by_scans.sync()
+        fresh = Records(scope)
+        fresh.sync()
+        assert by_scans.digests() == fresh.digests()
+    by_events.sync()
+    assert by_events.digests() == by_scans.digests()
+    assert by_events.sync().is_empty
+    shutil.rmtree(root)
+
+
+def test_a_note_rewritten_at_once_with_the_same_size_and_time_is_noticed(root: Path) -> None:
+    records, note = Records(parse_scope(str(root))), root / "MEMORY.md"
+    note.write_bytes(b"one")
+    stat = note.stat()
+    records.sync()
+    for text in (b"two", b"six", b"ten"):
+        note.write_bytes(text)
+        os.utime(note, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+        assert records.sync(["MEMORY.md"]).modified == ("MEMORY.md",)
+
+
+def test_a_folder_that_is_moved_moves_its_notes(root: Path) -> None:
+    records = Records(parse_scope(str(root)))
+    for name in ("a", "b"):
+        write_in_place(root / f".memories/old/{name}.md", name.encode())
+    records.sync()
+    (root / ".memories/old").rename(root / ".memories/new")
+    changes = records.sync([".memories/old", ".memories/new"], grace_s=60)
+    assert changes.moved == (
+        (".memories/old/a.md", ".memories/new/a.md"),
+        (".memories/old/b.md", ".memories/new/b.md"),
+    )
+
+
+def test_a_root_that_is_missing_for_a_while_loses_no_records(root: Path) -> None:
+    records = Records(parse_scope(str(root)))
+    write_in_place(root / ".memories/a.md", b"a")
+    records.sync()
+    root.rename(root.parent / "away")
+    for _ in range(3):
+        assert records.sync().is_empty
+    (root.parent / "away").rename(root)
+    assert records.sync().is_empty
+    assert list(records.notes) == [".memories/a.md"]
+
+
+def test_a_note_that_is_deleted_and_created_again_within_the_grace_time_is_never_gone(
+    root: Path,
+) -> None:
+    records, note = Records(parse_scope(str(root))), root / "MEMORY.md"
+    note.write_bytes(b"old")
+    records.sync()
+    note.unlink()
+    assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(pending_deletes=("MEMORY.md",))
+    note.write_bytes(b"new")
+    assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(modified=("MEMORY.md",))
