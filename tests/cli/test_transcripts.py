@@ -24,6 +24,7 @@ from pathlib import Path
 import pytest
 
 import memsyncd
+from memsyncd.client.connection import Client
 
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
@@ -70,6 +71,7 @@ class Seat:
         if word == "cd":
             self.cwd = (self.cwd / rest).resolve()
             return []
+        self.wait_until_indexed()
         done = self.do(line)
         status = [f"[{done.returncode}]"] if done.returncode else []
         return [
@@ -77,6 +79,17 @@ class Seat:
             *(f"! {each}" for each in done.stderr.splitlines()),
             *status,
         ]
+
+    def wait_until_indexed(self) -> None:
+        """Wait until no event of an earlier line waits for a scan: answers would report it."""
+        path = Path(self.env["XDG_RUNTIME_DIR"]) / "memsyncd" / "memsyncd.sock"
+        if not path.exists():
+            return
+        with Client(str(path), SHELL_S) as client:
+            end_s = time.monotonic() + SHELL_S
+            while any(one["pending"] for one in client.call("status")["workspaces"]):
+                assert time.monotonic() < end_s, "an event waits for a scan"
+                time.sleep(0.01)
 
     def show(self, line: str, *, interrupt_after: str = "", types: str = "") -> str:
         """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a
