@@ -17,7 +17,7 @@ from memsyncd.cli.background import (
 from memsyncd.cli.console import show_until_indexed
 from memsyncd.cli.parser import Argument, Command, Option
 from memsyncd.cli.terminal import clean_line
-from memsyncd.cli.workspaces import create_first_notes, find_folder
+from memsyncd.cli.workspaces import create_first_notes, create_folder, find_folder
 from memsyncd.errors import NoDaemon
 
 TYPE_CHECKING = False
@@ -37,10 +37,12 @@ def _run(args: Args, console: Console) -> int:
         sys.modules[name] = None  # type: ignore[assignment]  # not importable
     from memsyncd.daemon import run
 
-    paths = [find_folder(path) for path in args.paths]
     if args.init:
+        paths = [create_folder(path) for path in args.paths]
         for path in paths:
             create_first_notes(path)
+    else:
+        paths = [find_folder(path) for path in args.paths]
     return run(paths=paths, env=console.env, terminal=console.terminal.is_err_terminal)
 
 
@@ -127,7 +129,7 @@ COMMANDS = {
         options=(
             Option(
                 "--init",
-                "create a MEMORY.md and .memories/ in PATHs that have neither, without asking",
+                "create PATHs, and MEMORY.md and .memories/ in them, if they are missing",
             ),
         ),
         examples=("memsyncd run", "memsyncd run ~/notes ."),

@@ -47,7 +47,7 @@ What this is about, who takes part, and what is under way.
 
 
 def _init(args: Args, console: Console) -> int:
-    root = find_folder(args.path or ".")
+    root = create_folder(args.path or ".")
     terminal = console.terminal
     created = create_first_notes(root)
     for path in created:
@@ -76,6 +76,19 @@ def find_folder(path: str) -> str:
     if os.path.realpath(full) in ("/", os.path.realpath(os.path.expanduser("~"))):
         raise PathRefused(f"{full} is too wide to be a workspace", hint="name a folder within it")
     return full
+
+
+def create_folder(path: str) -> str:
+    """Create the folder and its parents if they are missing. Returns and raises as `find_folder`."""
+    full = os.path.abspath(os.path.expanduser(path))
+    try:
+        os.makedirs(full, exist_ok=True)
+    except FileExistsError:
+        pass  # a file has this name: find_folder refuses it
+    except OSError as error:
+        hint = "name a folder that you may create"
+        raise BadRequest(f"{path} cannot be created: {error.strerror}", hint=hint) from None
+    return find_folder(path)
 
 
 def create_first_notes(root: str) -> list[str]:

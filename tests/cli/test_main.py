@@ -302,7 +302,23 @@ def test_init_follows_no_link_that_leads_nowhere(env: dict[str, str], tmp_path: 
     assert not (tmp_path / "elsewhere.md").exists()
 
 
-@pytest.mark.parametrize("path", ["/", "~", "missing"])
+def test_init_creates_a_folder_that_is_missing(env: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "far" / "notes"
+    assert call(env, "init", str(folder)).returncode == 0
+    assert (folder / ".memories" / "context.md").is_file()
+
+
+def test_init_names_a_folder_that_it_cannot_create(env: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    found = call(env, "init", str(tmp_path / "file" / "notes"))
+    assert (found.returncode, found.stderr.splitlines()[-1]) == (
+        2,
+        "  → name a folder that you may create",
+    )
+    assert "is not a folder" in call(env, "init", str(tmp_path / "file")).stderr
+
+
+@pytest.mark.parametrize("path", ["/", "~"])
 def test_init_refuses_what_cannot_be_a_workspace(env: dict[str, str], path: str) -> None:
     found = call(env, "init", path)
     assert found.returncode in (2, 6)
