@@ -6,6 +6,7 @@ again. The file of a folder that was moved comes along.
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.logs import Event, get_log
+from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.footing import Harm
 from memsyncd.store.identity import find_foreign
 from memsyncd.store.records import Records
@@ -25,8 +27,8 @@ from memsyncd.workspace.roots import find_identity
 
 FOREIGN_FAULT = "records_foreign"
 FOREIGN = (
-    "records.db came from another workspace and was set aside as {names}: nothing of it is undone here. Bring back this"
-    " workspace's own records.db if there is a backup, with memsyncd stopped, then move or delete what was set aside"
+    "records.db came from another workspace and was set aside as {names}: nothing of it is undone here. Restore this"
+    " workspace's own history if there is a backup (memsyncd restore FILE), then move or delete what was set aside"
 )
 MOVED = "records_moved"
 LEFT_HINT = "to take it over: memsyncd stop, delete {path}, memsyncd start"
@@ -64,6 +66,9 @@ def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
     identity = find_identity(workspace.entry.root)
     inode = None if identity is None else identity[1]
     path = workspace.records_path
+    # What cannot be removed now is tried again by the next opening.
+    with contextlib.suppress(OSError):
+        remove_leftovers(path)
     if not path.exists():
         left = take_over_former(workspace.scope, path, inode)
         workspace.set_notice(MOVED, left and f"{left}; {LEFT_HINT.format(path=path)}")

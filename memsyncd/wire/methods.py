@@ -1,7 +1,7 @@
 """Which methods does the socket offer, and what goes into and comes out of each?
 
 `METHODS` is the table that the parser, discovery, the handlers and the documents are made from; the structs themselves stand
-in `params` and `results`, those of writing and history in `writing`, of `doctor`, `metrics` and records in their own.
+in `params` and `results`, those of writing and history in `writing`, of `doctor` and `metrics` in their own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from memsyncd.wire.params import (
     UnsubscribeParams,
     WorkspaceParams,
 )
-from memsyncd.wire.records import ExportPage, ExportParams, Imported, ImportParams
 from memsyncd.wire.results import (
     Changed,
     ContextResult,
@@ -43,6 +42,8 @@ from memsyncd.wire.results import (
 from memsyncd.wire.writing import (
     Added,
     AddedMany,
+    Backup,
+    BackupParams,
     Cleared,
     ClearParams,
     Diff,
@@ -55,6 +56,8 @@ from memsyncd.wire.writing import (
     NoteAddParams,
     Purged,
     PurgeParams,
+    Restored,
+    RestoreParams,
     Undone,
     UndoParams,
 )
@@ -96,8 +99,8 @@ METHODS: dict[str, Method] = {
     "history.purge": Method(PurgeParams, Purged, "Forget revisions for good, such as those that hold a secret."),
     "diff": Method(DiffParams, Diff, "Show what a revision changed."),
     "undo": Method(UndoParams, Undone, "Put back what stood before a revision, if nothing has changed it since."),
-    "records.export": Method(ExportParams, ExportPage, "Hand out a workspace's history, a page at a time."),
-    "records.import": Method(ImportParams, Imported, "Take in history that was exported; what is there already stays as it is."),
+    "records.backup": Method(BackupParams, Backup, "Copy a workspace's history into a temporary file."),
+    "records.restore": Method(RestoreParams, Restored, "Put a backup in the place of a workspace's history; notes stay."),
     "problems": Method(WorkspaceParams, Problems, "List what is odd about notes and folders."),
     "doctor": Method(DoctorParams, DoctorResult, "Examine workspaces: what is not well, and what to do about it."),
     "subscribe": Method(SubscribeParams, Subscribed, "Be told of changes by `changed` notifications."),

@@ -248,3 +248,41 @@ class Cleared(Written, frozen=True, kw_only=True):
     """What `undo` takes to bring them back; None if there was nothing to remove, or no history is kept."""
     removed: int
     """Notes."""
+
+
+# --- backup and restore ---
+
+
+class BackupParams(Params, frozen=True, kw_only=True):
+    workspace: Name | None = None
+
+
+class Backup(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    """A temporary file with the whole history; move it, for the next backup deletes it."""
+    revisions: int
+    bytes: int
+
+
+class RestoreParams(Params, frozen=True, kw_only=True):
+    prepare: bool = False
+    """Only say where the file has to be put, as `path`, or refuse as the restore would."""
+    replace: bool = False
+    """Replace a history that has revisions; it is set aside, not deleted."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+
+
+class Restored(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    """Where the daemon looks for the file to be restored; it is moved from there."""
+    revisions: int
+    """Of the file; 0 if it was only prepared."""
+    recorded: int
+    """Revisions that were added since notes differ from what they said last in the file."""
+    dropped: int
+    """Revisions beyond what the configuration keeps."""
+    set_aside: str | None
+    """The file with the former history, if that had revisions."""
