@@ -6,8 +6,6 @@ said last in the backup, becomes revisions, as after any change by another progr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,8 +67,7 @@ def prepare_restore(
     open_history(workspace, policy, clock)
     _check_replaceable(workspace, is_replacing=is_replacing)
     staged = find_staged(workspace.records_path)
-    with _naming_failures(staged.parent):
-        remove_leftovers(workspace.records_path)
+    remove_leftovers(workspace.records_path)
     yield
     return staged
 
@@ -150,11 +147,3 @@ def _get_records(workspace: Workspace) -> Records:
             "records.db cannot be opened", hint="see what is wrong with: memsyncd status"
         )
     return workspace.records
-
-
-@contextmanager
-def _naming_failures(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as failure:
-        raise StoreFailed(f"{folder}: {failure.strerror}", hint="see: memsyncd doctor") from failure

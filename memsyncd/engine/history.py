@@ -20,6 +20,7 @@ from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound
+from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.history import History, Revision
 from memsyncd.workspace.scope import Scope
 from memsyncd.workspace.writing import read_text_file
@@ -145,6 +146,8 @@ def purge(
             chosen += [found.id] if held or searched is None else []
             texts |= held
         yield
+    # A copy that a client has not fetched would keep what is purged.
+    remove_leftovers(workspace.records_path)
     done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
     still_in: list[str] = []
     for at, path in enumerate(sorted(history.tips()) if searched is not None else ()):

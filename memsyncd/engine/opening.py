@@ -16,7 +16,7 @@ from memsyncd.engine.policies import Clock
 from memsyncd.engine.recovery import mend_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import MemsyncdError, StoreFailed
 from memsyncd.logs import Event, get_log
 from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.footing import Harm
@@ -67,7 +67,7 @@ def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
     inode = None if identity is None else identity[1]
     path = workspace.records_path
     # What cannot be removed now is tried again by the next opening.
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(StoreFailed):
         remove_leftovers(path)
     if not path.exists():
         left = take_over_former(workspace.scope, path, inode)

@@ -57,14 +57,15 @@ def find_staged(records: Path) -> Path:
 
 
 def remove_leftovers(records: Path) -> None:
-    """Delete what an interrupted backup or restore left beside records.db. Raises OSError."""
-    for mark in (BACKUP_MARK, RESTORE_MARK):
-        for left in records.parent.glob(f"{records.name}{mark}*"):
-            left.unlink(missing_ok=True)
-    for aside in records.parent.glob(f"{records.name}{REPLACED_MARK}*"):
-        # The process ended between `_keep_beside` and the rename: both names are one file.
-        if records.exists() and records.samefile(aside):
-            aside.unlink()
+    """Delete what an interrupted backup or restore left beside records.db. Raises StoreFailed."""
+    with _naming_disk_failures(records):
+        for mark in (BACKUP_MARK, RESTORE_MARK):
+            for left in records.parent.glob(f"{records.name}{mark}*"):
+                left.unlink(missing_ok=True)
+        for aside in records.parent.glob(f"{records.name}{REPLACED_MARK}*"):
+            # The process ended between `_keep_beside` and the rename: both names are one file.
+            if records.exists() and records.samefile(aside):
+                aside.unlink()
 
 
 # --- backup -------------------------------------------------------------------------------------
@@ -77,8 +78,8 @@ def back_up(records: Path) -> Generator[None, None, Backup]:
     `naming_failures`, StoreCorrupt if the copy is damaged.
     """
     target = records.with_name(f"{records.name}{BACKUP_MARK}{secrets.token_hex(8)}")
+    remove_leftovers(records)
     with _naming_disk_failures(records):
-        remove_leftovers(records)
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     try:
         yield from _copy_pages(records, target)
