@@ -53,6 +53,8 @@ class Event(StrEnum):
     SYNC_FAILED = "sync_failed"
     """The index is as before; the next event or reconcile tries again."""
     INDEX_REBUILT = "index_rebuilt"
+    RECORDS_RESTORED = "records_restored"
+    """A backup took the place of a workspace's history."""
     INDEX_CORRUPT = "index_corrupt"
     """The file is damaged and will be built anew."""
     STORE_FULL = "store_full"

@@ -56,11 +56,8 @@ GROUPS: dict[str, dict[str, Entry]] = {
         "problems": Entry("status", "list the problems of notes and folders"),
         "sync": Entry("workspaces", "bring the index up to date with the disk now"),
         "reindex": Entry("workspaces", "rebuild the index; searches go on meanwhile"),
-        "export": Entry(
-            "export",
-            "print the history of a workspace as JSON lines, for `import`",
-        ),
-        "import": Entry("export", "add exported history; existing entries stay as they are"),
+        "backup": Entry("backup", "save the history of a workspace to a file"),
+        "restore": Entry("backup", "put a saved history back, here or on another machine"),
     },
 }
 ENTRIES: dict[str, Entry] = {

@@ -43,7 +43,7 @@ def render_help(name: str, summary: str, command: Command, paint: Paint, *, widt
     rows = [
         (argument.metavar, argument.help)
         for argument in command.arguments
-        if argument.choices != (*command.commands,)
+        if not command.commands or argument.choices != (*command.commands,)
     ]
     if rows:
         lines += ["", paint("bold", "Arguments"), *_render_rows(rows, paint, width)]

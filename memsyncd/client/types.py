@@ -238,8 +238,8 @@ class Purged(TypedDict):
     is_clean: bool
     # Notes whose current text contains `containing`.
     still_in: list[str]
-    # Damaged records that were set aside beside records.db: they are not searched and may contain
-    # it too.
+    # Records, damaged, of another workspace or replaced by a restore, that were set aside beside
+    # records.db: they are not searched and may contain it too.
     set_aside: list[str]
 
 

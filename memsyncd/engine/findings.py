@@ -46,7 +46,7 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     FOREIGN_FAULT: (
         "error",
         "records",
-        "stop memsyncd and bring back the workspace's own file, or go on without; move the other away",
+        "bring back the workspace's own history (memsyncd restore FILE), or go on without; move the other away",
     ),
     "sync": ("error", "sync", "it is tried again at the next timed look; the log says more: memsyncd service logs"),
     "folders": ("warning", "unreadable", "make it readable for you"),
@@ -55,11 +55,11 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
 """Level, check and remedy of each fault that a workspace can have."""
 LOG_REMEDY = "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
 NOTICE_REMEDIES = {
-    TEXTS_LOST: "`memsyncd import` mends them from an export; else forget the revisions whose `memsyncd diff` says that they"
-    " are not kept: memsyncd history purge --revision N",
+    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else forget the revisions whose `memsyncd diff`"
+    " says that they are not kept: memsyncd history purge --revision N",
     INDEX_LOG: LOG_REMEDY,
     RECORDS_LOG: LOG_REMEDY,
-    RECORDS_GONE: "`memsyncd import` brings back what was exported; memsyncd restart begins with what is left",
+    RECORDS_GONE: "if there is a backup: memsyncd restore FILE; memsyncd restart begins with what is left",
     HALF_DONE: "see what happened: memsyncd history; take it back (memsyncd undo --act N), or write the rest again",
     DOUBTFUL: "see what happened: memsyncd history; take a revision back with memsyncd undo, or write what is missing again",
     UNFINISHED: "see that its notes and their folders may be written and the disk has room; then: memsyncd sync",

@@ -22,6 +22,7 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound
 from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope
+from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.history import History, Revision
 
 PAGE = 50
@@ -145,6 +146,8 @@ def purge(
             chosen += [found.id] if held or searched is None else []
             texts |= held
         yield
+    # A copy that a client has not fetched would keep what is purged.
+    remove_leftovers(workspace.records_path)
     done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
     still_in: list[str] = []
     for at, path in enumerate(sorted(history.tips()) if searched is not None else ()):

@@ -6,6 +6,7 @@ again. The file of a folder that was moved comes along.
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from memsyncd.engine.policies import Clock
 from memsyncd.engine.recovery import mend_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.workspaces import Workspace
-from memsyncd.errors import MemsyncdError
+from memsyncd.errors import MemsyncdError, StoreFailed
 from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
+from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.footing import Harm
 from memsyncd.store.identity import find_foreign
 from memsyncd.store.records import Records
@@ -25,8 +27,8 @@ from memsyncd.store.soundness import find_set_aside
 
 FOREIGN_FAULT = "records_foreign"
 FOREIGN = (
-    "records.db came from another workspace and was set aside as {names}: nothing of it is undone here. Bring back this"
-    " workspace's own records.db if there is a backup, with memsyncd stopped, then move or delete what was set aside"
+    "records.db came from another workspace and was set aside as {names}: nothing of it is undone here. Restore this"
+    " workspace's own history if there is a backup (memsyncd restore FILE), then move or delete what was set aside"
 )
 MOVED = "records_moved"
 LEFT_HINT = "to take it over: memsyncd stop, delete {path}, memsyncd start"
@@ -62,6 +64,9 @@ def open_records(workspace: Workspace, clock: Clock) -> None:
 def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
     """This workspace's records.db, which those of the folder's former place become if it was moved."""
     path, inode = workspace.records_path, None
+    # Leftovers that cannot be removed now are removed at the next opening.
+    with contextlib.suppress(StoreFailed):
+        remove_leftovers(path)
     if not path.exists():
         # Only here: a disk that does not answer must not keep the index from being opened.
         identity = find_identity(workspace.entry.root)

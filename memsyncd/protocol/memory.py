@@ -265,5 +265,43 @@ class Purged(Result, frozen=True, kw_only=True):
     still_in: list[str]
     """Notes whose current text contains `containing`."""
     set_aside: list[str]
-    """Damaged records that were set aside beside records.db: they are not searched and may contain
-    it too."""
+    """Records, damaged, of another workspace or replaced by a restore, that were set aside beside
+    records.db: they are not searched and may contain it too."""
+
+
+# --- backup and restore -------------------------------------------------------------------------
+
+
+class BackupParams(Params, frozen=True, kw_only=True):
+    workspace: Name | None = None
+
+
+class Backup(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    """A temporary file with the whole history; move it, since the next backup deletes it."""
+    revisions: int
+    bytes: int
+
+
+class RestoreParams(Params, frozen=True, kw_only=True):
+    prepare: bool = False
+    """Only return where to put the file, as `path`, or refuse as the restore would."""
+    replace: bool = False
+    """Replace a history that has revisions; it is set aside, not deleted."""
+    client: ClientName | None = None
+    workspace: Name | None = None
+
+
+class Restored(Result, frozen=True, kw_only=True):
+    workspace: str
+    path: str
+    """Where the daemon expects the file to restore; it is moved from there."""
+    revisions: int
+    """Revisions in the file; 0 if it was only prepared."""
+    recorded: int
+    """Revisions that were added because notes differ from their last text in the file."""
+    dropped: int
+    """Revisions beyond the limits of the configuration."""
+    set_aside: str | None
+    """The file with the former history, if that had revisions."""

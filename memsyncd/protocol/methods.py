@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from memsyncd.errors import MemsyncdError
-from memsyncd.protocol import memory, metrics, operations, records, search
+from memsyncd.protocol import memory, metrics, operations, search
 from memsyncd.protocol.fields import NoParams, Params, WorkspaceParams
 
 OPENRPC_VERSION = "1.3.2"
@@ -102,10 +102,14 @@ METHODS: dict[str, Method] = {
         memory.Undone,
         "Restore the text before a revision, unless it has changed since.",
     ),
-    "records.export": Method(
-        records.ExportParams, records.ExportPage, "Export a workspace's history, a page at a time."
+    "records.backup": Method(
+        memory.BackupParams, memory.Backup, "Copy a workspace's history into a temporary file."
     ),
-    "records.import": Method(records.ImportParams, records.Imported, "Import an exported history."),
+    "records.restore": Method(
+        memory.RestoreParams,
+        memory.Restored,
+        "Replace a workspace's history by a backup; its notes stay.",
+    ),
     "problems": Method(WorkspaceParams, search.Problems, "List the problems of notes and folders."),
     "doctor": Method(
         operations.DoctorParams,

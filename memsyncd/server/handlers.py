@@ -38,7 +38,6 @@ from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_for_wo
 from memsyncd.server.metrics import Load, Metrics
 from memsyncd.server.places import Places
 from memsyncd.server.reads import LoopTurns, Reads, find_arrival_s, overdue
-from memsyncd.server.records import RecordsTransfer
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writing import Writing
@@ -105,7 +104,6 @@ class Handlers:
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **Writing(house, clock, self._in_thread).methods,
-            **RecordsTransfer(house).methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:

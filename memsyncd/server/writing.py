@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from memsyncd.core.editing.additions import Addition
 from memsyncd.core.editing.diff import render_diff
-from memsyncd.engine import history, memory, remember, undo
+from memsyncd.engine import backup, history, memory, remember, undo
 from memsyncd.engine.edit import Act, Decide, Edited, edit_workspace
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
@@ -26,6 +26,7 @@ from memsyncd.errors import BadRequest, Busy, NotFresh
 from memsyncd.protocol import memory as wire
 from memsyncd.server.freshness import forget, say_stalled, wait_unless_stalled, wait_until_recovered
 from memsyncd.server.session import Outcome, Session
+from memsyncd.store.backup import find_staged
 from memsyncd.store.history import Revision
 
 WRITE_S = 30.0
@@ -52,6 +53,8 @@ class Writing:
             "undo": self._undo,
             "history.purge": self._purge,
             "memory.clear": self._clear,
+            "records.backup": self._back_up,
+            "records.restore": self._restore,
         }
 
     async def _memory(self, session: Session, params: wire.MemoryParams) -> wire.MemoryResult:
@@ -179,6 +182,34 @@ class Writing:
             raise BadRequest("every note of memory would be removed", hint="send confirm: true; undo brings them back")
         edited = await self._edit(workspace, undo.clear(workspace, client=_name_client(session, params.client)), None)
         return wire.Cleared(act=edited.act, removed=edited.answer, **_tell(workspace, edited))
+
+    async def _back_up(self, _session: Session, params: wire.BackupParams) -> wire.Backup:
+        workspace = self._house.find(params.workspace)
+        future = self._house.writers.ask(workspace, backup.back_up_records)
+        made = await await_turn(self._house, workspace, future, WRITE_S)
+        return wire.Backup(workspace=workspace.id, path=str(made.path), revisions=made.n_revisions, bytes=made.n_bytes)
+
+    async def _restore(self, session: Session, params: wire.RestoreParams) -> wire.Restored:
+        workspace = self._house.find(params.workspace)
+        path = str(find_staged(workspace.records_path))
+        if params.prepare:
+            await self._ask(workspace, partial(backup.prepare_restore, is_replacing=params.replace))
+            return wire.Restored(workspace=workspace.id, path=path, revisions=0, recorded=0, dropped=0, set_aside=None)
+        job = partial(
+            backup.restore_records,
+            is_replacing=params.replace,
+            client=_name_client(session, params.client),
+        )
+        future = self._house.writers.edit(workspace, job)
+        restored = (await await_turn(self._house, workspace, future, WRITE_S)).answer
+        return wire.Restored(
+            workspace=workspace.id,
+            path=path,
+            revisions=restored.n_revisions,
+            recorded=restored.n_recorded,
+            dropped=restored.n_dropped,
+            set_aside=None if restored.set_aside is None else str(restored.set_aside),
+        )
 
     async def _edit(self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None) -> Edited[T]:
         withdrawn = threading.Event()

@@ -30,7 +30,7 @@ OUTSIDE = "outside"
 """The command of an act that was only seen."""
 PRUNE_STEP = 200
 """Revisions that one call of `prune` drops at most, so that writers need not wait long."""
-_COMPLETE, _UNWIPED = "is_complete", "is_unwiped"
+_COMPLETE, UNWIPED = "is_complete", "is_unwiped"
 """Keys in `meta`: every note has been seen; what was purged may still lie about in the file."""
 _HALF_DONE = "half_done/"
 """The beginning of a key in `meta` for each change set of which only a part has happened; its number follows."""
@@ -76,7 +76,7 @@ class History:
         self._texts = texts
         self._tips = tips
         with naming_failures():
-            self._is_clean = not self._has(_UNWIPED)
+            self._is_clean = not self._has(UNWIPED)
 
     def begin(
         self, *, at_s: float, client: str, command: str, path: str, new_path: str | None = None, changes: Sequence[Intended]
@@ -239,7 +239,7 @@ class History:
             held = {digest for row in rows for digest in (row.old_digest, row.new_digest) if digest is not None}
             doomed = {digest for digest in (held if texts is None else texts) if not self._tips.is_tip(digest)}
             n_texts = self._texts.drop(doomed) + self._forget([row.id for row in rows])
-            self._mark(_UNWIPED)
+            self._mark(UNWIPED)
         self._wipe()
         return Purged(n_revisions=len(rows), n_texts=n_texts, is_clean=self._is_clean)
 
@@ -255,10 +255,10 @@ class History:
         """Rewrite the file without what was deleted from it, and empty the log of writes. What cannot be done now comes later."""
         self._is_clean = False
         with contextlib.suppress(StoreFull), naming_failures():
-            if self._has(_UNWIPED):
+            if self._has(UNWIPED):
                 # What is deleted is zeroed, but not the copies that SQLite leaves when it shifts rows within a page.
                 self._writer.execute("VACUUM")
-                self._writer.execute("DELETE FROM meta WHERE key = ?", (_UNWIPED,))
+                self._writer.execute("DELETE FROM meta WHERE key = ?", (UNWIPED,))
             self._is_clean = self._footing.empty_log()
 
     def _has(self, key: str) -> bool:

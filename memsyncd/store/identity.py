@@ -17,6 +17,7 @@ from memsyncd.errors import StoreFailed
 from memsyncd.store.connections import Durability, naming_failures, open_writer
 
 FOREIGN_MARK = ".foreign-"
+REPLACED_MARK = ".replaced-"
 OPEN_FILES: set[Path] = set()
 """Each records.db that this process has open: SQLite keeps a file that is opened beside it until that one is closed."""
 LOG_SUFFIXES = ("-wal", "-shm", "-journal")

@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
-from memsyncd.store.arrivals import Arrivals
 from memsyncd.store.connections import (
     Durability,
     check_readable,
@@ -26,17 +25,22 @@ from memsyncd.store.connections import (
     release_memory,
     transaction,
 )
-from memsyncd.store.entries import Move
-from memsyncd.store.export import Export
 from memsyncd.store.footing import Footing, Harm
 from memsyncd.store.history import History
-from memsyncd.store.identity import FOREIGN_MARK, LOG_SUFFIXES, OPEN_FILES, Owner, peek_owners, peek_tips, read_owners
+from memsyncd.store.identity import (
+    FOREIGN_MARK,
+    LOG_SUFFIXES,
+    OPEN_FILES,
+    REPLACED_MARK,
+    Owner,
+    peek_owners,
+    peek_tips,
+    read_owners,
+)
 from memsyncd.store.migrations import MIGRATIONS
 from memsyncd.store.soundness import ASIDE_MARK
 from memsyncd.store.texts import Texts
 from memsyncd.store.tips import Tips
-
-__all__ = ["Move", "Records"]
 
 _CLAIM = """
 INSERT INTO workspace(id, root, created_at, inode) VALUES(?,?,?,?)
@@ -50,6 +54,16 @@ TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 IsMoved = Callable[[Owner, Mapping[str, str]], bool]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """A note that reappeared under another path with the same bytes: its history goes on there."""
+
+    old_path: str
+    new_path: str
+    digest: str
+    seen_at_s: float
+
+
 class _Foreign(Exception):
     """The file belongs to another workspace."""
 
@@ -57,7 +71,7 @@ class _Foreign(Exception):
 class Records:
     """One workspace's records.db, for the writer's thread. Methods raise the classes of `store.connections.naming_failures`.
 
-    `history` is what notes said before, and who changed them; `arrivals` takes in what another records.db holds.
+    `history` is what notes said before, and who changed them.
     """
 
     def __init__(
@@ -92,9 +106,7 @@ class Records:
         except StoreCorrupt:
             self._writer = self._open_again(now_s)
         self.footing = Footing(self._writer, str(path))
-        self._texts, tips = Texts(self._writer), Tips(self._writer)
-        self.history = History(self._writer, self._texts, tips, self.footing)
-        self.arrivals = Arrivals(self._writer, self._texts, tips)
+        self.history = History(self._writer, Texts(self._writer), Tips(self._writer), self.footing)
         with naming_failures():
             disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
         self.disk = None if disk is None else int(disk)
@@ -199,13 +211,9 @@ class Records:
                 self._writer.execute("UPDATE workspace SET inode = ? WHERE id = ?", (str(inode), self._own.id))
             self._own = replace(self._own, inode=inode)
 
-    def export(self) -> Export:
-        """What there is to hand on to another records.db."""
-        return Export(self._writer, self._texts)
-
     def find_set_aside(self) -> list[str]:
-        """The names of files, damaged or another workspace's, that were moved away and lie beside this one."""
-        marks = (ASIDE_MARK, FOREIGN_MARK)
+        """The names of files, damaged, another workspace's or replaced by a restore, that lie beside this one."""
+        marks = (ASIDE_MARK, FOREIGN_MARK, REPLACED_MARK)
         return sorted(file.name for mark in marks for file in self.path.parent.glob(f"{self.path.name}{mark}*"))
 
     def find_harm(self) -> Harm | None:

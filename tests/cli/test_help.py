@@ -39,3 +39,15 @@ def test_the_help_of_a_command_names_those_that_it_has_within() -> None:
     text = render_help("memory", "edit notes", EVERY["memory"], PLAIN, width=80)
     assert [name for name in INNER if name.startswith("memory ") and f"  {name} " not in text] == []
     assert "memsyncd memory COMMAND --help" in text
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_the_help_of_every_command_describes_its_arguments(name: str) -> None:
+    command = EVERY[name]
+    text = render_help(name, "summary", command, PLAIN, width=80)
+    told = " ".join(text.split())
+    # The word that chooses a subcommand is described by the list of them.
+    described = [
+        one for one in command.arguments if one.choices != (*command.commands,) or not one.choices
+    ]
+    assert [one.metavar for one in described if f"{one.metavar} {one.help}" not in told] == []

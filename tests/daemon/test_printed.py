@@ -110,8 +110,8 @@ COMMANDS: dict[str, list[list[str]]] = {
     "problems": [[], ["--json"], ["-w", NAME]],
     "sync": [[], ["--full"], ["--json"], ["-w", NAME]],
     "reindex": [[], ["-w", NAME]],
-    "export": [[], [NAME]],
-    "import": [[NAME], ["export.jsonl"], ["broken.jsonl"]],
+    "backup": [[f"{NAME}.db"], [f"{NAME}.db"], [NAME], [f"no{NAME}/a"], ["-", "--json"], ["a.db", "-w", NAME]],
+    "restore": [[f"no{NAME}"], ["saved.db"], ["saved.db", "--replace"], [f"broken{NAME}"], [NAME]],
 }
 APART = {"run", "stop", "restart", "watch"}
 """Those that go on, or that end the daemon of the others: they have tests of their own below."""
@@ -133,7 +133,7 @@ def root(home: Home) -> Path:
     os.mkfifo(root / ".memories" / f"fifo{NAME}.md")
     (root / ".memories" / f"link{NAME}.md").symlink_to(f"/{NAME}")
     (root / os.fsdecode(b".memories/\xff\x9b2J.md")).write_text("x")
-    (root / "broken.jsonl").write_text(f'{{"entry":"{FORGED}\n')
+    (root / f"broken{NAME}").write_text(f"SQLite format 3\0{FORGED}\n")
     (root / NAME).mkdir()
     return root
 
@@ -213,8 +213,8 @@ def test_every_command_is_tried() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_that_a_command_shows_steers_a_terminal(odd: Place, name: str) -> None:
-    if name == "import":
-        (odd.root / "export.jsonl").write_text(odd.run(sys.executable, "-m", "memsyncd", "export"))
+    if name == "restore":
+        odd.run(sys.executable, "-m", "memsyncd", "backup", str(odd.root / "saved.db"), "-w", odd.id)
     commands = json.dumps([[name, *words] for words in COMMANDS[name]])
     *each_shown, rest = Screen(odd.env, odd.root, commands, program=("-c", SEVERAL)).read_all().split(END)
     assert not rest.strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -136,52 +137,39 @@ def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_ar
     assert_nothing_was_rebuilt(own)
 
 
-def test_a_history_that_finds_no_room_is_refused_by_its_name_and_whole_once_there_is_some(
-    own: Home, make_home: Callable[[], Home], ballast: Path
-) -> None:
-    chance, elsewhere = random.Random(3), make_home()
-    source = elsewhere.start()
-    with source.client() as client:
-        id_ = client.call("workspace.add", path=str(elsewhere.make_folder()))["workspaces"][0]["id"]
-        for number in range(12):
-            text = words(chance, 800)
-            client.call("memory", workspace=id_, command="create", path=f"/memories/{number}.md", file_text=text)
-        past = [one["new_digest"] for one in client.call("history", limit=100)["revisions"]]
-        pages, after = [], None
-        while after is not None or not pages:
-            page = client.call("records.export", **({"after": after} if after is not None else {}))
-            pages.append(page["entries"])
-            after = page["after"]
-    assert source.stop() == 0
-    root = own.make_folder()
-    (root / "MEMORY.md").write_text("larch\n")
+def test_a_history_that_finds_no_room_is_refused_by_its_name_and_whole_once_there_is_some(own: Home, ballast: Path) -> None:
+    root, chance, saved = own.make_folder(), random.Random(3), own.folder / "saved.db"
     daemon = own.start()
     with daemon.client() as client:
-        client.call("workspace.add", path=str(root))
-        client.call("search", query="larch", wait="disk")
+        id_ = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
+        for number in range(4):
+            text = words(chance, 20)
+            client.call("memory", workspace=id_, command="create", path=f"/memories/{number}.md", file_text=text)
+        made = Path(client.call("records.backup")["path"])
+        shutil.move(made, saved)
+        client.call("memory", workspace=id_, command="delete", path="/memories/0.md")
+        past = client.call("history", limit=100)["revisions"]
+        notes = read_all(root)
+        records = made.with_name("records.db")
         rest = fill_up(ballast.parent)
-        # In the log is room for some; a page comes whole or not at all.
-        assert code_of(lambda: take_in(client, pages)) == "disk_full"
-        assert len(client.call("history", limit=100)["revisions"]) in {
-            sum(map(count_revisions, pages[:n])) for n in range(len(pages))
-        }
-        assert client.call("search", query="larch")["hits"]
+        assert code_of(lambda: client.call("records.backup")) == "disk_full"
+        rest.unlink()
+        shutil.copy(saved, records.with_name("records.db.restore"))
+        rest = fill_up(ballast.parent)
+        assert code_of(lambda: client.call("records.restore", replace=True)) == "disk_full"
+        assert client.call("history", limit=100)["revisions"] == past
+        assert not [file.name for file in records.parent.iterdir() if ".backup-" in file.name]
         rest.unlink()
         ballast.unlink()
-        take_in(client, pages)
+        client.call("records.restore", replace=True, prepare=True)
+        shutil.copy(saved, records.with_name("records.db.restore"))
+        restored = client.call("records.restore", replace=True)
+        assert (restored["revisions"], restored["recorded"]) == (4, 1)
         found = client.call("history", limit=100)["revisions"]
-        assert [one["new_digest"] for one in found if one["command"] == "create"] == past
+        assert [one["new_digest"] for one in found[1:]] == [one["new_digest"] for one in past[1:]]
         assert all(one["is_kept"] for one in found)
+        assert read_all(root) == notes
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
         assert not status(client)["reasons"]
     assert daemon.stop() == 0
     assert_nothing_was_rebuilt(own)
-
-
-def take_in(client: Client, pages: list[list[dict[str, Any]]]) -> None:
-    for entries in pages:
-        client.call("records.import", version=1, entries=entries)
-
-
-def count_revisions(entries: list[dict[str, Any]]) -> int:
-    return sum(entry["entry"] == "revision" for entry in entries)

@@ -1,0 +1,262 @@
+"""`memsyncd backup` and `memsyncd restore`: save the history of a workspace to a file and put it
+back.
+
+The daemon makes and reads only files in its own state folder; this module copies them to and from
+the file that is named.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from memsyncd.cli.format import render_count, render_size
+from memsyncd.cli.notes import CLIENT, DASH
+from memsyncd.cli.parser import JSON, Argument, Command, Option, make_workspace_option
+from memsyncd.cli.terminal import clean_line, clean_values
+from memsyncd.errors import AlreadyExists, BadRequest, Unwritable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace as Args
+    from typing import Any, BinaryIO
+
+    from memsyncd.cli.console import Console
+
+# The daemon reports sooner what takes too long; a large history is copied and checked meanwhile.
+ANSWER_S = 600.0
+USE_FORCE = "name another file, or use --force to overwrite it"
+
+
+# --- backup -------------------------------------------------------------------------------------
+
+
+def _back_up(args: Args, console: Console) -> int:
+    is_stdout = args.file == DASH
+    target = "" if is_stdout else os.path.abspath(os.path.expanduser(args.file))
+    if is_stdout:
+        _check_stdout(args, console)
+    else:
+        _check_target(target, is_forced=args.force)
+    console.client.timeout_s = ANSWER_S
+    answer = console.call_on(args.workspace, "records.backup")
+    try:
+        with _open_made(answer["path"]) as made:
+            if is_stdout:
+                shutil.copyfileobj(made, sys.stdout.buffer)
+                sys.stdout.buffer.flush()
+            else:
+                _save(made, target, is_forced=args.force)
+    finally:
+        _remove(answer["path"])
+    if args.json:
+        console.terminal.print_json({**answer, "path": target})
+    else:
+        n_revisions = render_count(answer["revisions"], "revision")
+        where = "stdout" if is_stdout else clean_line(args.file)
+        console.terminal.report(f"saved {n_revisions} ({render_size(answer['bytes'])}) to {where}")
+    return 0
+
+
+def _check_stdout(args: Args, console: Console) -> None:
+    if args.json:
+        raise BadRequest("backup: --json needs a file", hint="name a file instead of -")
+    if console.terminal.is_out_terminal:
+        raise BadRequest(
+            "backup: a backup is not text for a terminal", hint="name a file, or redirect stdout"
+        )
+
+
+def _check_target(target: str, *, is_forced: bool) -> None:
+    """Refuse early what would be refused once the backup is made."""
+    if os.path.isdir(target):
+        raise BadRequest(
+            f"{target} is a folder", hint=f"name a file: {os.path.join(target, 'history.db')}"
+        )
+    if os.path.lexists(target) and not is_forced:
+        raise AlreadyExists(f"{target} exists already", hint=USE_FORCE)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise BadRequest(
+            f"there is no folder {os.path.dirname(target)}", hint="create it, or name another file"
+        )
+
+
+def _open_made(path: str) -> BinaryIO:
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise Unwritable(
+            f"the daemon's copy cannot be read: {path}: {error.strerror}",
+            hint="run memsyncd backup again, on the machine and as the user of the daemon",
+        ) from error
+
+
+def _save(source: BinaryIO, target: str, *, is_forced: bool) -> None:
+    """Write the file whole or not at all, readable by its owner only."""
+    part = f"{target}.{os.getpid()}.part"
+    try:
+        try:
+            _write_new(source, part)
+            if is_forced:
+                os.replace(part, target)
+            else:
+                _name_new(part, target)
+        finally:
+            _remove(part)
+        _sync_folder(os.path.dirname(target))
+    except FileExistsError as error:
+        raise AlreadyExists(
+            f"{error.filename2 or target} exists already", hint=USE_FORCE
+        ) from error
+    except OSError as error:
+        raise Unwritable(
+            f"{target} cannot be written: {error.strerror}",
+            hint="make room or name a file in a folder that you can write to",
+        ) from error
+
+
+def _name_new(part: str, target: str) -> None:
+    """Rename a file to a name that nothing has. Raises FileExistsError."""
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        raise
+    except OSError:
+        # The file system has no links.
+        if os.path.lexists(target):
+            raise FileExistsError(target) from None
+        os.rename(part, target)
+
+
+def _write_new(source: BinaryIO, path: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "wb") as file:
+        shutil.copyfileobj(source, file)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_folder(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        # The daemon removes what is left in its folder at its next backup.
+        return
+
+
+# --- restore ------------------------------------------------------------------------------------
+
+
+def _restore(args: Args, console: Console) -> int:
+    console.client.timeout_s = ANSWER_S
+    asked = {"replace": args.replace, "client": CLIENT}
+    with _open_backup(args.file) as source:
+        prepared = console.call_on(args.workspace, "records.restore", prepare=True, **asked)
+        staged = prepared["path"]
+        try:
+            _stage(source, staged)
+            answer = console.call("records.restore", workspace=prepared["workspace"], **asked)
+        finally:
+            _remove(staged)
+    if args.json:
+        console.terminal.print_json(answer)
+    else:
+        _report_restored(clean_values(answer), console)
+    return 0
+
+
+def _open_backup(name: str) -> BinaryIO:
+    if name == DASH:
+        return open(os.dup(sys.stdin.fileno()), "rb")
+    path = os.path.expanduser(name)
+    if os.path.exists(f"{path}-wal") and os.path.getsize(f"{path}-wal"):
+        raise BadRequest(
+            f"{name} is not a backup: a part of it is in {name}-wal",
+            hint=f"make one file of both: sqlite3 {name} '.backup FILE'; then restore FILE",
+        )
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise BadRequest(
+            f"{name}: {error.strerror}", hint="name a file written by `memsyncd backup`, or -"
+        ) from error
+
+
+def _stage(source: BinaryIO, staged: str) -> None:
+    part = f"{staged}.{os.getpid()}.part"
+    try:
+        try:
+            _write_new(source, part)
+            os.rename(part, staged)
+        finally:
+            _remove(part)
+    except OSError as error:
+        raise Unwritable(
+            f"the backup cannot be copied to {staged}: {error.strerror}",
+            hint="run memsyncd restore again, on the machine and as the user of the daemon",
+        ) from error
+
+
+def _report_restored(answer: dict[str, Any], console: Console) -> None:
+    terminal = console.terminal
+    terminal.report(f"restored {render_count(answer['revisions'], 'revision')}")
+    if answer["recorded"]:
+        terminal.report(
+            f"recorded {render_count(answer['recorded'], 'change')} of notes since the backup"
+        )
+    if answer["dropped"]:
+        n_dropped = render_count(answer["dropped"], "revision")
+        terminal.report(
+            terminal.err_paint("yellow", f"{n_dropped} dropped: [history] keeps no more")
+        )
+    if answer["set_aside"]:
+        terminal.report(f"the former history is kept as {answer['set_aside']}")
+
+
+COMMANDS = {
+    "backup": Command(
+        _back_up,
+        arguments=(Argument("file", "FILE", "the file to write; - writes it to stdout"),),
+        options=(
+            Option("-f --force", "overwrite FILE if it exists"),
+            make_workspace_option(),
+            JSON,
+        ),
+        examples=(
+            "memsyncd backup history.db",
+            "memsyncd backup - -w notes | ssh host 'cat > notes.db'",
+        ),
+    ),
+    "restore": Command(
+        _restore,
+        arguments=(
+            Argument(
+                "file",
+                "FILE",
+                "a file written by `memsyncd backup`; - reads it from stdin. Notes stay unchanged."
+                " Secrets that were purged come back only if the file still has them",
+            ),
+        ),
+        options=(
+            Option(
+                "--replace",
+                "replace a history that has revisions; the present file is set aside, not deleted",
+            ),
+            make_workspace_option(),
+            JSON,
+        ),
+        examples=(
+            "memsyncd restore history.db",
+            "ssh host cat notes.db | memsyncd restore - -w notes --replace",
+        ),
+    ),
+}

@@ -1,0 +1,143 @@
+"""Back up the history of a workspace, and restore it from a backup.
+
+Jobs for the worker. A restore changes no note: what the notes say, where it differs from what they
+said last in the backup, becomes revisions, as after any change by another program.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsyncd.engine.edit import Edited
+from memsyncd.engine.history import open_history
+from memsyncd.engine.indexing import check_wanted
+from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import RECORDS_GONE, open_records
+from memsyncd.engine.outside import follow_disk, see_all
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.recovery import recover
+from memsyncd.engine.sync import SyncRequest
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.errors import Conflict, NotFresh, StoreFailed
+from memsyncd.files.scope import find_identity
+from memsyncd.logs import Event, get_log
+from memsyncd.store.backup import (
+    Backup,
+    adopt,
+    back_up,
+    count_revisions,
+    find_staged,
+    remove_leftovers,
+    swap_in,
+)
+from memsyncd.store.records import Records
+
+log = get_log("engine")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """The result of a restore. `n_revisions` came from the file, `n_dropped` of all were beyond what
+    the configuration keeps, `n_recorded` changes were made since; `set_aside` is the former file.
+    """
+
+    n_revisions: int
+    n_recorded: int
+    n_dropped: int
+    set_aside: Path | None
+
+
+def back_up_records(workspace: Workspace, _policy: SyncPolicy, clock: Clock) -> Steps[Backup]:
+    """Make a temporary copy of records.db, whether a history is kept now or not."""
+    check_wanted(workspace)
+    open_records(workspace, clock)
+    records = _get_records(workspace)
+    recover(workspace, clock)
+    return (yield from back_up(records.path))
+
+
+def prepare_restore(workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool) -> Steps[Path]:
+    """Return where the file to be restored has to be put, after removing what lies there.
+
+    Raises Conflict and BadRequest as `restore_records` would.
+    """
+    open_history(workspace, policy, clock)
+    _check_replaceable(workspace, is_replacing=is_replacing)
+    staged = find_staged(workspace.records_path)
+    remove_leftovers(workspace.records_path)
+    yield
+    return staged
+
+
+def restore_records(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool, client: str
+) -> Steps[Edited[Restored]]:
+    """Put the staged file in the place of records.db, then record what the notes say now.
+
+    Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost,
+    NotFresh while the workspace's folder is missing.
+    """
+    open_history(workspace, policy, clock)
+    synced = yield from follow_disk(workspace, policy, clock, SyncRequest())
+    if synced.root_state != "present":
+        raise NotFresh("the workspace's folder is missing", hint="bring it back, then restore once more")
+    yield from see_all(workspace, policy, clock)
+    is_kept = _check_replaceable(workspace, is_replacing=is_replacing)
+    staged = find_staged(workspace.records_path)
+    _adopt(workspace, staged, clock)
+    yield
+    n_revisions = count_revisions(staged)
+    set_aside = _swap_in(workspace, staged, clock, is_kept=is_kept)
+    log.info(Event.RECORDS_RESTORED, workspace=workspace.id, client=client, count=n_revisions)
+    n_before = workspace.n_revisions
+    open_history(workspace, policy, clock)
+    yield from see_all(workspace, policy, clock)
+    n_recorded = workspace.n_revisions - n_before
+    n_left = count_revisions(workspace.records_path)
+    restored = Restored(
+        n_revisions=n_revisions,
+        n_recorded=n_recorded,
+        n_dropped=n_revisions + n_recorded - n_left,
+        set_aside=set_aside,
+    )
+    return Edited(answer=restored, synced=synced)
+
+
+def _check_replaceable(workspace: Workspace, *, is_replacing: bool) -> bool:
+    """Return whether the present history has revisions. Raises Conflict if they would be lost."""
+    n_present = count_revisions(_get_records(workspace).path)
+    if n_present and not is_replacing:
+        count = "1 revision" if n_present == 1 else f"{n_present:,} revisions"
+        raise Conflict(
+            f"the workspace has a history already: {count}",
+            hint="restore with --replace (replace: true): the present one is set aside, not deleted",
+        )
+    return n_present > 0
+
+
+def _adopt(workspace: Workspace, staged: Path, clock: Clock) -> None:
+    identity = find_identity(workspace.entry.root)
+    adopt(
+        staged,
+        workspace=workspace.id,
+        root=workspace.entry.root,
+        inode=None if identity is None else identity[1],
+        now_s=clock.wall_s(),
+    )
+
+
+def _swap_in(workspace: Workspace, staged: Path, clock: Clock, *, is_kept: bool) -> Path | None:
+    workspace.close_records()
+    try:
+        set_aside = swap_in(staged, workspace.records_path, now_s=clock.wall_s(), is_kept=is_kept)
+    finally:
+        open_records(workspace, clock)
+    workspace.set_notice(RECORDS_GONE, "")
+    return set_aside
+
+
+def _get_records(workspace: Workspace) -> Records:
+    if workspace.records is None:
+        raise StoreFailed("records.db cannot be opened", hint="see what is wrong with: memsyncd status")
+    return workspace.records

@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.engine.backup import (
+    Restored,
+    back_up_records,
+    prepare_restore,
+    restore_records,
+)
+from memsyncd.engine.history import parse_subject, purge
+from memsyncd.engine.policies import HistoryPolicy
+from memsyncd.errors import BadRequest, Conflict, NotFresh, StoreFailed
+from memsyncd.store.backup import count_revisions, find_staged
+from memsyncd.store.history import Intended
+from tests.engine.conftest import other_program_reading, take
+
+
+def back_up(bench: Any, target: Path) -> Path:
+    made = take(back_up_records(bench.workspace, bench.policy, bench.clock))
+    assert made.n_revisions == len(bench.past())
+    return Path(shutil.move(made.path, target))
+
+
+def prepare(bench: Any, *, replace: bool = False) -> Path:
+    steps = prepare_restore(bench.workspace, bench.policy, bench.clock, is_replacing=replace)
+    return take(steps)  # type: ignore[no-any-return]
+
+
+def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
+    shutil.copy(backup, find_staged(bench.workspace.records_path))
+    steps = restore_records(bench.workspace, bench.policy, bench.clock, is_replacing=replace, client="test")
+    return take(steps).answer  # type: ignore[no-any-return]
+
+
+def describe(bench: Any) -> list[tuple[object, ...]]:
+    return [(one.command, one.client, one.path, one.is_kept) for one in bench.past()]
+
+
+@pytest.fixture
+def old(make_bench: Callable[..., Any]) -> Any:
+    """A workspace with some history: three revisions."""
+    bench = make_bench("old")
+    bench.update()
+    bench.see()
+    bench.memory("create", "/memories/a.md", file_text="one\n", client="ada")
+    bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two", client="ada")
+    bench.memory("rename", old_path="/memories/a.md", new_path="/memories/b.md", client="ada")
+    return bench
+
+
+@pytest.fixture
+def saved(old: Any, tmp_path: Path) -> Path:
+    return back_up(old, tmp_path / "saved.db")
+
+
+def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(old: Any, bench: Any, saved: Path) -> None:
+    shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
+    done = restore(bench, saved)
+    assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 0, 0)
+    assert done.set_aside is None
+    assert describe(bench) == describe(old)
+    bench.undo(revision=3)
+    bench.undo(revision=2)
+    assert bench.files() == {".memories/a.md": b"one\n"}
+    assert not list(bench.workspace.records_path.parent.glob("*.re*"))
+
+
+def test_what_notes_say_now_becomes_revisions_and_no_note_is_changed(old: Any, bench: Any, saved: Path) -> None:
+    bench.write(".memories/b.md", "three\n")
+    bench.write(".memories/new.md", "new\n")
+    before = bench.files()
+    done = restore(bench, saved)
+    assert (done.n_revisions, done.n_recorded) == (3, 2)
+    assert bench.files() == before
+    assert [one.path for one in bench.past(limit=2)] == [".memories/new.md", ".memories/b.md"]
+    assert {one.command for one in bench.past(limit=2)} == {"outside"}
+    bench.undo(".memories/b.md")
+    assert bench.files()[".memories/b.md"] == b"two\n"
+
+
+def test_a_note_that_is_gone_since_the_backup_can_be_brought_back(bench: Any, saved: Path) -> None:
+    done = restore(bench, saved)
+    assert done.n_recorded == 1
+    assert bench.files() == {}
+    bench.undo(".memories/b.md")
+    assert bench.files() == {".memories/b.md": b"two\n"}
+
+
+def test_a_history_with_revisions_is_replaced_only_where_that_is_said(bench: Any, saved: Path) -> None:
+    bench.memory("create", "/memories/own.md", file_text="own\n")
+    before = describe(bench)
+    with pytest.raises(Conflict, match="has a history already: 1 revision") as caught:
+        prepare(bench)
+    assert "--replace" in caught.value.hint
+    with pytest.raises(Conflict, match="has a history already"):
+        restore(bench, saved)
+    assert describe(bench) == before
+    prepare(bench, replace=True)
+    done = restore(bench, saved, replace=True)
+    assert done.set_aside is not None
+    assert count_revisions(done.set_aside) == 1
+    assert bench.files() == {".memories/own.md": b"own\n"}
+    back = restore(bench, done.set_aside, replace=True)
+    assert describe(bench)[-1:] == before
+    assert back.set_aside is not None
+    assert done.set_aside.exists()
+
+
+def test_a_change_that_was_not_recorded_yet_is_no_less_a_history(bench: Any, saved: Path) -> None:
+    bench.write("MEMORY.md", "one\n")
+    bench.follow()
+    bench.see()
+    bench.write("MEMORY.md", "three\n")
+    prepare(bench)
+    with pytest.raises(Conflict, match="1 revision"):
+        restore(bench, saved)
+
+
+def test_preparing_says_the_place_and_clears_it(bench: Any) -> None:
+    staged = find_staged(bench.workspace.records_path)
+    staged.write_bytes(b"of an interrupted restore")
+    staged.with_name(f"{staged.name}.12.part").write_bytes(b"the same")
+    assert prepare(bench) == staged
+    assert not list(staged.parent.glob("*.restore*"))
+    with pytest.raises(BadRequest, match="there is no file to restore"):
+        take(restore_records(bench.workspace, bench.policy, bench.clock, is_replacing=False, client=""))
+
+
+def test_a_purge_deletes_copies_that_nobody_fetched(old: Any) -> None:
+    made = take(back_up_records(old.workspace, old.policy, old.clock)).path
+    subject = parse_subject(anchor=None, path=None)
+    steps = purge(old.workspace, old.policy, old.clock, subject, revision=None, containing="one")
+    assert take(steps).n_revisions
+    assert not made.exists()
+
+
+def test_a_file_that_cannot_be_restored_changes_nothing(old: Any, saved: Path, tmp_path: Path) -> None:
+    before = describe(old)
+    (tmp_path / "note.md").write_text("# No history\n")
+    with pytest.raises(BadRequest, match="not a SQLite database"):
+        restore(old, tmp_path / "note.md", replace=True)
+    assert describe(old) == before
+    old.undo(revision=3)
+
+
+def test_a_history_that_another_program_reads_is_not_replaced(old: Any, saved: Path) -> None:
+    before = describe(old)
+    with (
+        other_program_reading(old.workspace.records_path),
+        pytest.raises(StoreFailed, match="another program"),
+    ):
+        restore(old, saved, replace=True)
+    assert describe(old) == before
+    assert not list(old.workspace.records_path.parent.glob("*.replaced-*"))
+    old.memory("create", "/memories/c.md", file_text="c\n")
+
+
+def test_without_a_history_or_a_folder_nothing_is_restored(bench: Any, saved: Path) -> None:
+    policy = bench.policy
+    bench.policy = replace(policy, history=HistoryPolicy(is_enabled=False))
+    with pytest.raises(BadRequest, match="no history is kept"):
+        prepare(bench)
+    bench.policy = policy
+    shutil.move(bench.root, bench.root.with_name("away"))
+    with pytest.raises(NotFresh, match="folder is missing"):
+        restore(bench, saved)
+    shutil.move(bench.root.with_name("away"), bench.root)
+    assert restore(bench, saved).n_revisions == 3
+
+
+def test_what_the_configuration_does_not_keep_is_dropped_and_said(bench: Any, saved: Path) -> None:
+    bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=1))
+    done = restore(bench, saved)
+    # The note is gone here, which is the one revision of it that is kept.
+    assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 1, 2)
+    assert len(bench.past()) == 2
+
+
+def test_a_change_that_was_under_way_at_the_backup_changes_no_note(old: Any, bench: Any, tmp_path: Path) -> None:
+    change = Intended(path=".memories/b.md", old=b"two\n", new=b"four\n")
+    steps = back_up_records(old.workspace, old.policy, old.clock)
+    next(steps)
+    # As a backup may hold it that was made while the folder was away.
+    old.workspace.records.history.begin(at_s=1.0, client="", command="edit", path="b.md", changes=[change])
+    made = take(steps)
+    saved = Path(shutil.move(made.path, tmp_path / "saved.db"))
+    bench.write(".memories/b.md", "two\n")
+    before = bench.files()
+    restore(bench, saved)
+    assert bench.files() == before
+    assert bench.workspace.records.history.find_intended() == []
