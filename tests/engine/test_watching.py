@@ -1,4 +1,5 @@
-"""What changes while the folders to be watched are still being planned? A real house whose watcher's thread is kept busy."""
+"""What changes while the folders to be watched are still being planned? A real house whose
+watcher's thread is kept busy."""
 
 from __future__ import annotations
 
@@ -28,8 +29,10 @@ def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_pat
         house = open_house(tmp_path)
         workspace = house.add(str(root), name="", include=(), exclude=())
         n_files = lambda: workspace.condition.counts.files  # noqa: E731
-        await wait_for(lambda: workspace.condition.state == "ready" and house.watching.watcher.n_watches == 2)
-        await asyncio.wrap_future(house.watching.take_turn())
+        await wait_for(
+            lambda: workspace.condition.state == "ready" and house.watching.watcher.n_watches == 2
+        )
+        await asyncio.wrap_future(house.watching.probe())
 
         house.watching._pool.call(is_planning.wait)
         (root / ".memories" / "link.md").symlink_to("../docs/deep/real.md")
@@ -53,24 +56,26 @@ def test_a_doubt_amid_a_check_is_checked_once_more(tmp_path: Path) -> None:
         house = open_house(tmp_path)
         workspace = house.add(str(root), name="", include=(), exclude=())
         watching = house.watching
-        await wait_for(lambda: workspace.condition.state == "ready" and watching.watcher.n_watches == 2)
+        await wait_for(
+            lambda: workspace.condition.state == "ready" and watching.watcher.n_watches == 2
+        )
         check = watching.watcher.check
 
         def check_and_doubt(now_s: float) -> tuple[str, ...]:
             calls.append(now_s)
             if len(calls) == 1:
-                n_before = watching.n_doubts
-                watching._doubt_from_thread("amid it")
-                while watching.n_doubts == n_before:
+                n_before = watching.n_losses
+                watching._report_from_thread("amid it")
+                while watching.n_losses == n_before:
                     time.sleep(0.001)
             return check(now_s)
 
         watching.watcher.check = check_and_doubt  # type: ignore[method-assign]
-        watching.doubt("first")
+        watching.report_events_lost("first")
         await wait_for(lambda: len(calls) > 0)
-        await asyncio.wrap_future(watching.take_turn())
+        await asyncio.wrap_future(watching.probe())
         await asyncio.sleep(0)
-        await asyncio.wrap_future(watching.take_turn())
+        await asyncio.wrap_future(watching.probe())
         await asyncio.get_running_loop().run_in_executor(None, house.stop)
 
     asyncio.run(live())

@@ -11,7 +11,7 @@ from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, WatchDe
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memsyncd.watch.supervisor import Watcher
+    from memsyncd.watch.watcher import Watcher
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 OVERFLOW = InotifyEvent(WatchDescriptor(-1), InotifyConstants.IN_Q_OVERFLOW, 0, b"")
@@ -19,7 +19,7 @@ OVERFLOW = InotifyEvent(WatchDescriptor(-1), InotifyConstants.IN_Q_OVERFLOW, 0, 
 
 def find_reader(watcher: Watcher) -> Any:
     """The thread that reads inotify for this watcher; None while there is none."""
-    return getattr(watcher._schedule.observer, "reader", None)
+    return getattr(watcher._targets.observer, "reader", None)
 
 
 def kill_reader(watcher: Watcher) -> None:

@@ -1,4 +1,5 @@
-"""Whatever happens to the files, those who only look where it rang end up with what is on disk, without any timed scan."""
+"""Whatever happens to the files, those who only look where it rang end up with what is on disk,
+without any timed scan."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ import pytest
 from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
 from memsyncd.core.notepath import is_note_name
-from memsyncd.watch.supervisor import Plan, Watcher
+from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import fake_overflow, kill_reader
 
 if TYPE_CHECKING:
@@ -73,14 +74,22 @@ class Mirror:
             elif word:
                 workspace_id, path, is_finished, is_folder = word
                 if is_relevant(path, is_folder=is_folder):
-                    self._debouncer.push(workspace_id, path, time.monotonic(), is_finished=is_finished, is_folder=is_folder)
+                    self._debouncer.push(
+                        workspace_id,
+                        path,
+                        time.monotonic(),
+                        is_finished=is_finished,
+                        is_folder=is_folder,
+                    )
             for settled in self._debouncer.pop_settled(time.monotonic()):
                 self._look(settled)
 
     def _next(self) -> Event | str:
         deadline_s = self._debouncer.next_deadline_s()
         try:
-            return self._inbox.get(timeout=None if deadline_s is None else max(0.0, deadline_s - time.monotonic()))
+            return self._inbox.get(
+                timeout=None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+            )
         except queue.Empty:
             return ""
 
@@ -99,7 +108,11 @@ class Mirror:
         from memsyncd.core.changes.watchplan import NO_INCLUDES
 
         while self.watcher.set_plans(
-            {"ws": Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))}
+            {
+                "ws": Plan(
+                    str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder)
+                )
+            }
         ):
             pass
 
@@ -123,9 +136,28 @@ class Chaos:
         self.mirror, self.root, self.outside, self.chance = mirror, mirror.root, outside, chance
         self.memories = self.root / ".memories"
         self.steps: list[Callable[[], object]] = [
-            *[self.write, self.write, self.replace, self.replace, self.append, self.make_folders, self.make_folders],
-            *[self.move_note, self.delete_note, self.move_folder, self.move_folder_out, self.move_folder_in],
-            *[self.delete_folder, self.swap_memories, self.delete_memories, self.move_root_and_back],
+            *[
+                self.write,
+                self.write,
+                self.replace,
+                self.replace,
+                self.append,
+                self.make_folders,
+                self.make_folders,
+            ],
+            *[
+                self.move_note,
+                self.delete_note,
+                self.move_folder,
+                self.move_folder_out,
+                self.move_folder_in,
+            ],
+            *[
+                self.delete_folder,
+                self.swap_memories,
+                self.delete_memories,
+                self.move_root_and_back,
+            ],
             *[partial(fake_overflow, mirror.watcher), partial(kill_reader, mirror.watcher)],
         ]
 
@@ -136,10 +168,14 @@ class Chaos:
             self.memories.mkdir(parents=True, exist_ok=True)
 
     def folder(self) -> Path:
-        return self.chance.choice([self.memories, *(path for path in self.memories.rglob("*") if path.is_dir())])
+        return self.chance.choice(
+            [self.memories, *(path for path in self.memories.rglob("*") if path.is_dir())]
+        )
 
     def note(self) -> Path:
-        return self.chance.choice([self.root / "MEMORY.md", self.folder() / f"{self.chance.choice('abc')}.md"])
+        return self.chance.choice(
+            [self.root / "MEMORY.md", self.folder() / f"{self.chance.choice('abc')}.md"]
+        )
 
     def text(self) -> str:
         return f"{self.chance.random()}"
@@ -177,7 +213,9 @@ class Chaos:
         self.folder().rename(self.outside / f"{self.chance.randrange(3)}")
 
     def move_folder_in(self) -> None:
-        (self.outside / f"{self.chance.randrange(3)}").rename(self.folder() / self.chance.choice("de"))
+        (self.outside / f"{self.chance.randrange(3)}").rename(
+            self.folder() / self.chance.choice("de")
+        )
 
     def delete_folder(self) -> None:
         shutil.rmtree(self.folder())
@@ -208,7 +246,9 @@ def mirror(tmp_path: Path) -> Iterator[Mirror]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_looking_only_where_it_rang_ends_with_what_is_on_disk(mirror: Mirror, tmp_path: Path, seed: int) -> None:
+def test_looking_only_where_it_rang_ends_with_what_is_on_disk(
+    mirror: Mirror, tmp_path: Path, seed: int
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     chance = random.Random(seed)

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 )
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, is_relevant, plan_watches
-from memsyncd.watch.supervisor import Plan, Watcher
+from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import exchange, fake_overflow, find_reader, kill_reader
 
 if sys.platform != "linux":
@@ -80,7 +80,9 @@ class Keeper:
 
         plan = Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))
         while self.watcher.set_plans({"ws": plan}):
-            plan = Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))
+            plan = Plan(
+                str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder)
+            )
 
 
 def find_watched_inodes(watcher: Watcher) -> set[Entry]:
@@ -93,7 +95,7 @@ def find_watched_inodes(watcher: Watcher) -> set[Entry]:
 
 def find_known_paths(watcher: Watcher) -> dict[str, Entry]:
     """Under which path the watcher would tell of each folder it watches."""
-    observer = watcher._schedule.observer
+    observer = watcher._targets.observer
     assert observer is not None
     groups = [emitter._group for emitter in observer.emitters]
     return {
@@ -204,7 +206,9 @@ class FolderStory(RuleBasedStateMachine):
     @rule()
     def remove_the_memories_and_make_them_anew(self) -> None:
         self.try_to("remove the memories", lambda: shutil.rmtree(self.root / ".memories"))
-        self.try_to("make the memories", lambda: (self.root / ".memories" / "b").mkdir(parents=True))
+        self.try_to(
+            "make the memories", lambda: (self.root / ".memories" / "b").mkdir(parents=True)
+        )
 
     @rule(is_away=st.booleans())
     def overflow(self, is_away: bool) -> None:

@@ -15,13 +15,17 @@ SCANS = st.lists(st.tuples(st.lists(FOLDERS), st.frozensets(FOLDERS)), max_size=
 
 
 def test_with_nothing_known_against_them_events_are_relied_on() -> None:
-    health = describe_health(observer="inotify", trouble=(), unwatched={}, missed=MissedChanges())
+    health = describe_health(
+        observer="inotify", observer_faults=(), unwatched={}, missed=MissedChanges()
+    )
     assert (health.mode, health.reasons) == ("events", ())
 
 
 def test_each_kind_of_limit_is_named_once_with_what_to_do_and_how_many_folders() -> None:
     unwatched = {"/a": errno.ENOSPC, "/b": errno.ENOSPC, "/c": errno.EACCES, "/d": errno.EIO}
-    health = describe_health(observer="inotify", trouble=(), unwatched=unwatched, missed=MissedChanges())
+    health = describe_health(
+        observer="inotify", observer_faults=(), unwatched=unwatched, missed=MissedChanges()
+    )
     assert health.mode == "timed"
     assert health.reasons == (
         "input/output error (1 folder not watched)",
@@ -31,16 +35,23 @@ def test_each_kind_of_limit_is_named_once_with_what_to_do_and_how_many_folders()
 
 
 def test_an_observer_that_only_polls_is_named() -> None:
-    health = describe_health(observer="PollingObserver", trouble=(), unwatched={}, missed=MissedChanges())
+    health = describe_health(
+        observer="PollingObserver", observer_faults=(), unwatched={}, missed=MissedChanges()
+    )
     assert health.mode == "timed"
-    assert "by the clock" in health.reasons[0]
+    assert "by a timer" in health.reasons[0]
 
 
 def test_trouble_comes_first() -> None:
     deaf = MissedChanges()
     for _ in range(6):
         deaf.note_scan([".memories"])
-    health = describe_health(observer="none", trouble=("nothing listens",), unwatched={"/a": errno.ENOSPC}, missed=deaf)
+    health = describe_health(
+        observer="none",
+        observer_faults=("nothing listens",),
+        unwatched={"/a": errno.ENOSPC},
+        missed=deaf,
+    )
     assert health.reasons[0] == "nothing listens"
     assert len(health.reasons) == 3
 
@@ -60,7 +71,12 @@ def test_what_other_folders_tell_or_keep_to_themselves_changes_nothing_for_one(
     scans: list[tuple[list[str], frozenset[str]]],
 ) -> None:
     alone = [
-        ask([([one for one in heard if one == folder], missed & {folder}) for heard, missed in scans])
+        ask(
+            [
+                ([one for one in heard if one == folder], missed & {folder})
+                for heard, missed in scans
+            ]
+        )
         for folder in ("", "a", "b")
     ]
     assert ask(scans) == [any(asked) for asked in zip(*alone, strict=True)]

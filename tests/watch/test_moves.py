@@ -20,7 +20,7 @@ import pytest
 from tests.watch.faults import exchange, fake_overflow, find_reader
 
 if TYPE_CHECKING:
-    from tests.watch.conftest import Ears, Watched
+    from tests.watch.conftest import Recorder, Watched
 
 if sys.platform != "linux":
     pytest.skip("inotify is Linux's", allow_module_level=True)
@@ -42,7 +42,7 @@ def unread(watched: Watched) -> Iterator[None]:
 
 def catch_up(watched: Watched) -> None:
     """Wait until the reader has followed all that has happened so far."""
-    watched.expect_ring(f"caught-up-{next(NUMBERS)}.md")
+    watched.expect_event(f"caught-up-{next(NUMBERS)}.md")
 
 
 def recover(watched: Watched) -> None:
@@ -58,30 +58,34 @@ def make(watched: Watched, *names: str) -> list[Path]:
     for folder in folders:
         folder.mkdir(parents=True)
     for name in names:
-        watched.expect_ring(f".memories/{name}/first.md")
+        watched.expect_event(f".memories/{name}/first.md")
     return folders
 
 
-def test_two_folders_exchanged_tell_under_their_new_names(watched: Watched, ears: Ears) -> None:
+def test_two_folders_exchanged_tell_under_their_new_names(
+    watched: Watched, recorder: Recorder
+) -> None:
     a, b = make(watched, "a/in-a", "b/in-b")
     exchange(a.parent, b.parent)
     catch_up(watched)
     for number, folder in enumerate(("a", "b", "a/in-b", "b/in-a")):
         path = f".memories/{folder}/{number}.md"
-        watched.expect_ring(path)
-        assert {heard for heard in ears.paths() if heard.endswith(f"{number}.md")} == {path}
+        watched.expect_event(path)
+        assert {heard for heard in recorder.paths() if heard.endswith(f"{number}.md")} == {path}
 
 
-def test_folders_exchanged_with_one_outside_tell_only_of_what_is_inside(watched: Watched, ears: Ears, tmp_path: Path) -> None:
+def test_folders_exchanged_with_one_outside_tell_only_of_what_is_inside(
+    watched: Watched, recorder: Recorder, tmp_path: Path
+) -> None:
     (a,) = make(watched, "a")
     (tmp_path / "outside" / "deep").mkdir(parents=True)
     exchange(a, tmp_path / "outside")
     catch_up(watched)
-    watched.expect_ring(".memories/a/deep/x.md")
-    ears.clear()
+    watched.expect_event(".memories/a/deep/x.md")
+    recorder.clear()
     (tmp_path / "outside" / "y.md").write_text("x")
-    watched.expect_ring(".memories/z.md")
-    assert ".memories/a/y.md" not in ears.paths()
+    watched.expect_event(".memories/z.md")
+    assert ".memories/a/y.md" not in recorder.paths()
 
 
 def test_a_folder_made_in_one_that_is_renamed_at_once_is_watched(watched: Watched) -> None:
@@ -89,8 +93,8 @@ def test_a_folder_made_in_one_that_is_renamed_at_once_is_watched(watched: Watche
     with unread(watched):
         (x / "sub" / "deep").mkdir(parents=True)
         x.rename(x.with_name("z"))
-    watched.expect_ring(".memories/z/sub/x.md")
-    watched.expect_ring(".memories/z/sub/deep/x.md")
+    watched.expect_event(".memories/z/sub/x.md")
+    watched.expect_event(".memories/z/sub/deep/x.md")
 
 
 def test_a_folder_renamed_twice_before_anybody_reads_of_it_is_watched(watched: Watched) -> None:
@@ -100,44 +104,51 @@ def test_a_folder_renamed_twice_before_anybody_reads_of_it_is_watched(watched: W
         x.rename(x.with_name("y"))
         (x.with_name("y") / "sub" / "deep").mkdir()
         x.with_name("y").rename(x.with_name("z"))
-    watched.expect_ring(".memories/z/sub/deep/x.md")
+    watched.expect_event(".memories/z/sub/deep/x.md")
 
 
-def test_an_overflow_while_the_root_is_away_loses_no_watch(watched: Watched, ears: Ears) -> None:
+def test_an_overflow_while_the_root_is_away_loses_no_watch(
+    watched: Watched, recorder: Recorder
+) -> None:
     make(watched, "a/b")
     away = watched.root.with_name("away")
     watched.root.rename(away)
     fake_overflow(watched.watcher)
-    ears.doubt("overflow")
+    recorder.wait_for_loss("overflow")
     away.rename(watched.root)
     recover(watched)
-    watched.expect_ring(".memories/x.md")
-    watched.expect_ring(".memories/a/b/x.md")
+    watched.expect_event(".memories/x.md")
+    watched.expect_event(".memories/a/b/x.md")
 
 
-def test_a_folder_made_while_the_root_is_away_is_watched(watched: Watched, ears: Ears) -> None:
+def test_a_folder_made_while_the_root_is_away_is_watched(
+    watched: Watched, recorder: Recorder
+) -> None:
     make(watched, "a")
     away = watched.root.with_name("away")
     with unread(watched):
         (watched.root / ".memories" / "a" / "new").mkdir()
         watched.root.rename(away)
-    ears.doubt("moved or deleted")
+    recorder.wait_for_loss("moved or deleted")
     away.rename(watched.root)
     recover(watched)
-    watched.expect_ring(".memories/a/new/x.md")
+    watched.expect_event(".memories/a/new/x.md")
 
 
-def test_a_folder_made_while_a_folder_above_the_root_is_away_is_a_doubt(watched: Watched, ears: Ears) -> None:
-    """Nothing tells of that rename: the kernel reports the moved folder itself, and nobody watches it."""
+def test_a_folder_made_while_a_folder_above_the_root_is_away_is_a_doubt(
+    watched: Watched, recorder: Recorder
+) -> None:
+    """Nothing tells of that rename: the kernel reports the moved folder itself, and nobody watches
+    it."""
     make(watched, "a")
     above = watched.root.parent
     with unread(watched):
         (watched.root / ".memories" / "a" / "new").mkdir()
         above.rename(above.with_name("above-away"))
-    ears.doubt("not where it was")
+    recorder.wait_for_loss("not where it was")
     above.with_name("above-away").rename(above)
     recover(watched)
-    watched.expect_ring(".memories/a/new/x.md")
+    watched.expect_event(".memories/a/new/x.md")
 
 
 def amid_watching(monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], object]) -> None:
@@ -165,23 +176,23 @@ def test_a_root_that_is_away_while_the_watcher_is_rebuilt_loses_no_watch(
     away.rename(watched.root)
     recover(watched)
     for path in ("x.md", "a/x.md", "a/b/x.md", "c/x.md"):
-        watched.expect_ring(f".memories/{path}")
+        watched.expect_event(f".memories/{path}")
 
 
 def test_a_folder_that_moves_while_the_tree_is_walked_tells_under_its_new_name(
-    watched: Watched, ears: Ears, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, _ = make(watched, "a", "b")
     moved = a.with_name("c")
     amid_watching(monkeypatch, a, lambda: a.rename(moved))
     watched.watcher.walk()
     catch_up(watched)
-    watched.expect_ring(".memories/c/x.md")
-    assert ".memories/a/x.md" not in ears.paths()
+    watched.expect_event(".memories/c/x.md")
+    assert ".memories/a/x.md" not in recorder.paths()
 
 
 def test_a_folder_renamed_while_the_reader_follows_it_tells_under_its_last_name(
-    watched: Watched, ears: Ears, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (a,) = make(watched, "a/deep")
     a = a.parent
@@ -189,8 +200,8 @@ def test_a_folder_renamed_while_the_reader_follows_it_tells_under_its_last_name(
     a.rename(a.with_name("b"))
     catch_up(watched)
     catch_up(watched)  # for what was done while the reader followed
-    watched.expect_ring(".memories/c/deep/x.md")
-    assert ".memories/b/deep/x.md" not in ears.paths()
+    watched.expect_event(".memories/c/deep/x.md")
+    assert ".memories/b/deep/x.md" not in recorder.paths()
 
 
 def test_a_watch_that_the_kernel_has_dropped_is_found_and_made_again(watched: Watched) -> None:
@@ -198,12 +209,12 @@ def test_a_watch_that_the_kernel_has_dropped_is_found_and_made_again(watched: Wa
     reader = find_reader(watched.watcher)
     for wd in list(reader._watch_for_wd):
         inotify_c.inotify_rm_watch(reader._inotify_fd, wd)
-    watched.ears.wait_until(lambda: not reader._watch_for_wd)
+    watched.recorder.wait_until(lambda: not reader._watch_for_wd)
     assert watched.watcher.check(0) == ("a watched folder has lost its watch",)
     assert watched.plan()
     assert watched.watcher.check(0) == ()
     for path in ("MEMORY.md", ".memories/x.md", ".memories/a/x.md"):
-        watched.expect_ring(path)
+        watched.expect_event(path)
 
 
 def test_a_walk_finds_nothing_where_all_is_watched_and_tells_of_what_was_not(
@@ -217,7 +228,7 @@ def test_a_walk_finds_nothing_where_all_is_watched_and_tells_of_what_was_not(
         (watched.root / ".memories" / "c" / "unheard").mkdir()
         assert watched.watcher.walk() == {"ws"}
     assert watched.watcher.walk() == frozenset()
-    watched.expect_ring(".memories/c/unheard/x.md")
+    watched.expect_event(".memories/c/unheard/x.md")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
@@ -226,13 +237,15 @@ def test_a_folder_that_is_closed_for_a_while_stays_watched(watched: Watched) -> 
     a.chmod(0)
     watched.watcher.walk()
     a.chmod(0o700)
-    watched.expect_ring(".memories/a/x.md")
+    watched.expect_event(".memories/a/x.md")
 
 
 def test_a_walk_that_hangs_on_one_disk_keeps_no_event_of_others_back(
-    watched: Watched, ears: Ears, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = type(watched)(watched.watcher, ears, tmp_path.resolve() / "other", workspace_id="other")
+    other = type(watched)(
+        watched.watcher, recorder, tmp_path.resolve() / "other", workspace_id="other"
+    )
     (other.root / ".memories").mkdir(parents=True)
     other.plan()
     is_hung, is_over = threading.Event(), threading.Event()
@@ -248,8 +261,8 @@ def test_a_walk_that_hangs_on_one_disk_keeps_no_event_of_others_back(
         assert is_hung.wait(HANG_LIMIT_S)
         (watched.root / ".memories" / "new").mkdir()
         catch_up(watched)
-        watched.expect_ring(".memories/new/x.md")
-        other.expect_ring(".memories/x.md")
+        watched.expect_event(".memories/new/x.md")
+        other.expect_event(".memories/x.md")
     finally:
         is_over.set()
         walk.join()
