@@ -35,7 +35,7 @@ from memsyncd.watch.watcher import Plan, Watcher
 WATCH_FAULT = "watch"
 # Not the key of a watcher, so that a probe does not wait for a blocked one.
 PROBE_KEY = "probe"
-# A slow task counts as blocked once it has watched nothing more for this share of `takeover_s`.
+# A slow task counts as blocked after this share of `takeover_s` without progress.
 BLOCKED_SHARE = 0.8
 BLOCKED_REASON = (
     "its disk did not answer when its folders were to be watched:"
@@ -78,6 +78,12 @@ class WatchTask:
     workspace_id: str | None = None
     is_watching: bool = False
     is_abandoned: bool = False
+
+    def find_accessed(self) -> frozenset[str]:
+        """The ids of workspaces whose folders the task reads now; empty if unknown."""
+        accessed = self.watcher.accessed_ids if self.is_watching else frozenset()
+        known = frozenset() if self.workspace_id is None else frozenset({self.workspace_id})
+        return accessed or known
 
     def drop(self, workspace_id: str) -> None:
         self.is_watching = True
@@ -159,6 +165,11 @@ class Watching:
         self._policy = policy
         self._pool = WorkerPool("memsyncd-watch", policy=policy, on_returned=stalls.note_returned)
         stalls.watch(self._pool)
+        # Not the same pool: events wait for no call of the watcher, and a probe for no event.
+        self._event_pool = WorkerPool(
+            "memsyncd-folders", policy=policy, on_returned=stalls.note_returned
+        )
+        stalls.watch(self._event_pool)
         self._workspaces: dict[str, Workspace] = {}
         # For the watcher's thread: where the links of each workspace led when it was planned last.
         self._links: dict[str, frozenset[str]] = {}
@@ -169,14 +180,14 @@ class Watching:
         self.n_losses = self.n_rebuilds = self._n_events_before = 0
         self._numbers = itertools.count(1)
         self._task: WatchTask | None = None
-        # Of a slow task: how much was watched when it was checked, and since when it is so much.
-        self._slow_task: tuple[int, float] | None = None
+        # The progress of a slow task when it was checked, and since when there is no more.
+        self._slow_task: tuple[tuple[frozenset[str], int], float] | None = None
         self._start_watcher()
 
     def _start_watcher(self) -> None:
         self._key = f"watcher {next(self._numbers)}"
         self._is_first = True
-        self.watcher = Watcher(self._rounds.hear, self._report_from_thread)
+        self.watcher = Watcher(self._rounds.hear, self._report_from_thread, self._run_later)
 
     @property
     def is_on(self) -> bool:
@@ -266,7 +277,8 @@ class Watching:
         stopped = self._pool.call(self.watcher.stop, self._key)
         with contextlib.suppress(TimeoutError, ShuttingDown):
             stopped.result(timeout_s)
-        return self._pool.stop(max(0.0, end_s - time.monotonic()))
+        has_ended = self._event_pool.stop(max(0.0, end_s - time.monotonic()))
+        return self._pool.stop(max(0.0, end_s - time.monotonic())) and has_ended
 
     # --- blocked disks ---
 
@@ -276,11 +288,11 @@ class Watching:
     def _note_slow_task(self) -> None:
         """Abandon the watcher if its task does not make progress.
 
-        A task that watches a large tree takes long as well, but the number of watches grows.
+        A task that walks a large tree takes long as well, but enters ever more folders.
         """
-        now_s, n_watches = time.monotonic(), self.watcher.n_watches
-        if self._slow_task is None or self._slow_task[0] != n_watches:
-            self._slow_task = n_watches, now_s
+        now_s, progress = time.monotonic(), (self.watcher.accessed_ids, self.watcher.progress)
+        if self._slow_task is None or self._slow_task[0] != progress:
+            self._slow_task = progress, now_s
         elif now_s - self._slow_task[1] >= BLOCKED_SHARE * self._policy.takeover_s:
             self._slow_task = None
             self._abandon_watcher()
@@ -288,14 +300,13 @@ class Watching:
     def _abandon_watcher(self) -> None:
         """Abandon the blocked task and its watcher.
 
-        A new watcher continues without the workspace that blocks the task.
+        A new watcher continues without the workspaces that block the task.
         """
         task = self._task
         if task is None or task.key != self._key:
             return
         task.is_abandoned = True
-        if task.workspace_id is not None:
-            self._blocked[task.workspace_id] = task.key
+        self._blocked |= dict.fromkeys(task.find_accessed(), task.key)
         self._n_events_before += task.watcher.n_events
         is_watching = task.is_watching
         self._start_watcher()
@@ -314,6 +325,11 @@ class Watching:
 
     def _rebuild(self, task: WatchTask) -> float | None:
         return task.rebuild(self._clock.now_s())
+
+    def _run_later(self, call: Callable[[], None], key: str) -> None:
+        """Make a call that follows an event, on a thread that a hung disk may block."""
+        self._event_pool.call(call, key)
+        call_soon(self._loop, self._stalls.arm)
 
     def _report_from_thread(self, reason: str) -> None:
         call_soon(self._loop, lambda: self.report_events_lost(reason))

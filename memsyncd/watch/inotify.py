@@ -1,4 +1,9 @@
-"""watchdog's inotify observer, with its silent failures reported."""
+"""Watch folders with inotify through watchdog, and report what watchdog loses silently.
+
+Reported are an overflow of the queue, the death of the reader or of an emitter, a folder that is
+moved, unmounted or cannot be watched. watchdog has a thread for each watch; here the reader does
+that work, and `WatchGroup` keeps the table of watched folders.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from watchdog.observers.inotify_c import InotifyConstants, Mask
 from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, PathedInotifyEvent
 from watchdog.utils import Seconds
 
+from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, OnUnwatched
 from memsyncd.watch.inotify_reader import Reader
 from memsyncd.watch.watch_group import WatchGroup
@@ -21,8 +27,8 @@ JOIN_LIMIT_S = 5.0
 class Emitter(InotifyEmitter):
     """Turns inotify's events into watchdog's, for one watch.
 
-    To watchdog it is a thread that waits for events of the reader's. Here the reader calls it
-    itself: a thread a folder would be hundreds that do nothing.
+    For watchdog it is a thread that waits for the reader's events. Here the watch group calls it:
+    a thread for each watch would mean hundreds of idle ones.
     """
 
     def __init__(
@@ -30,8 +36,9 @@ class Emitter(InotifyEmitter):
         event_queue: EventQueue,
         watch: ObservedWatch,
         *,
-        on_events_lost: OnEventsLost,
         reader: Reader,
+        run_later: RunLater,
+        on_events_lost: OnEventsLost,
         timeout: Seconds = DEFAULT_OBSERVER_TIMEOUT,
         event_filter: list[type[FileSystemEvent]] | None = None,
     ) -> None:
@@ -39,6 +46,7 @@ class Emitter(InotifyEmitter):
             event_queue, watch, timeout=timeout, event_filter=event_filter, inotify_fd=reader
         )
         self._reader = reader
+        self._run_later = run_later
         self._on_events_lost = on_events_lost
         self._has_failed = False
         self._group: WatchGroup | None = None
@@ -50,7 +58,8 @@ class Emitter(InotifyEmitter):
             os.fsencode(self.watch.path),
             self.get_event_mask_from_filter(),
             is_recursive=self.watch.is_recursive,
-            on_ready=self._take,
+            run_later=self._run_later,
+            on_event=self._emit,
             on_events_lost=self._on_events_lost,
         )
 
@@ -71,7 +80,7 @@ class Emitter(InotifyEmitter):
         group = self._group
         return group is not None and group.walk()
 
-    def _take(self, event: GroupedInotifyEvent) -> None:
+    def _emit(self, event: GroupedInotifyEvent) -> None:
         if self.is_alive():
             try:
                 self.build_and_queue_event(event)
@@ -100,16 +109,25 @@ class LinuxObserver(BaseObserver):
 
     system = "inotify"
 
-    def __init__(self, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched) -> None:
+    def __init__(
+        self, run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
+    ) -> None:
         self.reader = Reader(on_events_lost, on_unwatched)
         self.reader.start()
-        super().__init__(Emitter, reader=self.reader, on_events_lost=on_events_lost)
+        super().__init__(
+            Emitter, reader=self.reader, run_later=run_later, on_events_lost=on_events_lost
+        )
         self.name = "memsyncd-events"
 
     @property
     def n_watches(self) -> int:
-        """How many of the kernel's watches are held."""
+        """The number of the kernel's watches."""
         return len(self.reader._watch_for_wd)
+
+    @property
+    def n_walked(self) -> int:
+        """The folders that whole walks have entered so far."""
+        return self.reader.n_walked
 
     def on_thread_stop(self) -> None:
         super().on_thread_stop()

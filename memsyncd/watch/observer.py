@@ -28,6 +28,7 @@ from watchdog.events import (
 )
 from watchdog.observers.api import BaseObserver
 
+from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, OnUnwatched
 
 # One list for every watch: two watches on a folder share a descriptor, and the mask of the later
@@ -49,23 +50,28 @@ EVENTS: list[type[FileSystemEvent]] = [
 logging.getLogger("watchdog").setLevel(logging.CRITICAL)
 
 
-def open_observer(on_events_lost: OnEventsLost, on_unwatched: OnUnwatched) -> BaseObserver:
+def open_observer(
+    run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
+) -> BaseObserver:
     """A started observer for this platform.
 
     Raises OSError (EMFILE) at the system's limit of observers. `on_events_lost(reason)` and
-    `on_unwatched(folder, errno)` are called on watchdog's threads, where they must only hand over.
+    `on_unwatched(folder, errno)` are called on watchdog's threads or on those of `run_later`, where
+    they must only hand over.
     """
-    observer = _make_observer(on_events_lost, on_unwatched)
+    observer = _make_observer(run_later, on_events_lost, on_unwatched)
     observer.start()
     return observer
 
 
-def _make_observer(on_events_lost: OnEventsLost, on_unwatched: OnUnwatched) -> BaseObserver:
+def _make_observer(
+    run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
+) -> BaseObserver:
     platform: str = sys.platform
     if platform == "linux":
         from memsyncd.watch.inotify import LinuxObserver
 
-        return LinuxObserver(on_events_lost, on_unwatched)
+        return LinuxObserver(run_later, on_events_lost, on_unwatched)
     with contextlib.suppress(ImportError):
         from memsyncd.watch.fsevents import MacObserver
 

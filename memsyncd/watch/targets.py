@@ -17,6 +17,7 @@ from typing import TypeAlias
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 
+from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.health import OnEventsLost, describe_limit, is_worth_reporting
 from memsyncd.watch.observer import EVENTS, open_observer
 
@@ -39,16 +40,21 @@ OnTargetEvent: TypeAlias = Callable[[WatchTarget, FileSystemEvent], None]
 
 
 class WatchTargets:
-    """The watched targets. `unwatched` has the folders that cannot be watched, with errno.
+    """The watched targets.
 
-    `unwatched` may be read from any thread.
+    `unwatched` has the folders that cannot be watched, with errno. `accessed` is the target whose
+    folders a call reads from the disk now or did last. Both may be read from any thread.
     """
 
-    def __init__(self, on_event: OnTargetEvent, on_events_lost: OnEventsLost) -> None:
+    def __init__(
+        self, run_later: RunLater, on_event: OnTargetEvent, on_events_lost: OnEventsLost
+    ) -> None:
+        self._run_later = run_later
         self._on_event = on_event
         self._on_events_lost = on_events_lost
         self.observer: BaseObserver | None = None
         self.unwatched: dict[str, int] = {}
+        self.accessed: WatchTarget | None = None
         self._limit = ""
         # Folders that were refused since the latest attempt began.
         self._newly_refused: set[str] = set()
@@ -61,7 +67,7 @@ class WatchTargets:
         """Watch these targets and no others. Returns those that were not watched before."""
         self._wanted = frozenset(targets)
         for target, watched in list(self._watched.items()):
-            if target not in self._wanted or watched.find_fault():
+            if target not in self._wanted or self._find_fault(target, watched):
                 self._unwatch(target)
         self._forget_unwatched(lambda path: not any(one.covers(path) for one in self._wanted))
         # Parents first: the watch above reports changes to a folder that is watched later.
@@ -91,6 +97,12 @@ class WatchTargets:
         )
 
     @property
+    def progress(self) -> int:
+        """A number that changes while a call makes progress. From any thread."""
+        n_walked: int = getattr(self.observer, "n_walked", len(self._watched))
+        return n_walked
+
+    @property
     def n_watches(self) -> int:
         """The number of the system's watches, or of targets if unknown. From any thread."""
         n_watches: int = getattr(self.observer, "n_watches", len(self._watched))
@@ -98,14 +110,13 @@ class WatchTargets:
 
     def find_target_faults(self) -> tuple[str, ...]:
         """The reasons why events of a target do not arrive."""
-        faults = (watched.find_fault() for watched in self._watched.values())
+        faults = (self._find_fault(target, one) for target, one in self._watched.items())
         return tuple(dict.fromkeys(fault for fault in faults if fault))
 
     def retry(self, now_s: float) -> None:
         """Retry refused folders at growing intervals. Reports lost events if one succeeds."""
         self._has_reported_unwatched = False
-        for path in [path for path in self.unwatched if not os.path.isdir(path)]:
-            self.unwatched.pop(path, None)
+        self._forget_unwatched(self._is_gone)
         if not self.unwatched:
             self._retry_s, self._retry_from_s = RETRY_FIRST_S, float("inf")
         elif self._retry_from_s == float("inf"):
@@ -117,7 +128,7 @@ class WatchTargets:
 
     def close(self) -> None:
         """Stop the observer. Waits a few seconds at most for watchdog's threads."""
-        observer, self.observer = self.observer, None
+        observer, self.observer, self.accessed = self.observer, None, None
         self._watched.clear()
         if observer is not None:
             # On a thread of its own, because a thread of watchdog's may hang.
@@ -127,10 +138,16 @@ class WatchTargets:
             closer.start()
             closer.join(JOIN_LIMIT_S)
 
+    def _find_fault(self, target: WatchTarget, watched: _Watched) -> str:
+        self.accessed = target
+        return watched.find_fault()
+
     def _open(self) -> bool:
         if self.observer is None:
             try:
-                self.observer = open_observer(self._on_events_lost, self._note_unwatched)
+                self.observer = open_observer(
+                    self._run_later, self._on_events_lost, self._note_unwatched
+                )
                 self._limit = ""
             except OSError as error:
                 self._limit = describe_limit(error.errno or 0)
@@ -139,6 +156,7 @@ class WatchTargets:
     def _watch(self, target: WatchTarget) -> bool:
         observer = self.observer
         assert observer is not None
+        self.accessed = target
         # Earlier refusals stay known during the attempt: `status` may be asked meanwhile.
         self._newly_refused.clear()
         is_watched = self._try_to_watch(observer, target)
@@ -172,6 +190,7 @@ class WatchTargets:
         walk = getattr(watched.emitter, "walk", None)
         if walk is None:
             return False  # FSEvents watches whole trees
+        self.accessed = target
         self._newly_refused.clear()
         try:
             has_changed = bool(walk())
@@ -204,6 +223,10 @@ class WatchTargets:
     def _forget_unwatched(self, is_over: Callable[[str], bool]) -> None:
         for path in [path for path in list(self.unwatched) if is_over(path)]:
             self.unwatched.pop(path, None)
+
+    def _is_gone(self, path: str) -> bool:
+        self.accessed = next((one for one in self._wanted if one.covers(path)), None)
+        return not os.path.isdir(path)
 
     def _refuse(self, folder: str, code: int) -> None:
         # In this order: an attempt forgets folders that are not newly refused.

@@ -9,22 +9,25 @@ folders are wanted and which paths matter.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NamedTuple
 
 from watchdog.events import (
     EVENT_TYPE_ATTRIB,
     EVENT_TYPE_CLOSED,
+    EVENT_TYPE_CREATED,
     EVENT_TYPE_MOVED,
     FileSystemEvent,
 )
 
 from memsyncd.core.changes.watchplan import Watch
 from memsyncd.core.notepath import is_note_name
+from memsyncd.watch.backlog import Backlog, RunLater
 from memsyncd.watch.health import MissedChanges, OnEventsLost, WatchHealth, describe_health
 from memsyncd.watch.targets import WatchTarget, WatchTargets, is_within
 
@@ -44,12 +47,13 @@ class DirtyPath:
     `is_folder` is true for a folder and for a link, which may lead to one. `is_finished` is true
     for a file that was closed after writing or moved into place. A file that was created, modified,
     deleted or moved away is unfinished: editors, git and sync tools remove a file before they put
-    its next version there.
+    its next version there. `may_be_link` is true if only the disk can tell: call `check_link`.
     """
 
     path: str
     is_finished: bool
     is_folder: bool
+    may_be_link: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +75,26 @@ def dirty_paths(event: FileSystemEvent) -> Iterator[DirtyPath]:
     # Both paths of a renamed note are finished: else they would be synced apart, as no move.
     is_renamed_note = is_move and all(is_note_name(os.path.basename(one)) for one in (old, new))
     finishing = (EVENT_TYPE_CLOSED, EVENT_TYPE_MOVED, EVENT_TYPE_ATTRIB)
-    for path, is_in_place in ((old, not is_move or is_renamed_note), (new, is_move)):
+    is_old_in_place = not is_move or is_renamed_note
+    for path, is_in_place, is_new in (
+        (old, is_old_in_place, event.event_type == EVENT_TYPE_CREATED),
+        (new, is_move, is_move),
+    ):
         if path:
             is_finished = is_in_place and event.event_type in finishing
-            yield _make_dirty_path(path, is_finished=is_finished, is_folder=event.is_directory)
+            is_folder = event.is_directory
+            yield DirtyPath(
+                path=path,
+                is_finished=is_finished and not is_folder,
+                is_folder=is_folder,
+                may_be_link=is_new and not is_folder and not is_note_name(os.path.basename(path)),
+            )
+
+
+def check_link(dirty: DirtyPath) -> DirtyPath:
+    """The same path, as a folder if it is a link. Reads the disk."""
+    is_link = os.path.islink(dirty.path)
+    return replace(dirty, is_finished=False, is_folder=True) if is_link else dirty
 
 
 def to_workspace_path(dirty: DirtyPath, route: Route) -> DirtyPath | None:
@@ -100,12 +120,6 @@ def _parent(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _make_dirty_path(path: str, *, is_finished: bool, is_folder: bool) -> DirtyPath:
-    is_note = is_note_name(os.path.basename(path))
-    is_folder = is_folder or (not is_note and os.path.islink(path))
-    return DirtyPath(path=path, is_finished=is_finished and not is_folder, is_folder=is_folder)
-
-
 # --- the watcher ---
 
 
@@ -125,19 +139,28 @@ class Watcher:
     `on_event(workspace_id, path, is_finished, is_folder)` receives the path relative to the root,
     empty for the whole workspace. `on_events_lost(reason)` means that events were or will be lost:
     call `set_plans` for every workspace, then `walk` and `check`, then scan everything. Both are
-    called on watchdog's threads, where they must only hand over.
+    called on watchdog's threads and on those of `run_later`, where they must only hand over.
+    `run_later(call, key)` has calls made that read the disk after an event: one of them that hangs
+    holds back the events of its folder alone.
     """
 
-    def __init__(self, on_event: OnEvent, on_events_lost: OnEventsLost) -> None:
+    def __init__(
+        self, on_event: OnEvent, on_events_lost: OnEventsLost, run_later: RunLater
+    ) -> None:
+        self._run_later = run_later
         self._on_event = on_event
         self._on_events_lost = on_events_lost
         self._lock = threading.RLock()
         self._is_stopped = False
-        # Events that concern a workspace. Counted on watchdog's thread; read it from any.
+        # Events that concern a workspace. Read it from any thread.
         self.n_events = 0
+        self._count_lock = threading.Lock()
         self._plans: dict[str, Plan] = {}
         self._routes: dict[WatchTarget, tuple[Route, ...]] = {}
-        self._targets = WatchTargets(self._on_target_event, self._report_events_lost)
+        self._targets = WatchTargets(run_later, self._on_target_event, self._report_events_lost)
+        self._link_checks: dict[WatchTarget, Backlog[DirtyPath]] = {}
+        # The workspace whose missing folders are looked up now.
+        self._accessed_id: str | None = None
         self._missed: dict[str, MissedChanges] = {}
         self._backoff_s = BACKOFF_FIRST_S
         self._rebuilt_at_s = self._rebuild_from_s = float("-inf")
@@ -149,7 +172,7 @@ class Watcher:
         workspaces with a newly watched folder: scan them. A change between the planning and this
         call has no event, so plan these once more and call again.
         """
-        with self._lock:
+        with self._exclusively():
             if self._is_stopped:
                 return frozenset()
             for workspace_id, plan in plans.items():
@@ -159,7 +182,7 @@ class Watcher:
 
     def drop(self, workspace_id: str) -> None:
         """Stop watching a workspace."""
-        with self._lock:
+        with self._exclusively():
             self._plans.pop(workspace_id, None)
             self._missed.pop(workspace_id, None)
             self._update_targets()
@@ -170,12 +193,12 @@ class Watcher:
         Returns the ids of workspaces in which a folder was not watched, or known under another
         path, until now: scan them.
         """
-        with self._lock:
+        with self._exclusively():
             return self._ids_of(self._targets.walk())
 
     def check(self, now_s: float) -> tuple[str, ...]:
         """The reasons to rebuild the watcher; empty if all is well. Retries refused folders."""
-        with self._lock:
+        with self._exclusively():
             if self._is_stopped:
                 return ()
             faults = self._targets.find_observer_faults()
@@ -190,7 +213,7 @@ class Watcher:
 
         Returns None once it is done, else the time from which it may be called again.
         """
-        with self._lock:
+        with self._exclusively():
             if self._is_stopped:
                 return None
             if now_s < self._rebuild_from_s:
@@ -228,6 +251,19 @@ class Watcher:
         )
 
     @property
+    def accessed_ids(self) -> frozenset[str]:
+        """The ids of workspaces whose folders the running call reads now. From any thread."""
+        if self._accessed_id is not None:
+            return frozenset({self._accessed_id})
+        target = self._targets.accessed
+        return frozenset() if target is None else self._ids_of([target])
+
+    @property
+    def progress(self) -> int:
+        """A number that changes while a call makes progress. From any thread."""
+        return self._targets.progress
+
+    @property
     def n_watches(self) -> int:
         """The number of watches: those that count for inotify's limit, elsewhere targets."""
         return self._targets.n_watches
@@ -242,11 +278,19 @@ class Watcher:
 
     def stop(self) -> None:
         """End all threads, waiting a few seconds at most. The watcher cannot be used afterwards."""
-        with self._lock:
+        with self._exclusively():
             self._is_stopped = True
             self._plans.clear()
             self._routes = {}
             self._targets.close()
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            finally:
+                self._accessed_id = self._targets.accessed = None
 
     def _update_targets(self) -> frozenset[str]:
         routes: dict[WatchTarget, tuple[Route, ...]] = {}
@@ -258,27 +302,45 @@ class Watcher:
                 )
                 routes[target] = (*routes.get(target, ()), route)
         self._routes = routes
+        checks = self._link_checks
+        self._link_checks = {one: checks.get(one) or self._make_link_check(one) for one in routes}
         return self._ids_of(self._targets.update(routes))
+
+    def _make_link_check(self, target: WatchTarget) -> Backlog[DirtyPath]:
+        return Backlog(
+            lambda dirty: self._deliver(target, check_link(dirty)),
+            key=target.folder,
+            run_later=self._run_later,
+            on_events_lost=self._report_events_lost,
+        )
 
     def _forget_missed(self) -> None:
         for workspace_id, changes in self._missed.items():
+            self._accessed_id = workspace_id
             changes.forget(partial(_is_gone, self._plans[workspace_id].root))
+        self._accessed_id = None
 
     def _ids_of(self, targets: Iterable[WatchTarget]) -> frozenset[str]:
         routes = self._routes
         return frozenset(route.workspace_id for one in targets for route in routes.get(one, ()))
 
-    # On watchdog's threads, without the lock: its holder may be waiting for them to end.
+    # On watchdog's threads and those of `run_later`, without the lock: its holder may be waiting
+    # for them to end. Watchdog's serve all workspaces, and must not read the disk.
 
     def _on_target_event(self, target: WatchTarget, event: FileSystemEvent) -> None:
         for dirty in dirty_paths(event):
-            self._deliver(target, dirty)
+            link_check = self._link_checks.get(target) if dirty.may_be_link else None
+            if link_check is None:
+                self._deliver(target, dirty)
+            else:
+                link_check.put(dirty)
 
     def _deliver(self, target: WatchTarget, dirty: DirtyPath) -> None:
         for route in self._routes.get(target, ()):
             own = to_workspace_path(dirty, route)
             if own is not None:
-                self.n_events += 1
+                with self._count_lock:
+                    self.n_events += 1
                 self._note_event(route, own.path)
                 self._on_event(route.workspace_id, own.path, own.is_finished, own.is_folder)
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, plan_watches
+from memsyncd.engine.workers import WorkerPool
+from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 
 Event = tuple[str, str, bool, bool]
@@ -115,8 +117,16 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def watcher(recorder: Recorder) -> Iterator[Watcher]:
-    watcher = Watcher(recorder.on_event, recorder.on_events_lost)
+def run_later() -> Iterator[RunLater]:
+    """Threads for the calls that follow an event; one of two may hang."""
+    pool = WorkerPool("folders", 2)
+    yield pool.call
+    assert pool.stop(WAIT_S)
+
+
+@pytest.fixture
+def watcher(recorder: Recorder, run_later: RunLater) -> Iterator[Watcher]:
+    watcher = Watcher(recorder.on_event, recorder.on_events_lost, run_later)
     yield watcher
     watcher.stop()
 

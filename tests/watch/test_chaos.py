@@ -19,6 +19,7 @@ import pytest
 from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
 from memsyncd.core.notepath import is_note_name
+from memsyncd.engine.workers import WorkerPool
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import fake_overflow, kill_reader
 
@@ -55,7 +56,10 @@ class Mirror:
         self.notes: dict[str, str] = {}
         self._inbox: queue.Queue[Event | str] = queue.Queue()
         self._debouncer: Debouncer[str] = Debouncer(DebouncePolicy(quiet_s=0.02, max_wait_s=0.2))
-        self.watcher = Watcher(lambda *event: self._inbox.put(event), self._inbox.put)
+        self._pool = WorkerPool("folders", 2)
+        self.watcher = Watcher(
+            lambda *event: self._inbox.put(event), self._inbox.put, self._pool.call
+        )
         self._thread = threading.Thread(target=self._run)
 
     def start(self) -> None:
@@ -66,6 +70,7 @@ class Mirror:
         self._inbox.put(STOP)
         self._thread.join()
         self.watcher.stop()
+        assert self._pool.stop(SETTLE_LIMIT_S)
 
     def _run(self) -> None:
         while (word := self._next()) != STOP:

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 )
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, is_relevant, plan_watches
+from memsyncd.engine.workers import WorkerPool
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import exchange, fake_overflow, find_reader, kill_reader
 
@@ -50,7 +51,8 @@ class Keeper:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._inbox: queue.Queue[object] = queue.Queue()
-        self.watcher = Watcher(self._hear, lambda _reason: self._inbox.put("doubt"))
+        self._pool = WorkerPool("folders", 2)
+        self.watcher = Watcher(self._hear, lambda _reason: self._inbox.put("lost"), self._pool.call)
         self._thread = threading.Thread(target=self._run)
         self._inbox.put("begin")
         self._thread.start()
@@ -59,6 +61,7 @@ class Keeper:
         self._inbox.put(STOP)
         self._thread.join()
         self.watcher.stop()
+        assert self._pool.stop(SETTLE_S)
 
     def _hear(self, _id: str, path: str, _is_finished: bool, is_folder: bool) -> None:
         if is_folder and is_relevant(path, is_folder=True):

@@ -41,8 +41,8 @@ def unread(watched: Watched) -> Iterator[None]:
 
 
 def catch_up(watched: Watched) -> None:
-    """Wait until the reader has followed all that has happened so far."""
-    watched.expect_event(f"caught-up-{next(NUMBERS)}.md")
+    """Wait until the watcher has followed all that has happened to the memories so far."""
+    watched.expect_event(f".memories/caught-up-{next(NUMBERS)}.md")
 
 
 def recover(watched: Watched) -> None:
@@ -266,3 +266,61 @@ def test_a_walk_that_hangs_on_one_disk_keeps_no_event_of_others_back(
     finally:
         is_over.set()
         walk.join()
+
+
+def test_a_folder_event_that_hangs_on_one_disk_keeps_no_event_of_others_back(
+    watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = type(watched)(
+        watched.watcher, recorder, tmp_path.resolve() / "other", workspace_id="other"
+    )
+    (other.root / ".memories").mkdir(parents=True)
+    other.plan()
+    is_hung, is_over = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        is_hung.set()
+        is_over.wait(HANG_LIMIT_S)
+
+    new = other.root / ".memories" / "new"
+    amid_watching(monkeypatch, new, hang)
+    new.mkdir()
+    try:
+        assert is_hung.wait(HANG_LIMIT_S)
+        make(watched, "a/b")
+        other.expect_event("MEMORY.md")
+    finally:
+        is_over.set()
+    (new / "x.md").write_text("x")
+    recorder.wait_for_event(".memories/new/x.md", workspace_id="other")
+
+
+def test_a_link_check_that_hangs_on_one_disk_keeps_no_event_of_others_back(
+    watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = type(watched)(
+        watched.watcher, recorder, tmp_path.resolve() / "other", workspace_id="other"
+    )
+    (other.root / ".memories").mkdir(parents=True)
+    other.plan()
+    is_hung, is_over = threading.Event(), threading.Event()
+    link = other.root / ".memories" / "link"
+    is_link = os.path.islink
+
+    def hang(path: Any) -> bool:
+        if path == str(link):
+            is_hung.set()
+            is_over.wait(HANG_LIMIT_S)
+        return is_link(path)
+
+    monkeypatch.setattr(os.path, "islink", hang)
+    link.symlink_to(tmp_path)
+    try:
+        assert is_hung.wait(HANG_LIMIT_S)
+        watched.expect_event(".memories/x.md")
+        other.expect_event(".memories/x.md")
+        (watched.root / ".memories" / "link").symlink_to(tmp_path)
+        recorder.wait(lambda: ("ws", ".memories/link", False, True) in recorder.events)
+    finally:
+        is_over.set()
+    recorder.wait(lambda: ("other", ".memories/link", False, True) in recorder.events)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.core.changes.watchplan import Watch
+from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.programs import succeeds
 from tests.watch.faults import fake_overflow, kill_reader
@@ -200,7 +201,7 @@ def test_a_dead_reader_is_a_doubt_and_a_rebuild_hears_again(
 
 
 def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(
-    recorder: Recorder, tmp_path: Path
+    recorder: Recorder, run_later: RunLater, tmp_path: Path
 ) -> None:
     modes: list[str] = []
 
@@ -208,7 +209,7 @@ def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(
         modes.append(watcher.health("ws").mode)
         recorder.on_events_lost(reason)
 
-    watcher = Watcher(recorder.on_event, on_events_lost)
+    watcher = Watcher(recorder.on_event, on_events_lost, run_later)
     try:
         assert watcher.set_plans(
             {"ws": Plan(str(tmp_path), frozenset({Watch(str(tmp_path), is_recursive=False)}))}
@@ -279,7 +280,7 @@ def test_rebuilding_dead_readers_leaks_neither_threads_nor_descriptors(
 
 
 def test_a_listener_that_raises_does_not_end_the_watching(
-    watched: Watched, recorder: Recorder, tmp_path: Path
+    watched: Watched, recorder: Recorder, run_later: RunLater, tmp_path: Path
 ) -> None:
     is_broken = True
 
@@ -289,7 +290,7 @@ def test_a_listener_that_raises_does_not_end_the_watching(
         recorder.on_event(workspace_id, path, is_finished, is_folder)
 
     second = type(watched)(
-        Watcher(on_event, recorder.on_events_lost),
+        Watcher(on_event, recorder.on_events_lost, run_later),
         recorder,
         tmp_path.resolve() / "second",
         workspace_id="second",
@@ -444,11 +445,11 @@ from memsyncd.core.changes.watchplan import NO_INCLUDES, plan_watches
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import fake_overflow, kill_reader
 root = sys.argv[1]
-doubts = []
-watcher = Watcher(lambda *event: None, doubts.append)
+losses = []
+watcher = Watcher(lambda *event: None, losses.append, lambda call, key: call())
 watcher.set_plans({"ws": Plan(root, plan_watches(root, NO_INCLUDES, is_folder=os.path.isdir))})
 health = watcher.health("ws")
-print(health.mode, health.reasons, doubts)
+print(health.mode, health.reasons, losses)
 watcher.stop()
 """
 
