@@ -84,7 +84,7 @@ class Emitter(InotifyEmitter):
         if self.is_alive():
             try:
                 self.build_and_queue_event(event)
-            except Exception as error:  # noqa: BLE001  it would end the reader, and with it all watching
+            except Exception as error:  # noqa: BLE001  it would end the reader
                 self._has_failed = True
                 self._on_events_lost(f"an emitter failed: {error!r}")
 

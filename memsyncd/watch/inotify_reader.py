@@ -92,7 +92,7 @@ class Reader(InotifyFD):
         self._is_running = True
         try:
             super().run()
-        except Exception as error:  # noqa: BLE001  its end ends all watching, and is reported nowhere else
+        except Exception as error:  # noqa: BLE001  reported nowhere else
             self._has_failed = True
             self._on_events_lost(f"the inotify reader failed: {error!r}")
         finally:

@@ -1,5 +1,4 @@
-"""What changes while the folders to be watched are still being planned? A real house whose
-watcher's thread is kept busy."""
+"""Changes during the planning of watches, and blocked disks, with a real house."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ WAIT_S = 20.0
 HANG_LIMIT_S = 120.0
 
 
-def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_path: Path) -> None:
+def test_a_links_target_deleted_before_it_is_watched_is_noticed_at_once(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "proj"
     (root / "docs" / "deep").mkdir(parents=True)
     (root / ".memories").mkdir()
@@ -54,8 +53,8 @@ def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_pat
     asyncio.run(live())
 
 
-def test_a_doubt_amid_a_check_is_checked_once_more(tmp_path: Path) -> None:
-    """It may concern folders that the check has been at already."""
+def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> None:
+    """They may concern folders that were checked already."""
     root = tmp_path.resolve() / "proj"
     (root / ".memories").mkdir(parents=True)
     calls: list[float] = []
@@ -69,16 +68,16 @@ def test_a_doubt_amid_a_check_is_checked_once_more(tmp_path: Path) -> None:
         )
         check = watching.watcher.check
 
-        def check_and_doubt(now_s: float) -> tuple[str, ...]:
+        def check_and_lose(now_s: float) -> tuple[str, ...]:
             calls.append(now_s)
             if len(calls) == 1:
                 n_before = watching.n_losses
-                watching._report_from_thread("amid it")
+                watching._report_from_thread("meanwhile")
                 while watching.n_losses == n_before:
                     time.sleep(0.001)
             return check(now_s)
 
-        watching.watcher.check = check_and_doubt  # type: ignore[method-assign]
+        watching.watcher.check = check_and_lose  # type: ignore[method-assign]
         watching.report_events_lost("first")
         await wait_for(lambda: len(calls) > 0)
         await asyncio.wrap_future(watching.probe())
@@ -90,7 +89,7 @@ def test_a_doubt_amid_a_check_is_checked_once_more(tmp_path: Path) -> None:
     assert len(calls) == 2
 
 
-def test_a_disk_that_hangs_while_another_workspace_is_watched_is_not_blamed_on_that_one(
+def test_a_disk_that_hangs_while_another_workspace_is_watched_blocks_its_own_workspace_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the watcher watches the folders of one workspace, it checks those of all others."""
@@ -154,7 +153,7 @@ def test_a_large_tree_that_is_slow_to_walk_again_does_not_count_as_blocked(
     asyncio.run(live())
 
 
-def test_a_folder_event_on_a_disk_that_hangs_keeps_no_event_of_another_workspace_back(
+def test_a_folder_event_on_a_disk_that_hangs_delays_no_event_of_another_workspace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
@@ -197,7 +196,7 @@ def add_workspace(house: House, root: Path) -> Workspace:
 
 
 def open_house(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS) -> House:
-    """One whose clock makes it look at nothing."""
+    """A house that makes no timed scan."""
     house = House(
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",

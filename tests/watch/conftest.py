@@ -1,4 +1,4 @@
-"""A workspace that is really watched, and what was heard of it."""
+"""A workspace that is really watched, and a recorder of its events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WAIT_S = 10.0
 
 
 class Recorder:
-    """Notes down events and doubts, and waits for them."""
+    """Records events and reports of lost events, and waits for them."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -45,20 +45,20 @@ class Recorder:
     def wait(self, is_there: Callable[[], bool]) -> None:
         with self._changed:
             assert self._changed.wait_for(is_there, WAIT_S), (
-                f"heard only {self.events} and {self.losses}"
+                f"there were only {self.events} and {self.losses}"
             )
 
     def wait_until(self, is_so: Callable[[], bool]) -> None:
-        """Wait for what is not heard of."""
+        """Wait for a condition that has no event."""
         deadline_s = time.monotonic() + WAIT_S
         while not is_so():
-            assert time.monotonic() < deadline_s, f"heard only {self.events} and {self.losses}"
+            assert time.monotonic() < deadline_s, f"there were only {self.events} and {self.losses}"
             time.sleep(0.01)
 
     def wait_for_event(
         self, path: str, *, workspace_id: str = "ws", is_finished: bool | None = None
     ) -> None:
-        """Wait until this path has rung."""
+        """Wait until there is an event for this path."""
         self.wait(
             lambda: any(
                 event[:2] == (workspace_id, path) and is_finished in (None, event[2])
@@ -67,7 +67,7 @@ class Recorder:
         )
 
     def wait_for_loss(self, part: str) -> None:
-        """Wait for a doubt that says this."""
+        """Wait for a report of lost events with this text."""
         self.wait(lambda: any(part in reason for reason in self.losses))
 
     def paths(self) -> set[str]:
@@ -80,7 +80,7 @@ def is_folder(path: str) -> bool:
 
 
 class Watched:
-    """One workspace under a watcher."""
+    """One workspace of a watcher."""
 
     def __init__(
         self, watcher: Watcher, recorder: Recorder, root: Path, *, workspace_id: str = "ws"
@@ -94,7 +94,8 @@ class Watched:
         self.includes = NO_INCLUDES
 
     def plan(self, *patterns: str, link_folders: tuple[str, ...] = ()) -> bool:
-        """Plan by what stands there now and watch that, as the daemon does on every doubt."""
+        """Plan by the folders that exist now and watch them, as the daemon does after lost
+        events."""
         if patterns:
             self.includes = Includes.parse(patterns)
         watches = plan_watches(
@@ -105,7 +106,7 @@ class Watched:
         )
 
     def expect_event(self, path: str) -> None:
-        """A write to this path, which may exist, is heard."""
+        """Write to this path, which may exist, and wait for the event."""
         self.recorder.clear()
         (self.root / path).write_text("another line\n")
         self.recorder.wait_for_event(path, workspace_id=self.workspace_id)

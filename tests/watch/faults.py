@@ -1,4 +1,4 @@
-"""Faults of the watcher that tests make happen from outside."""
+"""Faults of the watcher that tests cause from outside."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def find_reader(watcher: Watcher) -> Any:
 
 
 def kill_reader(watcher: Watcher) -> None:
-    """Let the reading thread end on an error of its own, unless it has ended."""
+    """Have the reading thread end by an exception, unless it has ended."""
     reader = find_reader(watcher)
     if reader is None:
         return
 
     def fail() -> bool:
-        raise RuntimeError("killed to see what happens")
+        raise RuntimeError("ended by a test")
 
-    reader.should_keep_running = fail  # asked before each reading
+    reader.should_keep_running = fail  # called before each read
     with reader._lock:
         if not reader._closed:
             os.write(reader._kill_w, b"!")
 
 
 def fake_overflow(watcher: Watcher) -> None:
-    """Let the reader do what it does when the kernel's queue has overflowed."""
+    """Have the reader handle an overflow of the kernel's queue."""
     reader = find_reader(watcher)
     if reader is not None:
         reader.handle_event(OVERFLOW)

@@ -1,5 +1,5 @@
-"""Whatever happens to the files, those who only look where it rang end up with what is on disk,
-without any timed scan."""
+"""A reader that scans dirty paths only ends with the content of the disk, whatever happens to
+it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_note(path: Path) -> str | None:
 
 
 def read_disk(root: Path) -> dict[str, str]:
-    """All notes as they are now."""
+    """The notes on the disk now, by path."""
     found = {"MEMORY.md": read_note(root / "MEMORY.md")}
     for folder, _, names in os.walk(root / ".memories"):
         for name in filter(is_note_name, names):
@@ -49,7 +49,7 @@ def read_disk(root: Path) -> dict[str, str]:
 
 
 class Mirror:
-    """A copy of a workspace's notes in memory, kept by events alone: a daemon in miniature."""
+    """Keeps a copy of a workspace's notes in memory by events alone, like a small daemon."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -135,7 +135,7 @@ class Mirror:
 
 
 class Chaos:
-    """Random things that people and tools do to a workspace."""
+    """Makes random changes of the kinds that people and tools make."""
 
     def __init__(self, mirror: Mirror, outside: Path, chance: random.Random) -> None:
         self.mirror, self.root, self.outside, self.chance = mirror, mirror.root, outside, chance
@@ -251,7 +251,7 @@ def mirror(tmp_path: Path) -> Iterator[Mirror]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_looking_only_where_it_rang_ends_with_what_is_on_disk(
+def test_scanning_dirty_paths_only_ends_with_the_content_of_the_disk(
     mirror: Mirror, tmp_path: Path, seed: int
 ) -> None:
     outside = tmp_path / "outside"

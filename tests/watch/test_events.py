@@ -1,4 +1,4 @@
-"""What real changes sound like."""
+"""The events of real changes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_file_moved_away_or_deleted_is_unfinished_since_it_may_come_back(
     assert ("ws", ".memories/b.md", True, False) not in recorder.events
 
 
-def test_a_file_moved_in_from_outside_or_out_is_heard(
+def test_a_file_moved_in_from_outside_or_out_has_an_event(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     outside = tmp_path / "outside.md"
@@ -66,7 +66,7 @@ def test_a_file_moved_in_from_outside_or_out_is_heard(
     recorder.wait_for_event(".memories/in.md")
 
 
-def test_a_file_moved_out_holds_up_nothing_behind_it(
+def test_a_file_moved_out_delays_no_later_event(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     watched.expect_event(".memories/a.md")
@@ -77,7 +77,7 @@ def test_a_file_moved_out_holds_up_nothing_behind_it(
     assert time.monotonic() - started_s < 0.4
 
 
-def test_a_file_moved_out_is_heard_though_others_never_rest(
+def test_a_file_moved_out_has_an_event_amid_a_stream_of_others(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     watched.expect_event(".memories/a.md")
@@ -98,7 +98,7 @@ def test_a_file_moved_out_is_heard_though_others_never_rest(
         saver.join()
 
 
-def test_folders_cost_no_threads(
+def test_watched_folders_need_no_threads(
     watched: Watched, watcher: Watcher, recorder: Recorder, tmp_path: Path
 ) -> None:
     n_threads = threading.active_count()
@@ -112,7 +112,7 @@ def test_folders_cost_no_threads(
     more.expect_event(".memories/x.md")
 
 
-def test_new_nested_folders_are_listened_to_at_once(watched: Watched, recorder: Recorder) -> None:
+def test_new_nested_folders_are_watched_at_once(watched: Watched, recorder: Recorder) -> None:
     for number in range(30):
         deep = watched.root / ".memories" / f"{number}" / "b" / "c" / "d"
         deep.mkdir(parents=True)
@@ -124,7 +124,7 @@ def test_new_nested_folders_are_listened_to_at_once(watched: Watched, recorder: 
     assert watched.watcher.check(0) == ()
 
 
-def test_a_change_of_rights_is_heard(watched: Watched, recorder: Recorder) -> None:
+def test_a_change_of_permissions_has_an_event(watched: Watched, recorder: Recorder) -> None:
     watched.expect_event("MEMORY.md")
     recorder.wait_for_event("MEMORY.md", is_finished=True)
     recorder.clear()
@@ -132,7 +132,7 @@ def test_a_change_of_rights_is_heard(watched: Watched, recorder: Recorder) -> No
     recorder.wait_for_event("MEMORY.md")
 
 
-def test_reading_is_not_heard(watched: Watched, recorder: Recorder) -> None:
+def test_reading_has_no_event(watched: Watched, recorder: Recorder) -> None:
     watched.expect_event("MEMORY.md")
     recorder.wait_for_event("MEMORY.md", is_finished=True)
     recorder.clear()
@@ -143,7 +143,7 @@ def test_reading_is_not_heard(watched: Watched, recorder: Recorder) -> None:
     assert recorder.paths() == {"end.md"}
 
 
-def test_the_source_tree_is_not_heard(watched: Watched, recorder: Recorder) -> None:
+def test_the_source_tree_has_no_events(watched: Watched, recorder: Recorder) -> None:
     source = watched.root / "src"
     source.mkdir()
     recorder.wait_for_event("src")
@@ -153,7 +153,7 @@ def test_the_source_tree_is_not_heard(watched: Watched, recorder: Recorder) -> N
     assert recorder.paths() == {"end.md"}
 
 
-def test_a_link_to_a_folder_rings_as_a_folder(
+def test_a_link_to_a_folder_is_reported_as_a_folder(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     (tmp_path / "target").mkdir()
@@ -161,7 +161,7 @@ def test_a_link_to_a_folder_rings_as_a_folder(
     recorder.wait(lambda: ("ws", ".memories/linked", False, True) in recorder.events)
 
 
-def test_a_links_target_rings_for_the_workspace_as_a_whole(
+def test_an_event_in_a_links_target_concerns_the_whole_workspace(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     target = tmp_path.resolve() / "elsewhere"
@@ -173,7 +173,7 @@ def test_a_links_target_rings_for_the_workspace_as_a_whole(
     assert recorder.paths() == {""}
 
 
-def test_an_included_folder_is_heard_from_the_moment_it_is_there(
+def test_an_included_folder_has_events_as_soon_as_it_exists(
     watched: Watched, recorder: Recorder
 ) -> None:
     watched.plan("docs/**/*.md")
@@ -184,7 +184,7 @@ def test_an_included_folder_is_heard_from_the_moment_it_is_there(
     assert not watched.plan()
 
 
-def test_nested_workspaces_hear_their_own_and_go_separate_ways(
+def test_nested_workspaces_receive_their_own_events_and_are_dropped_apart(
     watched: Watched, watcher: Watcher, recorder: Recorder
 ) -> None:
     inner = type(watched)(watcher, recorder, watched.root / "docs", workspace_id="inner")
@@ -200,7 +200,7 @@ def test_nested_workspaces_hear_their_own_and_go_separate_ways(
     assert {event[0] for event in recorder.events} == {"inner"}
 
 
-def test_a_dropped_workspace_is_heard_no_more_and_leaves_no_watch(
+def test_a_dropped_workspace_has_no_events_and_leaves_no_watch(
     watched: Watched, watcher: Watcher, recorder: Recorder
 ) -> None:
     watcher.drop("ws")
@@ -212,7 +212,9 @@ def test_a_dropped_workspace_is_heard_no_more_and_leaves_no_watch(
 
 
 @pytest.mark.needs("git")
-def test_git_and_a_hundred_files_are_heard(watched: Watched, recorder: Recorder) -> None:
+def test_a_hundred_saved_files_and_a_git_checkout_have_events(
+    watched: Watched, recorder: Recorder
+) -> None:
     for number in range(100):
         (watched.root / ".memories" / f"{number}.md").write_text(f"{number}")
     for number in range(100):
@@ -226,9 +228,9 @@ def test_git_and_a_hundred_files_are_heard(watched: Watched, recorder: Recorder)
     recorder.wait_for_event(".memories/5.md", is_finished=True)
 
 
-def test_nobody_wakes_while_nothing_happens(watched: Watched) -> None:
+def test_no_thread_wakes_up_while_nothing_changes(watched: Watched) -> None:
     watched.expect_event("MEMORY.md")
-    time.sleep(0.2)  # for what still rings
+    time.sleep(0.2)  # for late events
 
     def count_switches() -> int:
         names = ("memsyncd-inotify", "memsyncd-events")

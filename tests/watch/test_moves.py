@@ -1,7 +1,7 @@
-"""Folders that move while nobody reads the queue, or while they are being watched, stay watched.
+"""Folders stay watched if they move while the queue is not read, or while they are being watched.
 
-Each test holds up the reader, or acts amid its work, so that what goes wrong only at times goes
-wrong each time.
+Each test holds up the reader, or acts amid its work, so that a fault that depends on timing occurs
+each time.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ HANG_LIMIT_S = 60.0
 
 @contextmanager
 def unread(watched: Watched) -> Iterator[None]:
-    """Events that come meanwhile are read afterwards, in one go."""
+    """Hold up the reader: it reads the events of the block afterwards, all at once."""
     reader = find_reader(watched.watcher)
     with reader._lock:
-        os.utime(watched.root / ".memories")  # so that the reader is past its wait, and at the lock
+        os.utime(watched.root / ".memories")  # so that the reader waits for the lock
         yield
 
 
@@ -46,7 +46,7 @@ def catch_up(watched: Watched) -> None:
 
 
 def recover(watched: Watched) -> None:
-    """Do what the daemon does at each doubt and each reconcile."""
+    """Do what the daemon does after lost events and at each reconcile."""
     watched.plan()
     watched.watcher.walk()
     assert watched.watcher.check(0) == ()
@@ -62,7 +62,7 @@ def make(watched: Watched, *names: str) -> list[Path]:
     return folders
 
 
-def test_two_folders_exchanged_tell_under_their_new_names(
+def test_two_exchanged_folders_have_events_under_their_new_names(
     watched: Watched, recorder: Recorder
 ) -> None:
     a, b = make(watched, "a/in-a", "b/in-b")
@@ -71,10 +71,10 @@ def test_two_folders_exchanged_tell_under_their_new_names(
     for number, folder in enumerate(("a", "b", "a/in-b", "b/in-a")):
         path = f".memories/{folder}/{number}.md"
         watched.expect_event(path)
-        assert {heard for heard in recorder.paths() if heard.endswith(f"{number}.md")} == {path}
+        assert {one for one in recorder.paths() if one.endswith(f"{number}.md")} == {path}
 
 
-def test_folders_exchanged_with_one_outside_tell_only_of_what_is_inside(
+def test_a_folder_exchanged_with_one_outside_leaves_events_only_for_the_one_inside(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     (a,) = make(watched, "a")
@@ -97,7 +97,7 @@ def test_a_folder_made_in_one_that_is_renamed_at_once_is_watched(watched: Watche
     watched.expect_event(".memories/z/sub/deep/x.md")
 
 
-def test_a_folder_renamed_twice_before_anybody_reads_of_it_is_watched(watched: Watched) -> None:
+def test_a_folder_renamed_twice_before_its_events_are_read_is_watched(watched: Watched) -> None:
     (x,) = make(watched, "x")
     with unread(watched):
         (x / "sub").mkdir()
@@ -135,11 +135,10 @@ def test_a_folder_made_while_the_root_is_away_is_watched(
     watched.expect_event(".memories/a/new/x.md")
 
 
-def test_a_folder_made_while_a_folder_above_the_root_is_away_is_a_doubt(
+def test_a_folder_made_while_a_folder_above_the_root_is_away_counts_as_lost_events(
     watched: Watched, recorder: Recorder
 ) -> None:
-    """Nothing tells of that rename: the kernel reports the moved folder itself, and nobody watches
-    it."""
+    """That rename has no event: the kernel reports it to watches of the moved folder alone."""
     make(watched, "a")
     above = watched.root.parent
     with unread(watched):
@@ -152,7 +151,7 @@ def test_a_folder_made_while_a_folder_above_the_root_is_away_is_a_doubt(
 
 
 def amid_watching(monkeypatch: pytest.MonkeyPatch, folder: Path, act: Callable[[], object]) -> None:
-    """Act once, as soon as the kernel has been asked to watch this folder."""
+    """Act once, as soon as the kernel watches this folder."""
     add_watch: Any = inotify_c.inotify_add_watch
     acts = [act]
 
@@ -179,7 +178,7 @@ def test_a_root_that_is_away_while_the_watcher_is_rebuilt_loses_no_watch(
         watched.expect_event(f".memories/{path}")
 
 
-def test_a_folder_that_moves_while_the_tree_is_walked_tells_under_its_new_name(
+def test_a_folder_that_moves_while_the_tree_is_walked_has_events_under_its_new_name(
     watched: Watched, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a, _ = make(watched, "a", "b")
@@ -191,7 +190,7 @@ def test_a_folder_that_moves_while_the_tree_is_walked_tells_under_its_new_name(
     assert ".memories/a/x.md" not in recorder.paths()
 
 
-def test_a_folder_renamed_while_the_reader_follows_it_tells_under_its_last_name(
+def test_a_folder_renamed_while_its_event_is_followed_has_events_under_its_last_name(
     watched: Watched, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (a,) = make(watched, "a/deep")
@@ -199,7 +198,7 @@ def test_a_folder_renamed_while_the_reader_follows_it_tells_under_its_last_name(
     amid_watching(monkeypatch, a.with_name("b"), lambda: a.with_name("b").rename(a.with_name("c")))
     a.rename(a.with_name("b"))
     catch_up(watched)
-    catch_up(watched)  # for what was done while the reader followed
+    catch_up(watched)  # for the event of the second rename
     watched.expect_event(".memories/c/deep/x.md")
     assert ".memories/b/deep/x.md" not in recorder.paths()
 
@@ -217,18 +216,18 @@ def test_a_watch_that_the_kernel_has_dropped_is_found_and_made_again(watched: Wa
         watched.expect_event(path)
 
 
-def test_a_walk_finds_nothing_where_all_is_watched_and_tells_of_what_was_not(
+def test_a_walk_returns_nothing_if_all_is_watched_and_else_the_workspace(
     watched: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(watched, "a/b", "c")
     assert watched.watcher.walk() == frozenset()
     reader = find_reader(watched.watcher)
-    with monkeypatch.context() as deaf:
-        deaf.setattr(reader, "handle_event", lambda _event: None)
-        (watched.root / ".memories" / "c" / "unheard").mkdir()
+    with monkeypatch.context() as silent:
+        silent.setattr(reader, "handle_event", lambda _event: None)
+        (watched.root / ".memories" / "c" / "unreported").mkdir()
         assert watched.watcher.walk() == {"ws"}
     assert watched.watcher.walk() == frozenset()
-    watched.expect_event(".memories/c/unheard/x.md")
+    watched.expect_event(".memories/c/unreported/x.md")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
@@ -240,7 +239,7 @@ def test_a_folder_that_is_closed_for_a_while_stays_watched(watched: Watched) -> 
     watched.expect_event(".memories/a/x.md")
 
 
-def test_a_walk_that_hangs_on_one_disk_keeps_no_event_of_others_back(
+def test_a_walk_that_hangs_on_one_disk_delays_no_event_of_others(
     watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = type(watched)(
@@ -268,7 +267,7 @@ def test_a_walk_that_hangs_on_one_disk_keeps_no_event_of_others_back(
         walk.join()
 
 
-def test_a_folder_event_that_hangs_on_one_disk_keeps_no_event_of_others_back(
+def test_a_folder_event_that_hangs_on_one_disk_delays_no_event_of_others(
     watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = type(watched)(
@@ -295,7 +294,7 @@ def test_a_folder_event_that_hangs_on_one_disk_keeps_no_event_of_others_back(
     recorder.wait_for_event(".memories/new/x.md", workspace_id="other")
 
 
-def test_a_link_check_that_hangs_on_one_disk_keeps_no_event_of_others_back(
+def test_a_link_check_that_hangs_on_one_disk_delays_no_event_of_others(
     watched: Watched, recorder: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = type(watched)(

@@ -1,4 +1,4 @@
-"""What happens when watching fails."""
+"""The watcher recovers from failures, or reports them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if sys.platform != "linux":
 from watchdog.observers import inotify_c
 
 
-def test_a_folder_moved_out_and_made_anew_does_not_kill_the_reader(
+def test_a_folder_moved_out_and_made_again_does_not_end_the_reader(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     folder, outside = watched.root / ".memories" / "a", tmp_path / "outside"
@@ -40,7 +40,7 @@ def test_a_folder_moved_out_and_made_anew_does_not_kill_the_reader(
     folder.rename(outside)
     folder.mkdir()
     (folder / "new.md").write_text("x")
-    # so it is watched by now, beside the one that left under its name
+    # it is watched now, beside the one that left
     recorder.wait_for_event(".memories/a/new.md")
     shutil.rmtree(folder)
     shutil.rmtree(outside)
@@ -51,7 +51,7 @@ def test_a_folder_moved_out_and_made_anew_does_not_kill_the_reader(
     watched.expect_event(".memories/a/b/x.md")
 
 
-def test_a_folder_moved_out_is_heard_of_no_more(
+def test_a_folder_moved_out_has_no_more_events(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     folder, outside = watched.root / ".memories" / "a", tmp_path / "outside"
@@ -59,7 +59,7 @@ def test_a_folder_moved_out_is_heard_of_no_more(
     recorder.wait_for_event(".memories/a/b")
     folder.rename(outside)
     recorder.clear()
-    watched.expect_event(".memories/x.md")  # held back until the move has waited for its other half
+    watched.expect_event(".memories/x.md")  # behind the half of the move that waits for the other
     time.sleep(0.1)
     recorder.clear()
     (outside / "b" / "y.md").write_text("x")
@@ -67,7 +67,7 @@ def test_a_folder_moved_out_is_heard_of_no_more(
     assert recorder.paths() == {".memories/z.md"}
 
 
-def test_a_folder_moved_out_and_back_in_is_heard(
+def test_a_folder_moved_out_and_back_in_has_events(
     watched: Watched, recorder: Recorder, tmp_path: Path
 ) -> None:
     folder, outside = watched.root / ".memories" / "a", tmp_path / "outside"
@@ -75,17 +75,17 @@ def test_a_folder_moved_out_and_back_in_is_heard(
     recorder.wait_for_event(".memories/a")
     folder.rename(outside)
     outside.rename(folder)
-    time.sleep(0.2)  # past the moment at which a folder that left is let go
+    time.sleep(0.2)  # until a folder that left is unwatched
     watched.expect_event(".memories/a/x.md")
 
 
-def test_a_pretended_overflow_is_a_doubt(watched: Watched, recorder: Recorder) -> None:
+def test_an_overflow_counts_as_lost_events(watched: Watched, recorder: Recorder) -> None:
     fake_overflow(watched.watcher)
     recorder.wait_for_loss("overflow")
     watched.expect_event(".memories/x.md")
 
 
-def test_a_real_overflow_is_a_doubt_and_does_not_deafen(
+def test_a_real_overflow_counts_as_lost_events_and_does_not_end_the_watching(
     watched: Watched, recorder: Recorder
 ) -> None:
     limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
@@ -104,7 +104,7 @@ def test_a_real_overflow_is_a_doubt_and_does_not_deafen(
     watched.expect_event(".memories/x.md")
 
 
-def test_memories_deleted_and_made_again_are_heard_once_planned_anew(
+def test_memories_deleted_and_made_again_have_events_once_planned_again(
     watched: Watched, recorder: Recorder
 ) -> None:
     shutil.rmtree(watched.root / ".memories")
@@ -119,7 +119,7 @@ def test_memories_deleted_and_made_again_are_heard_once_planned_anew(
     watched.expect_event(".memories/x.md")
 
 
-def test_memories_swapped_for_another_folder_are_heard_once_planned_anew(
+def test_memories_swapped_for_another_folder_have_events_once_planned_again(
     watched: Watched, recorder: Recorder
 ) -> None:
     (watched.root / "other").mkdir()
@@ -132,7 +132,7 @@ def test_memories_swapped_for_another_folder_are_heard_once_planned_anew(
     watched.expect_event(".memories/x.md")
 
 
-def test_a_root_deleted_is_awaited_above_and_heard_when_it_returns(
+def test_a_deleted_root_is_awaited_in_the_folder_above_and_has_events_when_it_returns(
     watched: Watched, recorder: Recorder
 ) -> None:
     shutil.rmtree(watched.root)
@@ -146,7 +146,7 @@ def test_a_root_deleted_is_awaited_above_and_heard_when_it_returns(
     watched.expect_event(".memories/x.md")
 
 
-def test_a_root_renamed_away_and_another_in_its_place_is_heard(
+def test_another_folder_in_the_place_of_a_renamed_root_has_events(
     watched: Watched, recorder: Recorder
 ) -> None:
     away = watched.root.with_name("away")
@@ -162,7 +162,7 @@ def test_a_root_renamed_away_and_another_in_its_place_is_heard(
     assert "MEMORY.md" not in recorder.paths()
 
 
-def test_a_renamed_folder_on_the_way_to_an_include_is_found_by_planning_anew(
+def test_a_renamed_folder_on_the_way_to_an_include_is_found_by_planning_again(
     watched: Watched, recorder: Recorder
 ) -> None:
     (watched.root / "docs" / "notes").mkdir(parents=True)
@@ -175,7 +175,7 @@ def test_a_renamed_folder_on_the_way_to_an_include_is_found_by_planning_anew(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
-def test_an_unmounted_folder_is_a_doubt(watched: Watched, recorder: Recorder) -> None:
+def test_an_unmounted_folder_counts_as_lost_events(watched: Watched, recorder: Recorder) -> None:
     folder = str(watched.root / ".memories")
     if not succeeds("mount", "-t", "tmpfs", "none", folder):
         pytest.skip("mounting is not allowed here")
@@ -187,7 +187,7 @@ def test_an_unmounted_folder_is_a_doubt(watched: Watched, recorder: Recorder) ->
     watched.expect_event(".memories/y.md")
 
 
-def test_a_dead_reader_is_a_doubt_and_a_rebuild_hears_again(
+def test_a_dead_reader_counts_as_lost_events_and_a_rebuild_replaces_it(
     watched: Watched, recorder: Recorder
 ) -> None:
     kill_reader(watched.watcher)
@@ -200,7 +200,7 @@ def test_a_dead_reader_is_a_doubt_and_a_rebuild_hears_again(
     watched.expect_event(".memories/x.md")
 
 
-def test_a_reader_counts_as_dead_from_the_moment_that_it_tells_of_it(
+def test_a_reader_counts_as_dead_as_soon_as_it_reports_its_failure(
     recorder: Recorder, run_later: RunLater, tmp_path: Path
 ) -> None:
     modes: list[str] = []
@@ -229,7 +229,7 @@ def find_emitter(watched: Watched, folder: str) -> Any:
     )
 
 
-def test_an_emitter_that_stopped_is_found_and_planning_anew_hears_again(watched: Watched) -> None:
+def test_an_emitter_that_stopped_is_found_and_planning_again_replaces_it(watched: Watched) -> None:
     find_emitter(watched, ".memories").stop()
     assert watched.watcher.check(0) == ("the emitter of a watched folder has stopped",)
     assert watched.plan()
@@ -238,7 +238,7 @@ def test_an_emitter_that_stopped_is_found_and_planning_anew_hears_again(watched:
     watched.expect_event(".memories/x.md")
 
 
-def test_an_emitter_that_fails_is_a_doubt_and_ends_nobody_elses_watching(
+def test_an_emitter_that_fails_counts_as_lost_events_and_ends_no_other(
     watched: Watched, recorder: Recorder
 ) -> None:
     def fail(_event: object) -> None:
@@ -253,7 +253,9 @@ def test_an_emitter_that_fails_is_a_doubt_and_ends_nobody_elses_watching(
     watched.expect_event(".memories/x.md")
 
 
-def test_rebuilds_keep_a_growing_distance_and_forget_it_in_time(watched: Watched) -> None:
+def test_rebuilds_have_growing_intervals_that_start_again_after_a_quiet_time(
+    watched: Watched,
+) -> None:
     now_s = 100.0
     for expected_s in (1, 2, 4, 8, 16, 32, 60, 60):
         assert watched.watcher.rebuild(now_s) is None
@@ -279,7 +281,7 @@ def test_rebuilding_dead_readers_leaks_neither_threads_nor_descriptors(
     assert count() == before
 
 
-def test_a_listener_that_raises_does_not_end_the_watching(
+def test_a_callback_that_raises_does_not_end_the_watching(
     watched: Watched, recorder: Recorder, run_later: RunLater, tmp_path: Path
 ) -> None:
     is_broken = True
@@ -309,7 +311,7 @@ def test_a_listener_that_raises_does_not_end_the_watching(
 def fail_watching(
     monkeypatch: pytest.MonkeyPatch, code: int, is_refused: Callable[[bytes], bool]
 ) -> None:
-    """Let the kernel refuse these folders with this errno."""
+    """Have the kernel refuse these folders with this errno."""
     add_watch: Any = inotify_c.inotify_add_watch
 
     def refuse(fd: int, path: bytes, mask: int) -> int:
@@ -321,7 +323,7 @@ def fail_watching(
     monkeypatch.setattr(inotify_c, "inotify_add_watch", refuse)
 
 
-def test_a_folder_beneath_that_finds_no_room_is_named_and_tried_again(
+def test_a_folder_beyond_the_watch_limit_is_reported_and_retried(
     watched: Watched, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_watching(monkeypatch, errno.ENOSPC, lambda path: path.endswith(b"full"))
@@ -342,7 +344,7 @@ def test_a_folder_beneath_that_finds_no_room_is_named_and_tried_again(
     watched.expect_event(".memories/full/x.md")
 
 
-def test_a_root_that_finds_no_room_is_named_and_tried_again_by_the_next_plan(
+def test_a_root_beyond_the_watch_limit_is_reported_and_retried_by_the_next_plan(
     watched: Watched, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watcher.drop("ws")
@@ -356,25 +358,25 @@ def test_a_root_that_finds_no_room_is_named_and_tried_again_by_the_next_plan(
     watched.expect_event("MEMORY.md")
 
 
-def test_what_cannot_be_watched_is_known_while_it_is_tried_again(
+def test_refused_folders_stay_known_while_they_are_retried(
     watched: Watched, watcher: Watcher, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (watched.root / ".memories" / "full").mkdir()
-    said_meanwhile: list[str] = []
+    modes_meanwhile: list[str] = []
 
     def is_refused(path: bytes) -> bool:
-        said_meanwhile.append(watcher.health("ws").mode)
+        modes_meanwhile.append(watcher.health("ws").mode)
         return path.endswith((b"proj", b"full"))
 
     fail_watching(monkeypatch, errno.ENOSPC, is_refused)
     watcher.rebuild(0)
-    said_meanwhile.clear()
+    modes_meanwhile.clear()
     watched.plan()
     watcher.check(0)
     watcher.check(61)
     watcher.rebuild(1000)
-    assert {*said_meanwhile} == {"timed"}
-    assert len(said_meanwhile) > 4
+    assert {*modes_meanwhile} == {"timed"}
+    assert len(modes_meanwhile) > 4
     monkeypatch.undo()
     watcher.rebuild(2000)
     assert watcher.health("ws").mode == "events"
@@ -389,7 +391,7 @@ def test_what_cannot_be_watched_is_known_while_it_is_tried_again(
     assert recorder.losses == []
 
 
-def test_a_folder_without_rights_is_named_but_leaves_the_rest_to_events(
+def test_a_folder_without_permission_is_reported_and_the_rest_relies_on_events(
     watched: Watched, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail_watching(monkeypatch, errno.EACCES, lambda path: path.endswith(b"shut"))
@@ -419,7 +421,7 @@ def test_one_workspaces_limits_are_not_the_others(
     assert watcher.health("ws").mode == "events"
 
 
-def test_no_inotify_instance_is_named_and_a_rebuild_finds_one(
+def test_the_instance_limit_is_reported_and_a_rebuild_retries(
     watched: Watched, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse() -> int:
@@ -454,7 +456,7 @@ watcher.stop()
 """
 
 
-def test_the_kernels_own_watch_limit_is_named(tmp_path: Path) -> None:
+def test_the_watch_limit_of_the_kernel_is_reported(tmp_path: Path) -> None:
     for number in range(6):
         (tmp_path / ".memories" / f"{number}").mkdir(parents=True)
     command = ["unshare", "-Ur", sys.executable, "-c", LIMITED, str(tmp_path.resolve())]
@@ -475,7 +477,7 @@ def test_the_kernels_own_watch_limit_is_named(tmp_path: Path) -> None:
     assert done.stdout.count("a folder could not be watched") == 1
 
 
-def test_three_scans_with_unannounced_changes_ask_for_a_rebuild_and_six_for_the_clock(
+def test_three_scans_with_unannounced_changes_ask_for_a_rebuild_and_six_for_timed_scans(
     watched: Watched,
 ) -> None:
     asked = [watched.watcher.note_scan("ws", [".memories/x.md"]) for _ in range(6)]
@@ -485,7 +487,7 @@ def test_three_scans_with_unannounced_changes_ask_for_a_rebuild_and_six_for_the_
     assert "no event announced" in health.reasons[0]
 
 
-def test_a_clean_scan_ends_the_row_only_if_something_was_heard(watched: Watched) -> None:
+def test_a_scan_that_finds_nothing_ends_the_row_only_after_an_event(watched: Watched) -> None:
     missed = [".memories/x.md"]
     asked = [watched.watcher.note_scan("ws", paths) for paths in (missed, missed, [], missed)]
     assert asked == [False, False, False, True]
@@ -494,7 +496,7 @@ def test_a_clean_scan_ends_the_row_only_if_something_was_heard(watched: Watched)
     assert [watched.watcher.note_scan("ws", missed) for _ in range(3)] == [False, False, True]
 
 
-def test_what_one_folder_tells_ends_no_row_of_anothers(watched: Watched) -> None:
+def test_an_event_of_one_folder_ends_no_row_of_another(watched: Watched) -> None:
     asked = []
     for _ in range(3):
         asked.append(watched.watcher.note_scan("ws", [".memories/x.md"]))
@@ -503,7 +505,7 @@ def test_what_one_folder_tells_ends_no_row_of_anothers(watched: Watched) -> None
     assert asked == [False, False, False, False, True, False]
 
 
-def test_a_folder_that_is_gone_ends_its_row(watched: Watched) -> None:
+def test_the_row_of_a_deleted_folder_ends(watched: Watched) -> None:
     for _ in range(6):
         watched.watcher.note_scan("ws", [".memories/gone/x.md"])
     assert watched.watcher.health("ws").mode == "timed"
@@ -512,8 +514,8 @@ def test_a_folder_that_is_gone_ends_its_row(watched: Watched) -> None:
 
 
 def test_a_scan_of_an_unknown_workspace_counts_for_nothing(watcher: Watcher) -> None:
-    assert not any(watcher.note_scan("nobody", ["x.md"]) for _ in range(5))
-    assert watcher.health("nobody").mode == "events"
+    assert not any(watcher.note_scan("unknown", ["x.md"]) for _ in range(5))
+    assert watcher.health("unknown").mode == "events"
 
 
 def test_a_stopped_watcher_has_no_threads_and_watches_nothing_more(
