@@ -51,7 +51,7 @@ def make_proofs(house: House, threads: Executor) -> dict[str, Proof]:
     loop = asyncio.get_running_loop()
     return {
         "writer": lambda: asyncio.wrap_future(house.take_step()),
-        "watcher": lambda: asyncio.wrap_future(house.watching.take_turn()),
+        "watcher": lambda: asyncio.wrap_future(house.watching.probe()),
         "store": lambda: loop.run_in_executor(threads, _read_each, tuple(house.workspaces.values())),
     }
 

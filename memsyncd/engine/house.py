@@ -243,7 +243,7 @@ class House:
             closed.add_done_callback(lambda _: then())
 
     def _follow(self, workspace: Workspace) -> None:
-        self.watching.follow(workspace)
+        self.watching.replan(workspace)
 
     def _reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
         self.watching.note_reconciled(workspace, missed)
@@ -285,7 +285,7 @@ class House:
         self._on_reconcile()
         asleep_s = self._clock.asleep_s()
         if asleep_s - self._asleep_s > SLEPT_S:
-            self.watching.doubt("the machine has slept")
+            self.watching.report_events_lost("the machine has slept")
         self._asleep_s = asleep_s
         try:
             # Not both at once: two threads that want Python's one lock wake up for it again and again.

@@ -1,8 +1,10 @@
-"""Keeps the folders that are watched in step with the workspaces, and heals a watcher that receives no events.
+"""Keep the watched folders in step with the workspaces, and repair a watcher that loses events.
 
-Everything that the watcher does may take seconds, so it happens on a thread of its own, in order. After a doubt the watches are
-planned anew, checked, rebuilt if need be, and everything is looked at. A disk that does not answer blocks that thread: then a new
-watcher on another thread goes on without the workspace that was being planned or watched, until the blocked call returns.
+Calls of the watcher may take seconds, so they run as tasks, in order, on a thread of their own.
+When events may be lost, a task plans all watches again and checks the watcher; the watcher is
+rebuilt if needed, and everything is scanned. A disk that does not answer blocks that thread: then a
+new watcher on another thread continues without the workspace that was being planned or watched,
+until the blocked call returns.
 """
 
 from __future__ import annotations
@@ -10,40 +12,152 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
+from memsyncd.core.changes.watchplan import plan_watches
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine.gathering import call_soon
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.rounds import Rounds
 from memsyncd.engine.stalls import StallMonitor
-from memsyncd.engine.watchturn import Checked, WatchTurn
 from memsyncd.engine.workers import WorkerPool
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import ShuttingDown
 from memsyncd.logs import Event, get_log
 from memsyncd.watch.health import WatchHealth
-from memsyncd.watch.supervisor import Watcher
+from memsyncd.watch.watcher import Plan, Watcher
 
 WATCH_FAULT = "watch"
-TURN_KEY = "turn"
-"""No watcher's key, so that a proof of progress waits for none that is blocked."""
+# Not the key of a watcher, so that a probe does not wait for a blocked one.
+PROBE_KEY = "probe"
+# A slow task counts as blocked after this share of `takeover_s` without progress.
 BLOCKED_SHARE = 0.8
-"""Of the time until a step loses its place: so long a slow turn must have watched nothing more to count as blocked."""
-SILENT_REASON = "its disk did not answer when it was to be watched: changes are seen by timed scans until it does"
+BLOCKED_REASON = (
+    "its disk did not answer when its folders were to be watched:"
+    " changes are found by timed scans until it does; check the mount"
+)
+FAILED_REASON = "the watcher failed: changes are found by timed scans only; read the daemon's log"
+# Folders that appear while a plan is carried out are found by planning again. If they never cease
+# to appear, the next check finds them.
+PLAN_ATTEMPTS = 4
 
 log = get_log("watch")
 
 T = TypeVar("T")
 
 
-class Watching:
-    """Keeps a Watcher in step with the workspaces. To be used on the loop that `rounds` runs on."""
+# --- on the watcher's thread ---
 
-    def __init__(self, rounds: Rounds, clock: Clock, stalls: StallMonitor, policy: StallPolicy) -> None:
+
+class CheckResult(NamedTuple):
+    """The reasons to rebuild the watcher, and the ids of workspaces with newly watched folders."""
+
+    reasons: tuple[str, ...]
+    newly_watched: frozenset[str]
+
+
+@dataclass(slots=True, eq=False)
+class WatchTask:
+    """One call of the watcher on its thread: plan and watch folders, check or rebuild the watcher.
+
+    `key` is the task's in the worker pool. `links` has the folders where the links of each
+    workspace led when it was planned last. `workspace_id` names the workspace whose folders the
+    task reads now, if they belong to one alone. While `is_watching`, the watcher cannot be called
+    by another thread. An abandoned task starts nothing more.
+    """
+
+    key: str
+    watcher: Watcher
+    links: dict[str, frozenset[str]]
+    is_first_of_watcher: bool
+    workspace_id: str | None = None
+    is_watching: bool = False
+    is_abandoned: bool = False
+
+    def find_accessed(self) -> frozenset[str]:
+        """The ids of workspaces whose folders the task reads now; empty if unknown."""
+        accessed = self.watcher.accessed_ids if self.is_watching else frozenset()
+        known = frozenset() if self.workspace_id is None else frozenset({self.workspace_id})
+        return accessed or known
+
+    def drop(self, workspace_id: str) -> None:
+        self.is_watching = True
+        self.links.pop(workspace_id, None)
+        self.watcher.drop(workspace_id)
+
+    def replan(self, workspaces: Iterable[Workspace]) -> frozenset[str]:
+        """Plan and watch the folders of these workspaces.
+
+        Returns the ids of workspaces, these or others, with folders that are or may be newly
+        watched.
+        """
+        planned = {workspace.id: workspace for workspace in workspaces}
+        # A change in the folder of a link's new target may have come before it was watched.
+        links = {one: workspace.link_folders for one, workspace in planned.items()}
+        changed = frozenset(
+            one for one in planned if links[one] != self.links.get(one, frozenset())
+        )
+        self.links |= links
+        remaining = set(planned)
+        for _ in range(PLAN_ATTEMPTS):
+            plans = {one: self._plan(planned[one]) for one in remaining if not self.is_abandoned}
+            newly_watched = self._set_plans(plans)
+            changed |= newly_watched
+            remaining = planned.keys() & newly_watched
+            if not remaining:
+                break
+        return changed
+
+    def check(self, workspaces: Iterable[Workspace], now_s: float) -> CheckResult:
+        newly_watched = self.replan(workspaces)
+        if self.is_abandoned:
+            return CheckResult((), newly_watched)
+        self.workspace_id, self.is_watching = None, True
+        newly_watched |= self.watcher.walk()
+        return CheckResult(self.watcher.check(now_s), newly_watched)
+
+    def rebuild(self, now_s: float) -> float | None:
+        self.is_watching = True
+        return self.watcher.rebuild(now_s)
+
+    def _plan(self, workspace: Workspace) -> Plan:
+        self.workspace_id = workspace.id
+        root = workspace.entry.root
+        watches = plan_watches(
+            root, workspace.includes, is_folder=_is_folder, link_folders=workspace.link_folders
+        )
+        return Plan(root, watches)
+
+    def _set_plans(self, plans: dict[str, Plan]) -> frozenset[str]:
+        # All at once costs less. A new watcher takes them one by one: if a disk blocks it, the
+        # workspace is known.
+        is_first = self.is_first_of_watcher
+        parts = [{one: plan} for one, plan in plans.items()] if is_first else [plans]
+        newly_watched: frozenset[str] = frozenset()
+        for part in parts:
+            if self.is_abandoned:
+                break
+            self.workspace_id = next(iter(part)) if is_first else None
+            self.is_watching = True
+            newly_watched |= self.watcher.set_plans(part)
+            self.is_watching = False
+        return newly_watched
+
+
+# --- on the event loop ---
+
+
+class Watching:
+    """Keeps a Watcher in step with the workspaces. Use it on the loop that `rounds` runs on."""
+
+    def __init__(
+        self, rounds: Rounds, clock: Clock, stalls: StallMonitor, policy: StallPolicy
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._rounds = rounds
         self._clock = clock
@@ -51,24 +165,29 @@ class Watching:
         self._policy = policy
         self._pool = WorkerPool("memsyncd-watch", policy=policy, on_returned=stalls.note_returned)
         stalls.watch(self._pool)
+        # Not the same pool: events wait for no call of the watcher, and a probe for no event.
+        self._event_pool = WorkerPool(
+            "memsyncd-folders", policy=policy, on_returned=stalls.note_returned
+        )
+        stalls.watch(self._event_pool)
         self._workspaces: dict[str, Workspace] = {}
+        # For the watcher's thread: where the links of each workspace led when it was planned last.
         self._links: dict[str, frozenset[str]] = {}
-        """Where each workspace's links led when it was planned last; for the watcher's thread."""
-        self._silent: dict[str, str] = {}
-        """Workspaces whose disk blocked a turn, with the key under which it is blocked."""
-        self._is_doubted = False
+        # Workspaces whose disk blocks a task, with the key of that task.
+        self._blocked: dict[str, str] = {}
+        self._is_check_queued = False
         self._retry: asyncio.TimerHandle | None = None
-        self.n_doubts = self.n_rebuilds = self._n_events_before = 0
+        self.n_losses = self.n_rebuilds = self._n_events_before = 0
         self._numbers = itertools.count(1)
-        self._turn: WatchTurn | None = None
-        self._slow_turn: tuple[int, float] | None = None
-        """Of a turn that takes long how much was watched when it was looked at, and since when it is so much."""
-        self._begin_watcher()
+        self._task: WatchTask | None = None
+        # The progress of a slow task when it was checked, and since when there is no more.
+        self._slow_task: tuple[tuple[frozenset[str], int], float] | None = None
+        self._start_watcher()
 
-    def _begin_watcher(self) -> None:
+    def _start_watcher(self) -> None:
         self._key = f"watcher {next(self._numbers)}"
         self._is_first = True
-        self.watcher = Watcher(self._rounds.hear, self._doubt_from_thread)
+        self.watcher = Watcher(self._rounds.hear, self._report_from_thread, self._run_later)
 
     @property
     def is_on(self) -> bool:
@@ -76,190 +195,221 @@ class Watching:
 
     def add(self, workspace: Workspace) -> None:
         self._workspaces[workspace.id] = workspace
-        self.follow(workspace)
+        self.replan(workspace)
 
     def forget(self, workspace: Workspace) -> None:
         self._workspaces.pop(workspace.id, None)
-        self._silent.pop(workspace.id, None)
-        self._run(lambda turn: turn.drop(workspace.id), _ignore)
+        self._blocked.pop(workspace.id, None)
+        self._run(lambda task: task.drop(workspace.id), _ignore)
 
-    def note_slow(self) -> None:
-        """A step of some pool takes long, or has returned: go on without what blocks the watcher, and with what does no more."""
-        running = self._pool.find_running()
-        for workspace_id, key in list(self._silent.items()):
-            if key not in running:
-                del self._silent[workspace_id]
-                if workspace_id in self._workspaces:
-                    self.follow(self._workspaces[workspace_id])
-        if self._key in running and running[self._key].is_detached:
-            self._note_slow_turn()
-        else:
-            self._slow_turn = None
-
-    def follow(self, workspace: Workspace) -> None:
-        """Plan this workspace's watches anew; if more is watched than before, look at everything."""
-        if self._workspaces.get(workspace.id) is workspace and self.is_on and self._is_answering(workspace):
-            self._run(lambda turn: turn.follow((workspace,)), self._followed)
+    def replan(self, workspace: Workspace) -> None:
+        """Plan the watches of this workspace again; scan it if a folder is newly watched."""
+        is_known = self._workspaces.get(workspace.id) is workspace
+        if is_known and self.is_on and not self._is_blocked(workspace):
+            self._run(lambda task: task.replan((workspace,)), self._scan_newly_watched)
 
     def supervise(self) -> None:
-        """Plan all watches anew, check that the watcher lives and hears what stands there; heal it if not."""
+        """Plan all watches again, and check that the watcher works; repair it if it does not."""
         if self.is_on:
             self._run(self._check, self._checked)
 
-    def note_reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
-        """A timed scan is over and found changes at the paths `missed` that no event had announced.
+    def report_events_lost(self, reason: str) -> None:
+        """Events were or will be lost: plan, check and scan everything.
 
-        Three times in a row in one folder, the watcher is rebuilt.
+        Reports that come before the check begins lead to one check.
+        """
+        log.warning(Event.WATCH_DOUBT, reason=reason)
+        self.n_losses += 1
+        if not self._is_check_queued and self.is_on:
+            self._is_check_queued = True
+            self._run(self._check, self._checked_after_loss)
+
+    def note_reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
+        """A timed scan has ended and found changes without an event at the paths `missed`.
+
+        The third scan in a row that does so in one folder has the watcher rebuilt.
         """
         if self.is_on and self.watcher.note_scan(workspace.id, missed):
             self._run(self._rebuild, self._rebuilt)
 
+    def note_slow(self) -> None:
+        """A step of some pool takes long, or has returned.
+
+        Replaces a watcher that a disk blocks, and watches the workspaces again whose disk answers.
+        """
+        running = self._pool.find_running()
+        for workspace_id, key in list(self._blocked.items()):
+            if key not in running:
+                del self._blocked[workspace_id]
+                if workspace_id in self._workspaces:
+                    self.replan(self._workspaces[workspace_id])
+        if self._key in running and running[self._key].is_detached:
+            self._note_slow_task()
+        else:
+            self._slow_task = None
+
     def health(self, workspace: Workspace) -> WatchHealth:
         if not self.is_on:
             return WatchHealth(mode="off", observer="none")
-        if not self._is_answering(workspace):
-            return WatchHealth(mode="timed", observer=self.watcher.observer_name, reasons=(SILENT_REASON,))
+        if self._is_blocked(workspace):
+            name = self.watcher.observer_name
+            return WatchHealth(mode="timed", observer=name, reasons=(BLOCKED_REASON,))
         return self.watcher.health(workspace.id)
 
     @property
     def n_events(self) -> int:
-        """Events that concerned a workspace."""
+        """The events that concerned a workspace."""
         return self._n_events_before + self.watcher.n_events
 
-    def take_turn(self) -> Future[None]:
-        """Have the watcher's pool do nothing once: done as soon as it makes progress. Fails with ShuttingDown once stopped."""
+    def probe(self) -> Future[None]:
+        """A future that is done as soon as the watcher's pool makes progress.
+
+        It fails with ShuttingDown once stopped.
+        """
         self._stalls.arm()
-        return self._pool.call(_do_nothing, TURN_KEY)
+        return self._pool.call(_do_nothing, PROBE_KEY)
 
     def stop(self, timeout_s: float) -> bool:
-        """End the watcher's threads. False if one is blocked; it is left to itself."""
+        """End the watcher's threads. False if one is blocked and left behind."""
         if self._retry is not None:
             self._retry.cancel()
         end_s = time.monotonic() + timeout_s
-        ended = self._pool.call(self.watcher.stop, self._key)
+        stopped = self._pool.call(self.watcher.stop, self._key)
         with contextlib.suppress(TimeoutError, ShuttingDown):
-            ended.result(timeout_s)
-        return self._pool.stop(max(0.0, end_s - time.monotonic()))
+            stopped.result(timeout_s)
+        has_ended = self._event_pool.stop(max(0.0, end_s - time.monotonic()))
+        return self._pool.stop(max(0.0, end_s - time.monotonic())) and has_ended
 
-    def _is_answering(self, workspace: Workspace) -> bool:
-        return workspace.id not in self._silent
+    # --- blocked disks ---
 
-    def _note_slow_turn(self) -> None:
-        """One that watches a large tree takes long, too, but then ever more is watched."""
-        now_s, n_watches = time.monotonic(), self.watcher.n_watches
-        if self._slow_turn is None or self._slow_turn[0] != n_watches:
-            self._slow_turn = n_watches, now_s
-        elif now_s - self._slow_turn[1] >= BLOCKED_SHARE * self._policy.takeover_s:
-            self._slow_turn = None
+    def _is_blocked(self, workspace: Workspace) -> bool:
+        return workspace.id in self._blocked
+
+    def _note_slow_task(self) -> None:
+        """Abandon the watcher if its task does not make progress.
+
+        A task that walks a large tree takes long as well, but enters ever more folders.
+        """
+        now_s, progress = time.monotonic(), (self.watcher.accessed_ids, self.watcher.progress)
+        if self._slow_task is None or self._slow_task[0] != progress:
+            self._slow_task = progress, now_s
+        elif now_s - self._slow_task[1] >= BLOCKED_SHARE * self._policy.takeover_s:
+            self._slow_task = None
             self._abandon_watcher()
 
     def _abandon_watcher(self) -> None:
-        """Leave the blocked turn to itself: a new watcher goes on without the workspace that it was about."""
-        turn = self._turn
-        if turn is None or turn.key != self._key:
+        """Abandon the blocked task and its watcher.
+
+        A new watcher continues without the workspaces that block the task.
+        """
+        task = self._task
+        if task is None or task.key != self._key:
             return
-        turn.is_abandoned = True
-        if turn.workspace_id is not None:
-            self._silent[turn.workspace_id] = turn.key
-        self._n_events_before += turn.watcher.n_events
-        is_blocked = turn.is_watching
-        self._begin_watcher()
-        # One that is blocked ends behind its blocked call.
-        self._pool.call(turn.watcher.stop, turn.key if is_blocked else f"end of {turn.key}")
-        self._is_doubted = False
-        self.doubt("a disk does not answer")
+        task.is_abandoned = True
+        self._blocked |= dict.fromkeys(task.find_accessed(), task.key)
+        self._n_events_before += task.watcher.n_events
+        is_watching = task.is_watching
+        self._start_watcher()
+        # A watcher that is blocked itself can be stopped only after its blocked call.
+        self._pool.call(task.watcher.stop, task.key if is_watching else f"end of {task.key}")
+        self._is_check_queued = False
+        self.report_events_lost("a disk does not answer")
 
-    # --- on the watcher's thread ---
+    # --- calls on the watcher's thread ---
 
-    def _check(self, turn: WatchTurn) -> Checked:
-        # Before the work: a doubt that comes amid it may concern what has been checked already.
-        self._is_doubted = False
-        workspaces = [workspace for workspace in list(self._workspaces.values()) if self._is_answering(workspace)]
-        return turn.check(workspaces, self._clock.now_s())
+    def _check(self, task: WatchTask) -> CheckResult:
+        # Before the work: a loss that is reported meanwhile may concern folders already checked.
+        self._is_check_queued = False
+        answering = [one for one in list(self._workspaces.values()) if not self._is_blocked(one)]
+        return task.check(answering, self._clock.now_s())
 
-    def _rebuild(self, turn: WatchTurn) -> float | None:
-        return turn.rebuild(self._clock.now_s())
+    def _rebuild(self, task: WatchTask) -> float | None:
+        return task.rebuild(self._clock.now_s())
 
-    def _doubt_from_thread(self, reason: str) -> None:
-        call_soon(self._loop, lambda: self.doubt(reason))
+    def _run_later(self, call: Callable[[], None], key: str) -> None:
+        """Make a call that follows an event, on a thread that a hung disk may block."""
+        self._event_pool.call(call, key)
+        call_soon(self._loop, self._stalls.arm)
 
-    # --- on the loop ---
+    def _report_from_thread(self, reason: str) -> None:
+        call_soon(self._loop, lambda: self.report_events_lost(reason))
 
-    def doubt(self, reason: str) -> None:
-        """Events were or will be lost: plan, check and look at everything. Doubts that come together are one."""
-        log.warning(Event.WATCH_DOUBT, reason=reason)
-        self.n_doubts += 1
-        if not self._is_doubted and self.is_on:
-            self._is_doubted = True
-            self._run(self._check, self._checked_after_doubt)
+    # --- their results, on the loop ---
 
-    def _checked_after_doubt(self, checked: Checked) -> None:
-        if not checked.reasons:
+    def _checked_after_loss(self, result: CheckResult) -> None:
+        if not result.reasons:
             self._rounds.ring_all()
-        self._checked(checked)
+        self._checked(result)
 
-    def _checked(self, checked: Checked) -> None:
-        if checked.reasons:
-            log.warning(Event.WATCH_DEGRADED, reason="; ".join(checked.reasons))
+    def _checked(self, result: CheckResult) -> None:
+        if result.reasons:
+            log.warning(Event.WATCH_DEGRADED, reason="; ".join(result.reasons))
             self._run(self._rebuild, self._rebuilt)
-        self._followed(checked.grown)
+        self._scan_newly_watched(result.newly_watched)
 
     def _rebuilt(self, retry_from_s: float | None) -> None:
         if retry_from_s is not None:
-            # Too soon after the last one: timed looks go on meanwhile, and one timer waits for the moment.
+            # Too soon after the last rebuild: timed scans continue, and one timer waits.
             if self._retry is None:
-                self._retry = self._loop.call_later(max(0.0, retry_from_s - self._clock.now_s()), self._try_again)
+                delay_s = max(0.0, retry_from_s - self._clock.now_s())
+                self._retry = self._loop.call_later(delay_s, self._try_again)
             return
         log.info(Event.WATCH_REBUILT, watcher=self.watcher.observer_name)
         self.n_rebuilds += 1
         for workspace in list(self._workspaces.values()):
-            self.follow(workspace)
+            self.replan(workspace)
         self._rounds.ring_all()
-        self._say_health()
+        self._report_health()
 
     def _try_again(self) -> None:
         self._retry = None
         self.supervise()
         self._rounds.ring_all()
 
-    def _followed(self, grown: frozenset[str]) -> None:
-        for workspace_id in grown & self._workspaces.keys():
+    def _scan_newly_watched(self, newly_watched: frozenset[str]) -> None:
+        for workspace_id in newly_watched & self._workspaces.keys():
             self._rounds.look(self._workspaces[workspace_id])
-        self._say_health()
+        self._report_health()
 
-    def _say_health(self) -> None:
+    def _report_health(self) -> None:
         for workspace in self._workspaces.values():
-            health = self.health(workspace)
-            workspace.set_fault(WATCH_FAULT, "; ".join(health.reasons))
+            workspace.set_fault(WATCH_FAULT, "; ".join(self.health(workspace).reasons))
 
-    def _run(self, call: Callable[[WatchTurn], T], on_done: Callable[[T], None]) -> None:
-        """Call on the watcher's thread, then `on_done` with the result on the loop; a failure is a degraded watcher."""
-        turn = WatchTurn(self._key, self.watcher, self._links, is_first=self._is_first)
+    def _run(self, call: Callable[[WatchTask], T], on_done: Callable[[T], None]) -> None:
+        """Call on the watcher's thread, then `on_done` with the result on the loop.
+
+        A failure is reported as a fault of every workspace.
+        """
+        task = WatchTask(self._key, self.watcher, self._links, is_first_of_watcher=self._is_first)
         self._is_first = False
         self._stalls.arm()
 
-        def take() -> T | None:
-            if turn.key != self._key:
+        def run() -> T | None:
+            if task.key != self._key:
                 return None
-            self._turn = turn
-            return call(turn)
+            self._task = task
+            return call(task)
 
         def finish(done: Future[T | None]) -> None:
-            call_soon(self._loop, lambda: self._finish(turn, done, on_done))
+            call_soon(self._loop, lambda: self._finish(task, done, on_done))
 
-        self._pool.call(take, turn.key).add_done_callback(finish)
+        self._pool.call(run, task.key).add_done_callback(finish)
 
-    def _finish(self, turn: WatchTurn, done: Future[Any], on_done: Callable[[Any], None]) -> None:
+    def _finish(self, task: WatchTask, done: Future[Any], on_done: Callable[[Any], None]) -> None:
         self._stalls.relax()
         failure = done.exception()
-        if isinstance(failure, ShuttingDown) or turn.key != self._key:
+        if isinstance(failure, ShuttingDown) or task.key != self._key:
             return
         if failure is None:
             on_done(done.result())
             return
         log.error(Event.WATCH_DEGRADED, reason=type(failure).__name__, exc_info=failure)
         for workspace in self._workspaces.values():
-            workspace.set_fault(WATCH_FAULT, "the watcher failed: changes are seen by timed scans only")
+            workspace.set_fault(WATCH_FAULT, FAILED_REASON)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _ignore(_result: object) -> None:

@@ -111,7 +111,7 @@ class Doctor:
         """Who makes no progress. One that owes a step is not asked again: who comes later waits for the rest of its time."""
         if all(step.done() for step in self._steps.values()):
             with contextlib.suppress(RuntimeError):  # the daemon is being stopped
-                steps = {"writer": self._house.take_step(), "watcher": self._house.watching.take_turn()}
+                steps = {"writer": self._house.take_step(), "watcher": self._house.watching.probe()}
                 self._steps = {name: asyncio.wrap_future(step) for name, step in steps.items()}
                 self._owed_since_s = self._clock.now_s()
         if self._steps:

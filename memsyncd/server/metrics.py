@@ -76,7 +76,7 @@ class Metrics:
             watcher=wire.WatcherMetrics(
                 watches=watching.watcher.n_watches,
                 events_total=watching.n_events,
-                doubts_total=watching.n_doubts,
+                doubts_total=watching.n_losses,
                 rebuilds_total=watching.n_rebuilds,
             ),
             requests=[_to_requests(method, count) for method, count in sorted(load.counts.methods.items())],

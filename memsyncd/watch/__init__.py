@@ -1,1 +1,1 @@
-"""What the operating system tells: events as doorbells, failures as a call to look again."""
+"""File events from the operating system, and a report whenever some of them may be lost."""

@@ -1,4 +1,7 @@
-"""Which of FSEvents' losses does watchdog keep to itself? The flags that say: events were dropped, look for yourself."""
+"""Report the losses of FSEvents that watchdog ignores: flags that mean "events were dropped".
+
+A module of its own because it can be imported on macOS only.
+"""
 
 from __future__ import annotations
 
@@ -7,31 +10,43 @@ from typing import TYPE_CHECKING, Any
 from watchdog.observers.api import BaseObserver
 from watchdog.observers.fsevents import DEFAULT_FSEVENTS_LATENCY, FSEventsEmitter, FSEventsObserver
 
-from memsyncd.watch.doubts import OnDoubt
+from memsyncd.watch.health import OnEventsLost
 
 if TYPE_CHECKING:
     from watchdog.utils import Seconds
 
-LOSSES = ("must_scan_subdirs", "is_user_dropped", "is_kernel_dropped", "is_root_changed", "is_unmount")
+LOSS_FLAGS = (
+    "must_scan_subdirs",
+    "is_user_dropped",
+    "is_kernel_dropped",
+    "is_root_changed",
+    "is_unmount",
+)
 
 
 class MacEmitter(FSEventsEmitter):
-    """One watch's stream of events."""
+    """The event stream of one watch."""
 
-    def __init__(self, *args: Any, on_doubt: OnDoubt, **options: Any) -> None:
+    def __init__(self, *args: Any, on_events_lost: OnEventsLost, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._on_doubt = on_doubt
+        self._on_events_lost = on_events_lost
 
     def queue_events(self, timeout: Seconds, events: list[Any]) -> None:  # type: ignore[override]
-        lost = sorted({flag for event in events for flag in LOSSES if getattr(event, flag, False)})
+        flags = sorted(
+            {flag for event in events for flag in LOSS_FLAGS if getattr(event, flag, False)}
+        )
         super().queue_events(timeout, events)
-        if lost:
-            self._on_doubt(f"FSEvents says {', '.join(lost)}")
+        if flags:
+            self._on_events_lost(f"FSEvents reports {', '.join(flags)}")
 
 
 class MacObserver(FSEventsObserver):
+    """One FSEvents stream a watch, and one dispatching thread."""
+
     system = "fsevents"
 
-    def __init__(self, on_doubt: OnDoubt) -> None:
-        # Past the parent's own: it would take its emitter and forward nothing to it.
-        BaseObserver.__init__(self, MacEmitter, latency=DEFAULT_FSEVENTS_LATENCY, on_doubt=on_doubt)
+    def __init__(self, on_events_lost: OnEventsLost) -> None:
+        # The parent's __init__ would choose its own emitter and pass no options to it.
+        BaseObserver.__init__(
+            self, MacEmitter, latency=DEFAULT_FSEVENTS_LATENCY, on_events_lost=on_events_lost
+        )

@@ -1,4 +1,8 @@
-"""Can a workspace's events be relied on, and if not, why? What is known is turned into a mode and words for `status`."""
+"""Decide whether the events of a workspace can be relied on, and describe the reasons if not.
+
+The result is a mode and reasons for `status`. An errno of a folder that cannot be watched is
+described together with its remedy.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,19 @@ from dataclasses import dataclass, field
 MISSED_FOR_REBUILD = 3
 MISSED_FOR_TIMED = 6
 
+# Called with a reason: events were or will be lost, so everything must be scanned.
+OnEventsLost = Callable[[str], None]
+# Called with a folder that cannot be watched, and the errno.
+OnUnwatched = Callable[[str, int], None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchHealth:
-    """`mode` is "events" while they can be relied on, "timed" while only scans by the clock can. `reasons` are for people."""
+    """How changes of a workspace are noticed.
+
+    `mode` is "events" while events can be relied on, "timed" while only timed scans can. `reasons`
+    are for people.
+    """
 
     mode: str
     observer: str
@@ -22,35 +35,35 @@ class WatchHealth:
 
 @dataclass(slots=True)
 class MissedChanges:
-    """Counts, for each folder, the timed scans in a row that found a change no event had announced.
+    """Counts, for each folder, the timed scans in a row that found a change without an event.
 
     Each folder has a watch of its own, so the events of one prove nothing about another.
     """
 
     _n_missed: dict[str, int] = field(default_factory=dict)
-    _heard: set[str] = field(default_factory=set)
+    _with_events: set[str] = field(default_factory=set)
 
     def note_event(self, folder: str) -> None:
-        """An event about an entry of this folder has come."""
+        """Note an event about an entry of this folder."""
         if folder in self._n_missed:
-            self._heard.add(folder)
+            self._with_events.add(folder)
 
     def note_scan(self, missed: Collection[str]) -> bool:
         """Count a timed scan that found unannounced changes in these folders.
 
-        Returns true if the watcher is worth a rebuild: at the third scan in a row for any folder,
-        once. A scan that found nothing in a folder ends its row only if an event came from there: a
-        watch that tells of nothing cannot prove that there was nothing.
+        Returns true if the watcher should be rebuilt: at the third scan in a row for any folder,
+        once. A scan that finds nothing in a folder ends its row only if an event came from there: a
+        watch that reports no events cannot prove that there were none.
         """
-        heard, self._heard = self._heard, set()
-        for folder in heard.difference(missed):
+        with_events, self._with_events = self._with_events, set()
+        for folder in with_events.difference(missed):
             self._n_missed.pop(folder, None)
         for folder in missed:
             self._n_missed[folder] = self._n_missed.get(folder, 0) + 1
         return any(self._n_missed.get(folder) == MISSED_FOR_REBUILD for folder in missed)
 
     def forget(self, is_gone: Callable[[str], bool]) -> None:
-        """Forget folders that are no more: nothing will ever be heard from there."""
+        """Forget folders that no longer exist: no event will come from them."""
         for folder in [folder for folder in list(self._n_missed) if is_gone(folder)]:
             self._n_missed.pop(folder, None)
 
@@ -60,32 +73,55 @@ class MissedChanges:
         return max(list(self._n_missed.values()), default=0)
 
     @property
-    def is_deaf(self) -> bool:
+    def is_unreliable(self) -> bool:
         return self.n_missed >= MISSED_FOR_TIMED
 
 
 def describe_health(
-    *, observer: str, trouble: tuple[str, ...], unwatched: Mapping[str, int], missed: MissedChanges
+    *,
+    observer: str,
+    observer_faults: tuple[str, ...],
+    unwatched: Mapping[str, int],
+    missed: MissedChanges,
 ) -> WatchHealth:
-    """`trouble` concerns everybody; `unwatched` are this workspace's folders that could not be watched, with errno."""
-    timed = [*trouble, *(_describe_errno(code, unwatched) for code in sorted(set(unwatched.values()) - {errno.EACCES}))]
+    """The health of a workspace.
+
+    `observer_faults` concern every workspace. `unwatched` has this workspace's folders that cannot
+    be watched, with errno.
+    """
+    refusals = sorted(set(unwatched.values()) - {errno.EACCES})
+    timed = [*observer_faults, *(_describe_refusal(code, unwatched) for code in refusals)]
     if observer == "PollingObserver":
-        timed.append("this system tells of no changes: files are looked at by the clock")
-    if missed.is_deaf:
+        timed.append("this system reports no file events: files are scanned by a timer")
+    if missed.is_unreliable:
         timed.append(f"{missed.n_missed} scans in a row found changes that no event announced")
-    noted = [_describe_errno(errno.EACCES, unwatched)] if errno.EACCES in unwatched.values() else []
-    return WatchHealth(mode="timed" if timed else "events", observer=observer, reasons=(*timed, *noted))
+    # A folder without permission is unreadable for scans as well: events serve the rest.
+    has_denied = errno.EACCES in unwatched.values()
+    noted = [_describe_refusal(errno.EACCES, unwatched)] if has_denied else []
+    mode = "timed" if timed else "events"
+    return WatchHealth(mode=mode, observer=observer, reasons=(*timed, *noted))
 
 
 def describe_limit(code: int) -> str:
-    """What an errno of inotify means, and what to do about it."""
+    """The meaning of an errno of inotify, and its remedy."""
     if code == errno.ENOSPC:
-        return "inotify watch limit reached: raise it with `sudo sysctl fs.inotify.max_user_watches=1048576`"
+        return (
+            "inotify watch limit reached: "
+            "raise it with `sudo sysctl fs.inotify.max_user_watches=1048576`"
+        )
     if code == errno.EMFILE:
-        return "inotify instance limit reached: raise it with `sudo sysctl fs.inotify.max_user_instances=1024`"
+        return (
+            "inotify instance limit reached: "
+            "raise it with `sudo sysctl fs.inotify.max_user_instances=1024`"
+        )
     return os.strerror(code).lower()
 
 
-def _describe_errno(code: int, unwatched: Mapping[str, int]) -> str:
+def is_worth_reporting(code: int) -> bool:
+    """False if the folder disappeared before it could be watched."""
+    return code not in (errno.ENOENT, errno.ENOTDIR)
+
+
+def _describe_refusal(code: int, unwatched: Mapping[str, int]) -> str:
     n_folders = sum(1 for other in unwatched.values() if other == code)
     return f"{describe_limit(code)} ({n_folders} folder{'s' if n_folders > 1 else ''} not watched)"

@@ -1,9 +1,9 @@
-"""How does the operating system tell what changes? Through watchdog, with its silent failures made to ring.
+"""Open watchdog's observer for this platform, with its silent failures reported.
 
-On Linux watchdog's inotify reader, emitter and watch group are subclassed where they fail without a word: a queue that overflows,
-a thread that dies, a watched folder that is moved, deleted or unmounted, a folder that cannot be watched. Each becomes a doubt,
-which means: scan, for events were or will be lost. Elsewhere watchdog's own choice is taken and named. Which folders are watched,
-and what a doubt leads to, is `supervisor`'s.
+On Linux and macOS watchdog's classes are subclassed where they fail silently: a queue that
+overflows, a thread that dies, a watched folder that is moved, deleted or unmounted, a folder that
+cannot be watched. Each is reported as lost events, which means: scan everything. Elsewhere
+watchdog's own choice is used. `targets` decides which folders are watched.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from watchdog.events import (
 )
 from watchdog.observers.api import BaseObserver
 
-from memsyncd.watch.doubts import OnDoubt, OnUnwatched
+from memsyncd.watch.backlog import RunLater
+from memsyncd.watch.health import OnEventsLost, OnUnwatched
 
-# One list for every watch: two watches on a folder share a descriptor, and the later one's mask would replace the other's.
-# Reading is not in it, or our own reads would come back as events.
+# One list for every watch: two watches on a folder share a descriptor, and the mask of the later
+# one would replace that of the other. Reads are left out: memsyncd's own would come back as events.
 EVENTS: list[type[FileSystemEvent]] = [
     FileCreatedEvent,
     FileModifiedEvent,
@@ -45,31 +46,37 @@ EVENTS: list[type[FileSystemEvent]] = [
     DirAttribEvent,
 ]
 
-# What it would log is told as doubts, in our words.
+# The faults that watchdog would log are reported as lost events.
 logging.getLogger("watchdog").setLevel(logging.CRITICAL)
 
 
-def open_observer(on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> BaseObserver:
-    """A started observer for this platform. Raises OSError when the system has no more to give (EMFILE).
+def open_observer(
+    run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
+) -> BaseObserver:
+    """A started observer for this platform.
 
-    `on_doubt(reason)` and `on_unwatched(folder, errno)` come on watchdog's threads and must only hand off.
+    Raises OSError (EMFILE) at the system's limit of observers. `on_events_lost(reason)` and
+    `on_unwatched(folder, errno)` are called on watchdog's threads or on those of `run_later`, where
+    they must only hand over.
     """
-    observer = _make_observer(on_doubt, on_unwatched)
+    observer = _make_observer(run_later, on_events_lost, on_unwatched)
     observer.start()
     return observer
 
 
-def _make_observer(on_doubt: OnDoubt, on_unwatched: OnUnwatched) -> BaseObserver:
+def _make_observer(
+    run_later: RunLater, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched
+) -> BaseObserver:
     platform: str = sys.platform
     if platform == "linux":
         from memsyncd.watch.inotify import LinuxObserver
 
-        return LinuxObserver(on_doubt, on_unwatched)
+        return LinuxObserver(run_later, on_events_lost, on_unwatched)
     with contextlib.suppress(ImportError):
         from memsyncd.watch.fsevents import MacObserver
 
-        return MacObserver(on_doubt)
-    # watchdog would only warn that it falls back; we name the class that it took, in every status.
+        return MacObserver(on_events_lost)
+    # watchdog warns when it falls back to another class; every status names the class instead.
     with warnings.catch_warnings(action="ignore"):
         from watchdog.observers import Observer
 

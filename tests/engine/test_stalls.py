@@ -14,7 +14,7 @@ import pytest
 from watchdog.observers.api import BaseObserver
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine import watchturn
+from memsyncd.engine import watching
 from memsyncd.engine.freshness import read_freshness
 from memsyncd.engine.house import House
 from memsyncd.engine.lane import Steps
@@ -103,14 +103,14 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(tmp_pat
 def test_planning_that_blocks_keeps_nobody_else_from_being_watched(
     tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_folder = watchturn._is_folder
+    is_folder = watching._is_folder
 
     def block(path: str) -> bool:
         if path.startswith(str(tmp_path / "a")):
             gate.wait(LIMIT_S)
         return is_folder(path)
 
-    monkeypatch.setattr(watchturn, "_is_folder", block)
+    monkeypatch.setattr(watching, "_is_folder", block)
 
     async def story(house: House, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: house.watching.watcher.n_watches == 2)
@@ -148,9 +148,9 @@ def test_a_large_tree_that_takes_long_to_watch_is_watched_all_the_same(tmp_path:
 def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blocks_it(
     tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_plans = watchturn.Watcher.set_plans
+    set_plans = watching.Watcher.set_plans
 
-    def block(self: watchturn.Watcher, plans: dict[str, watchturn.Plan]) -> frozenset[str]:
+    def block(self: watching.Watcher, plans: dict[str, watching.Plan]) -> frozenset[str]:
         if any(plan.root == str(tmp_path / "a") for plan in plans.values()):
             with self._lock:
                 gate.wait(LIMIT_S)
@@ -158,7 +158,7 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
 
     async def story(house: House, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1) and house.watching.watcher.n_watches == 4)
-        monkeypatch.setattr(watchturn.Watcher, "set_plans", block)
+        monkeypatch.setattr(watching.Watcher, "set_plans", block)
         first = house.watching.watcher
         house.watching.supervise()
         # The first new one is blocked, too, and tells by whom.
@@ -192,7 +192,7 @@ def test_a_house_with_a_blocked_workspace_stops_soon_and_closes_the_others(tmp_p
 def test_nothing_wakes_up_when_no_job_is_left(tmp_path: Path) -> None:
     async def story(house: House, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
-        await asyncio.wrap_future(house.watching.take_turn())
+        await asyncio.wrap_future(house.watching.probe())
         await wait_for(lambda: house.count_jobs() == 0)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))

@@ -1,8 +1,9 @@
-"""What changes while the folders to be watched are still being planned? A real house whose watcher's thread is kept busy."""
+"""Changes during the planning of watches, and blocked disks, with a real house."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import shutil
 import threading
@@ -10,14 +11,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from memsyncd.engine.house import House
+import pytest
+from watchdog.observers import inotify_c
+
+from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.house import DEFAULT_STALLS, House
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
+from memsyncd.engine.workspaces import Workspace
+from memsyncd.watch import targets
 
 WAIT_S = 20.0
+HANG_LIMIT_S = 120.0
 
 
-def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_path: Path) -> None:
+def test_a_links_target_deleted_before_it_is_watched_is_noticed_at_once(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "proj"
     (root / "docs" / "deep").mkdir(parents=True)
     (root / ".memories").mkdir()
@@ -28,8 +36,10 @@ def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_pat
         house = open_house(tmp_path)
         workspace = house.add(str(root), name="", include=(), exclude=())
         n_files = lambda: workspace.condition.counts.files  # noqa: E731
-        await wait_for(lambda: workspace.condition.state == "ready" and house.watching.watcher.n_watches == 2)
-        await asyncio.wrap_future(house.watching.take_turn())
+        await wait_for(
+            lambda: workspace.condition.state == "ready" and house.watching.watcher.n_watches == 2
+        )
+        await asyncio.wrap_future(house.watching.probe())
 
         house.watching._pool.call(is_planning.wait)
         (root / ".memories" / "link.md").symlink_to("../docs/deep/real.md")
@@ -43,8 +53,8 @@ def test_a_links_target_that_goes_before_it_is_watched_is_missed_at_once(tmp_pat
     asyncio.run(live())
 
 
-def test_a_doubt_amid_a_check_is_checked_once_more(tmp_path: Path) -> None:
-    """It may concern folders that the check has been at already."""
+def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> None:
+    """They may concern folders that were checked already."""
     root = tmp_path.resolve() / "proj"
     (root / ".memories").mkdir(parents=True)
     calls: list[float] = []
@@ -53,38 +63,147 @@ def test_a_doubt_amid_a_check_is_checked_once_more(tmp_path: Path) -> None:
         house = open_house(tmp_path)
         workspace = house.add(str(root), name="", include=(), exclude=())
         watching = house.watching
-        await wait_for(lambda: workspace.condition.state == "ready" and watching.watcher.n_watches == 2)
+        await wait_for(
+            lambda: workspace.condition.state == "ready" and watching.watcher.n_watches == 2
+        )
         check = watching.watcher.check
 
-        def check_and_doubt(now_s: float) -> tuple[str, ...]:
+        def check_and_lose(now_s: float) -> tuple[str, ...]:
             calls.append(now_s)
             if len(calls) == 1:
-                n_before = watching.n_doubts
-                watching._doubt_from_thread("amid it")
-                while watching.n_doubts == n_before:
+                n_before = watching.n_losses
+                watching._report_from_thread("meanwhile")
+                while watching.n_losses == n_before:
                     time.sleep(0.001)
             return check(now_s)
 
-        watching.watcher.check = check_and_doubt  # type: ignore[method-assign]
-        watching.doubt("first")
+        watching.watcher.check = check_and_lose  # type: ignore[method-assign]
+        watching.report_events_lost("first")
         await wait_for(lambda: len(calls) > 0)
-        await asyncio.wrap_future(watching.take_turn())
+        await asyncio.wrap_future(watching.probe())
         await asyncio.sleep(0)
-        await asyncio.wrap_future(watching.take_turn())
+        await asyncio.wrap_future(watching.probe())
         await asyncio.get_running_loop().run_in_executor(None, house.stop)
 
     asyncio.run(live())
     assert len(calls) == 2
 
 
-def open_house(folder: Path) -> House:
-    """One whose clock makes it look at nothing."""
+def test_a_disk_that_hangs_while_another_workspace_is_watched_blocks_its_own_workspace_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the watcher watches the folders of one workspace, it checks those of all others."""
+    gate = threading.Event()
+    n_stats = itertools.count()
+    stat_identity = targets._stat_identity
+
+    def block(folder: str) -> tuple[int, int] | None:
+        # The disk answers each new watcher once, so that the check of its folder hangs.
+        if folder == str(tmp_path / "a") and next(n_stats) % 2:
+            gate.wait(HANG_LIMIT_S)
+        return stat_identity(folder)
+
+    async def live() -> None:
+        house = open_house(tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6))
+        a, b = (add_workspace(house, tmp_path / name) for name in ("a", "b"))
+        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+        monkeypatch.setattr(targets, "_stat_identity", block)
+        house.watching.supervise()
+        await wait_for(lambda: house.watching.health(a).mode == "timed")
+        await wait_for(lambda: house.watching.watcher.n_watches == 2)
+        (tmp_path / "b" / ".memories" / "second.md").write_text("maple")
+        await wait_for(lambda: b.condition.counts.files == 2)
+        assert house.watching.health(b).mode == "events"
+        monkeypatch.setattr(targets, "_stat_identity", stat_identity)
+        gate.set()
+        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+        assert house.watching.health(a).mode == "events"
+        await asyncio.to_thread(house.stop)
+
+    try:
+        asyncio.run(live())
+    finally:
+        gate.set()
+
+
+def test_a_large_tree_that_is_slow_to_walk_again_does_not_count_as_blocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(8):
+        (tmp_path / "a" / ".memories" / f"{number}").mkdir(parents=True)
+    add_watch = inotify_c.inotify_add_watch
+
+    def add_slowly(fd: int, path: bytes, mask: int) -> object:
+        time.sleep(0.1)
+        return add_watch(fd, path, mask)
+
+    async def live() -> None:
+        house = open_house(tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=5.0))
+        add_workspace(house, tmp_path / "a")
+        await wait_for(lambda: house.watching.watcher.n_watches == 10)
+        first = house.watching.watcher
+        monkeypatch.setattr(inotify_c, "inotify_add_watch", add_slowly)
+        house.watching.supervise()
+        task = house.watching._pool.call(lambda: None, house.watching._key)  # behind the check
+        await asyncio.wrap_future(task)
+        assert house.watching.watcher is first
+        assert house.watching.n_losses == 0
+        await asyncio.to_thread(house.stop)
+
+    asyncio.run(live())
+
+
+def test_a_folder_event_on_a_disk_that_hangs_delays_no_event_of_another_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    add_watch = inotify_c.inotify_add_watch
+    hanging = [os.fsencode(tmp_path / "a" / ".memories" / name) for name in ("one", "two")]
+
+    def block(fd: int, path: bytes, mask: int) -> object:
+        if os.path.realpath(path) in hanging:
+            gate.wait(HANG_LIMIT_S)
+        return add_watch(fd, path, mask)
+
+    async def live() -> None:
+        house = open_house(tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6))
+        a, b = (add_workspace(house, tmp_path / name) for name in ("a", "b"))
+        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+        monkeypatch.setattr(inotify_c, "inotify_add_watch", block)
+        for folder in hanging:
+            os.mkdir(folder)
+        (tmp_path / "b" / ".memories" / "deep").mkdir()
+        await wait_for(lambda: house.watching.watcher.n_watches == 5)
+        (tmp_path / "b" / ".memories" / "deep" / "second.md").write_text("maple")
+        await wait_for(lambda: b.condition.counts.files == 2)
+        gate.set()
+        await wait_for(lambda: house.watching.watcher.n_watches == 7)
+        (tmp_path / "a" / ".memories" / "two" / "second.md").write_text("maple")
+        await wait_for(lambda: a.condition.counts.files == 2)
+        assert await asyncio.to_thread(house.stop)
+
+    try:
+        asyncio.run(live())
+    finally:
+        gate.set()
+
+
+def add_workspace(house: House, root: Path) -> Workspace:
+    """Add a workspace with one note."""
+    (root / ".memories").mkdir(parents=True, exist_ok=True)
+    (root / ".memories" / "first.md").write_text("larch")
+    return house.add(str(root), name="", include=(), exclude=())
+
+
+def open_house(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS) -> House:
+    """A house that makes no timed scan."""
     house = House(
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",
         cache_dir=folder / "cache",
         policy=SyncPolicy(reconcile_s=3600.0, delete_grace_s=0.1),
         clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
+        stall_policy=stall_policy,
     )
     house.start(())
     return house

@@ -1,4 +1,4 @@
-"""Faults of the watcher that tests make happen from outside."""
+"""Faults of the watcher that tests cause from outside."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, WatchDe
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from memsyncd.watch.supervisor import Watcher
+    from memsyncd.watch.watcher import Watcher
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 OVERFLOW = InotifyEvent(WatchDescriptor(-1), InotifyConstants.IN_Q_OVERFLOW, 0, b"")
@@ -19,26 +19,26 @@ OVERFLOW = InotifyEvent(WatchDescriptor(-1), InotifyConstants.IN_Q_OVERFLOW, 0, 
 
 def find_reader(watcher: Watcher) -> Any:
     """The thread that reads inotify for this watcher; None while there is none."""
-    return getattr(watcher._schedule.observer, "reader", None)
+    return getattr(watcher._targets.observer, "reader", None)
 
 
 def kill_reader(watcher: Watcher) -> None:
-    """Let the reading thread end on an error of its own, unless it has ended."""
+    """Have the reading thread end by an exception, unless it has ended."""
     reader = find_reader(watcher)
     if reader is None:
         return
 
     def fail() -> bool:
-        raise RuntimeError("killed to see what happens")
+        raise RuntimeError("ended by a test")
 
-    reader.should_keep_running = fail  # asked before each reading
+    reader.should_keep_running = fail  # called before each read
     with reader._lock:
         if not reader._closed:
             os.write(reader._kill_w, b"!")
 
 
 def fake_overflow(watcher: Watcher) -> None:
-    """Let the reader do what it does when the kernel's queue has overflowed."""
+    """Have the reader handle an overflow of the kernel's queue."""
     reader = find_reader(watcher)
     if reader is not None:
         reader.handle_event(OVERFLOW)

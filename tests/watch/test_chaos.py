@@ -1,4 +1,5 @@
-"""Whatever happens to the files, those who only look where it rang end up with what is on disk, without any timed scan."""
+"""A reader that scans dirty paths only ends with the content of the disk, whatever happens to
+it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ import pytest
 from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
 from memsyncd.core.notepath import is_note_name
-from memsyncd.watch.supervisor import Plan, Watcher
+from memsyncd.engine.workers import WorkerPool
+from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import fake_overflow, kill_reader
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ def read_note(path: Path) -> str | None:
 
 
 def read_disk(root: Path) -> dict[str, str]:
-    """All notes as they are now."""
+    """The notes on the disk now, by path."""
     found = {"MEMORY.md": read_note(root / "MEMORY.md")}
     for folder, _, names in os.walk(root / ".memories"):
         for name in filter(is_note_name, names):
@@ -47,14 +49,17 @@ def read_disk(root: Path) -> dict[str, str]:
 
 
 class Mirror:
-    """A copy of a workspace's notes in memory, kept by events alone: a daemon in miniature."""
+    """Keeps a copy of a workspace's notes in memory by events alone, like a small daemon."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.notes: dict[str, str] = {}
         self._inbox: queue.Queue[Event | str] = queue.Queue()
         self._debouncer: Debouncer[str] = Debouncer(DebouncePolicy(quiet_s=0.02, max_wait_s=0.2))
-        self.watcher = Watcher(lambda *event: self._inbox.put(event), self._inbox.put)
+        self._pool = WorkerPool("folders", 2)
+        self.watcher = Watcher(
+            lambda *event: self._inbox.put(event), self._inbox.put, self._pool.call
+        )
         self._thread = threading.Thread(target=self._run)
 
     def start(self) -> None:
@@ -65,6 +70,7 @@ class Mirror:
         self._inbox.put(STOP)
         self._thread.join()
         self.watcher.stop()
+        assert self._pool.stop(SETTLE_LIMIT_S)
 
     def _run(self) -> None:
         while (word := self._next()) != STOP:
@@ -73,14 +79,22 @@ class Mirror:
             elif word:
                 workspace_id, path, is_finished, is_folder = word
                 if is_relevant(path, is_folder=is_folder):
-                    self._debouncer.push(workspace_id, path, time.monotonic(), is_finished=is_finished, is_folder=is_folder)
+                    self._debouncer.push(
+                        workspace_id,
+                        path,
+                        time.monotonic(),
+                        is_finished=is_finished,
+                        is_folder=is_folder,
+                    )
             for settled in self._debouncer.pop_settled(time.monotonic()):
                 self._look(settled)
 
     def _next(self) -> Event | str:
         deadline_s = self._debouncer.next_deadline_s()
         try:
-            return self._inbox.get(timeout=None if deadline_s is None else max(0.0, deadline_s - time.monotonic()))
+            return self._inbox.get(
+                timeout=None if deadline_s is None else max(0.0, deadline_s - time.monotonic())
+            )
         except queue.Empty:
             return ""
 
@@ -99,7 +113,11 @@ class Mirror:
         from memsyncd.core.changes.watchplan import NO_INCLUDES
 
         while self.watcher.set_plans(
-            {"ws": Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))}
+            {
+                "ws": Plan(
+                    str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder)
+                )
+            }
         ):
             pass
 
@@ -117,15 +135,34 @@ class Mirror:
 
 
 class Chaos:
-    """Random things that people and tools do to a workspace."""
+    """Makes random changes of the kinds that people and tools make."""
 
     def __init__(self, mirror: Mirror, outside: Path, chance: random.Random) -> None:
         self.mirror, self.root, self.outside, self.chance = mirror, mirror.root, outside, chance
         self.memories = self.root / ".memories"
         self.steps: list[Callable[[], object]] = [
-            *[self.write, self.write, self.replace, self.replace, self.append, self.make_folders, self.make_folders],
-            *[self.move_note, self.delete_note, self.move_folder, self.move_folder_out, self.move_folder_in],
-            *[self.delete_folder, self.swap_memories, self.delete_memories, self.move_root_and_back],
+            *[
+                self.write,
+                self.write,
+                self.replace,
+                self.replace,
+                self.append,
+                self.make_folders,
+                self.make_folders,
+            ],
+            *[
+                self.move_note,
+                self.delete_note,
+                self.move_folder,
+                self.move_folder_out,
+                self.move_folder_in,
+            ],
+            *[
+                self.delete_folder,
+                self.swap_memories,
+                self.delete_memories,
+                self.move_root_and_back,
+            ],
             *[partial(fake_overflow, mirror.watcher), partial(kill_reader, mirror.watcher)],
         ]
 
@@ -136,10 +173,14 @@ class Chaos:
             self.memories.mkdir(parents=True, exist_ok=True)
 
     def folder(self) -> Path:
-        return self.chance.choice([self.memories, *(path for path in self.memories.rglob("*") if path.is_dir())])
+        return self.chance.choice(
+            [self.memories, *(path for path in self.memories.rglob("*") if path.is_dir())]
+        )
 
     def note(self) -> Path:
-        return self.chance.choice([self.root / "MEMORY.md", self.folder() / f"{self.chance.choice('abc')}.md"])
+        return self.chance.choice(
+            [self.root / "MEMORY.md", self.folder() / f"{self.chance.choice('abc')}.md"]
+        )
 
     def text(self) -> str:
         return f"{self.chance.random()}"
@@ -177,7 +218,9 @@ class Chaos:
         self.folder().rename(self.outside / f"{self.chance.randrange(3)}")
 
     def move_folder_in(self) -> None:
-        (self.outside / f"{self.chance.randrange(3)}").rename(self.folder() / self.chance.choice("de"))
+        (self.outside / f"{self.chance.randrange(3)}").rename(
+            self.folder() / self.chance.choice("de")
+        )
 
     def delete_folder(self) -> None:
         shutil.rmtree(self.folder())
@@ -208,7 +251,9 @@ def mirror(tmp_path: Path) -> Iterator[Mirror]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_looking_only_where_it_rang_ends_with_what_is_on_disk(mirror: Mirror, tmp_path: Path, seed: int) -> None:
+def test_scanning_dirty_paths_only_ends_with_the_content_of_the_disk(
+    mirror: Mirror, tmp_path: Path, seed: int
+) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     chance = random.Random(seed)

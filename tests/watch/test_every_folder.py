@@ -1,7 +1,7 @@
 """After any sequence of moves, exchanges, overflows and root renames, every folder is watched.
 
-The truth is the kernel's: /proc/self/fdinfo lists the inode of each watch. Each folder on the disk
-must have one, no other folder may, and the watcher's table must name each by its path.
+The reference is the kernel: /proc/self/fdinfo lists the inode of each watch. Each folder on the
+disk must have one, no other folder may, and the watcher's table must name each by its path.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ from hypothesis.stateful import (
 )
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, is_relevant, plan_watches
-from memsyncd.watch.supervisor import Plan, Watcher
+from memsyncd.engine.workers import WorkerPool
+from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import exchange, fake_overflow, find_reader, kill_reader
 
 if sys.platform != "linux":
     pytest.skip("inotify is Linux's", allow_module_level=True)
 
 SETTLE_S = 20.0
+# Rebuilds have growing intervals, so more of them would take long.
 MAX_KILLS = 2
-"""Rebuilds keep a growing distance, which would make a story long."""
 NAMES = ["a", "b", "a/c", "a/d", "b/c", "b/c/e"]
 FOLDERS = st.sampled_from(NAMES)
 PAUSES = st.sampled_from([0.0, 0.0, 0.001, 0.01, 0.03])
@@ -45,12 +46,16 @@ STOP = object()
 
 
 class Keeper:
-    """Keeps one root watched as the daemon does: plans, walks and checks when it hears of need."""
+    """Keeps one root watched as the daemon does: plans, walks and checks when an event asks for
+    it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._inbox: queue.Queue[object] = queue.Queue()
-        self.watcher = Watcher(self._hear, lambda _reason: self._inbox.put("doubt"))
+        self._pool = WorkerPool("folders", 2)
+        self.watcher = Watcher(
+            self._on_event, lambda _reason: self._inbox.put("lost"), self._pool.call
+        )
         self._thread = threading.Thread(target=self._run)
         self._inbox.put("begin")
         self._thread.start()
@@ -59,8 +64,9 @@ class Keeper:
         self._inbox.put(STOP)
         self._thread.join()
         self.watcher.stop()
+        assert self._pool.stop(SETTLE_S)
 
-    def _hear(self, _id: str, path: str, _is_finished: bool, is_folder: bool) -> None:
+    def _on_event(self, _id: str, path: str, _is_finished: bool, is_folder: bool) -> None:
         if is_folder and is_relevant(path, is_folder=True):
             self._inbox.put("folder")
 
@@ -80,7 +86,9 @@ class Keeper:
 
         plan = Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))
         while self.watcher.set_plans({"ws": plan}):
-            plan = Plan(str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder))
+            plan = Plan(
+                str(self.root), plan_watches(str(self.root), NO_INCLUDES, is_folder=is_folder)
+            )
 
 
 def find_watched_inodes(watcher: Watcher) -> set[Entry]:
@@ -92,8 +100,8 @@ def find_watched_inodes(watcher: Watcher) -> set[Entry]:
 
 
 def find_known_paths(watcher: Watcher) -> dict[str, Entry]:
-    """Under which path the watcher would tell of each folder it watches."""
-    observer = watcher._schedule.observer
+    """Device and inode of each watched folder, by the path in the watcher's table."""
+    observer = watcher._targets.observer
     assert observer is not None
     groups = [emitter._group for emitter in observer.emitters]
     return {
@@ -105,7 +113,7 @@ def find_known_paths(watcher: Watcher) -> dict[str, Entry]:
 
 
 def find_folders(root: Path) -> dict[str, Entry]:
-    """All folders there are to watch: the root, and the memories with all beneath."""
+    """All folders that must be watched: the root, and the memories with all beneath."""
     found = [str(root)]
     for folder, _, _ in os.walk(root / ".memories"):
         found.append(folder)
@@ -117,7 +125,7 @@ def to_kernel_device(device: int) -> int:
 
 
 class FolderStory(RuleBasedStateMachine):
-    """What programs do to folders, at any speed, with a reader that may be held up meanwhile."""
+    """Changes that programs make to folders, at any speed, while the reader may be held up."""
 
     base: ClassVar[Path]
     n_stories: ClassVar[int] = 0
@@ -139,7 +147,7 @@ class FolderStory(RuleBasedStateMachine):
         return self.root / ".memories" / name
 
     def try_to(self, step: str, act: Callable[[], object]) -> None:
-        """What the disk refuses, because nothing or something is there, is no step."""
+        """Take a step, unless the disk refuses it because an entry is missing or exists."""
         try:
             act()
         except (OSError, shutil.Error):
@@ -202,9 +210,11 @@ class FolderStory(RuleBasedStateMachine):
         self.steps.append(f"swap the root{' and back' if is_kept else ''}")
 
     @rule()
-    def remove_the_memories_and_make_them_anew(self) -> None:
+    def remove_the_memories_and_make_them_again(self) -> None:
         self.try_to("remove the memories", lambda: shutil.rmtree(self.root / ".memories"))
-        self.try_to("make the memories", lambda: (self.root / ".memories" / "b").mkdir(parents=True))
+        self.try_to(
+            "make the memories", lambda: (self.root / ".memories" / "b").mkdir(parents=True)
+        )
 
     @rule(is_away=st.booleans())
     def overflow(self, is_away: bool) -> None:
@@ -227,7 +237,7 @@ class FolderStory(RuleBasedStateMachine):
 
     @rule()
     def hold_the_reader(self) -> None:
-        """Nobody reads until it is let go: what happens meanwhile is read in one go."""
+        """Hold up the reader until `let_go`: it then reads all events at once."""
         reader = find_reader(self.keeper.watcher)
         if self._held is None and reader is not None:
             self._held = reader._lock
@@ -251,14 +261,14 @@ class FolderStory(RuleBasedStateMachine):
         self.let_go()
         self.steps.append("settle")
         deadline_s = time.monotonic() + SETTLE_S
-        while complaint := self.find_complaint():
+        while difference := self.find_difference():
             if time.monotonic() > deadline_s:
-                told = "\n".join(self.steps)
-                print(f"{complaint}\n{told}")
-                raise AssertionError(f"{complaint}\n{told}")
+                steps = "\n".join(self.steps)
+                print(f"{difference}\n{steps}")
+                raise AssertionError(f"{difference}\n{steps}")
             time.sleep(0.005)
 
-    def find_complaint(self) -> str:
+    def find_difference(self) -> str:
         if find_reader(self.keeper.watcher) is None:
             return "nothing is watched"
         try:
@@ -269,7 +279,10 @@ class FolderStory(RuleBasedStateMachine):
         there = find_folders(self.root)
         inodes = {(to_kernel_device(device), inode) for device, inode in there.values()}
         if watched != inodes or known != there:
-            return f"not watched {inodes - watched}, too many {watched - inodes},\nknown as {known},\nand there are {there}"
+            return (
+                f"not watched {inodes - watched}, too many {watched - inodes},\n"
+                f"known as {known},\nand there are {there}"
+            )
         return ""
 
     def teardown(self) -> None:
@@ -281,14 +294,14 @@ class FolderStory(RuleBasedStateMachine):
             shutil.rmtree(self.outside)
 
 
-def tell_stories(base: Path, *, n_stories: int, n_steps: int) -> None:
+def run_stories(base: Path, *, n_stories: int, n_steps: int) -> None:
     FolderStory.base = base.resolve()
     how = settings(
         max_examples=n_stories,
         stateful_step_count=n_steps,
         deadline=None,
         database=None,
-        phases=[Phase.generate],  # what depends on time cannot be shrunk; the story is told instead
+        phases=[Phase.generate],  # timing cannot be shrunk: a failure prints its steps
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
@@ -296,10 +309,10 @@ def tell_stories(base: Path, *, n_stories: int, n_steps: int) -> None:
 
 
 def test_every_folder_is_watched_whatever_happens_to_folders(tmp_path: Path) -> None:
-    tell_stories(tmp_path, n_stories=40, n_steps=30)
+    run_stories(tmp_path, n_stories=40, n_steps=30)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_every_folder_is_watched_through_long_stories(tmp_path: Path) -> None:
-    tell_stories(tmp_path, n_stories=2000, n_steps=50)
+    run_stories(tmp_path, n_stories=2000, n_steps=50)

@@ -1,0 +1,168 @@
+"""Read inotify on one thread for all watched folders, and report when that fails.
+
+The thread never reads a disk: a callback that has to do so must use another thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import threading
+from collections.abc import Callable, Collection, Iterator
+
+from watchdog.observers import inotify_c
+from watchdog.observers.inotify_c import (
+    CallbackId,
+    InotifyConstants,
+    InotifyEvent,
+    InotifyFD,
+    Mask,
+    Watch,
+    WatchCallback,
+    WatchDescriptor,
+)
+
+from memsyncd.watch.health import OnEventsLost, OnUnwatched, is_worth_reporting
+
+# How long the first half of a move waits for the second. The kernel queues both in one go.
+PAIR_LIMIT_MS = 20
+HAS_PROC = os.path.isdir("/proc/self/fd")
+
+
+class Reader(InotifyFD):
+    """The one thread that reads inotify for all workspaces."""
+
+    def __init__(self, on_events_lost: OnEventsLost, on_unwatched: OnUnwatched) -> None:
+        super().__init__()
+        self.name = "memsyncd-inotify"
+        self._on_events_lost = on_events_lost
+        self._on_unwatched = on_unwatched
+        self._has_failed = self._is_running = self._is_released = False
+        self._n_removed = self._n_users = 0
+        # The folders that whole walks have entered. One thread at a time does these.
+        self.n_walked = 0
+        # Calls that hand over the events that are held back now.
+        self._holding: set[Callable[[], None]] = set()
+
+    def hold(self, hand_over: Callable[[], None]) -> None:
+        """Call this once PAIR_LIMIT_MS have passed, or earlier. On the reader's thread."""
+        self._holding.add(hand_over)
+
+    def watch(
+        self, folder: int, path: bytes, callback: WatchCallback, mask: Mask
+    ) -> WatchDescriptor:
+        """Watch an open folder for a callback. Raises OSError.
+
+        No lock is held while the kernel reads the disk: a disk that hangs would stop the reader.
+        """
+        while True:
+            n_removed = self._n_removed
+            with self._keep_open():
+                wd = _add_watch(self._inotify_fd, folder, path, mask)
+            with self._lock:
+                self._raise_if_closed()
+                # Else another thread may have removed the watch since the kernel returned it.
+                if n_removed == self._n_removed:
+                    watch = self._watch_for_wd.get(wd)
+                    if watch is None:
+                        watch = self._watch_for_wd[wd] = Watch(wd, mask, path)
+                    watch.callbacks[CallbackId(id(callback))] = callback
+                    return wd
+
+    def unwatch(self, wds: Collection[WatchDescriptor], callback: WatchCallback) -> None:
+        """End a callback's share in these watches; remove those that no other callback uses."""
+        with self._lock:
+            for wd in wds:
+                watch = self._watch_for_wd.get(wd)
+                if watch is None or watch.callbacks.pop(CallbackId(id(callback)), None) is None:
+                    continue
+                if not watch.is_used and not self._closed:
+                    del self._watch_for_wd[wd]
+                    self._n_removed += 1
+                    inotify_c.inotify_rm_watch(self._inotify_fd, wd)
+
+    def report_unwatched(self, path: bytes, code: int) -> None:
+        """Report a folder that cannot be watched, unless it has disappeared."""
+        if is_worth_reporting(code) and not self._closed:
+            self._on_unwatched(os.fsdecode(path), code)
+
+    def run(self) -> None:
+        self._is_running = True
+        try:
+            super().run()
+        except Exception as error:  # noqa: BLE001  reported nowhere else
+            self._has_failed = True
+            self._on_events_lost(f"the inotify reader failed: {error!r}")
+        finally:
+            with self._lock:
+                self._is_running = self._is_reading = False
+                if self._closed:
+                    self._close_resources()
+
+    def is_alive(self) -> bool:
+        # The report of the failure leads to a check at once, before the thread has ended.
+        return super().is_alive() and not self._has_failed
+
+    def read_events(self, *, event_buffer_size: int = 65_536) -> list[InotifyEvent]:
+        holding, self._holding = self._holding, set()
+        for hand_over in holding:
+            hand_over()
+        return super().read_events(event_buffer_size=event_buffer_size)
+
+    def _check_inotify_fd(self) -> bool:
+        assert self._poller is not None, "every Linux has poll(2)"
+        ready = self._poller.poll(PAIR_LIMIT_MS if self._holding else None)
+        return any(fd == self._inotify_fd for fd, _ in ready)
+
+    def handle_event(self, event: InotifyEvent) -> None:
+        super().handle_event(event)
+        if event.is_queue_overflow:
+            self._on_events_lost("the inotify queue overflowed")
+
+    @contextlib.contextmanager
+    def _keep_open(self) -> Iterator[None]:
+        """Keep the descriptors open meanwhile. Raises OSError if they are closed."""
+        # Else the number could be that of another file by the time that the kernel reads it.
+        with self._lock:
+            self._raise_if_closed()
+            self._n_users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._n_users -= 1
+                if self._closed:
+                    self._close_resources()
+
+    def _close_resources(self) -> None:
+        """Close the descriptors, or leave that to their last user. With the lock."""
+        is_read = self._is_running and threading.current_thread() is not self
+        if not (is_read or self._n_users or self._is_released):
+            self._is_released = True
+            super()._close_resources()
+
+    def _raise_if_closed(self) -> None:
+        if self._closed:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    @classmethod
+    def _create_inotify_fd(cls) -> int:
+        fd = super()._create_inotify_fd()
+        os.set_inheritable(fd, False)  # noqa: FBT003  its only form
+        return fd
+
+
+def _add_watch(inotify: int, folder: int, path: bytes, mask: Mask) -> WatchDescriptor:
+    """Add a watch to an open folder; where there is no /proc, to the folder at its path."""
+    flags = InotifyConstants.IN_ONLYDIR
+    if HAS_PROC:
+        path = b"/proc/self/fd/%d" % folder
+    else:
+        flags = Mask(flags | InotifyConstants.IN_DONT_FOLLOW)
+    wd = inotify_c.inotify_add_watch(inotify, path, mask | flags)
+    if wd == -1:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return wd

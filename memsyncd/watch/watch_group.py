@@ -1,0 +1,429 @@
+"""Know which of the kernel's watches belongs to which folder, for one folder and all beneath.
+
+The kernel watches single folders and reports a watch descriptor and a name. A `WatchGroup` keeps
+the table from descriptors to paths:
+
+- A walk opens each folder, adds a watch to the open folder, and only then lists it. Names are
+  opened from the top folder's descriptor, so renaming anything above the tree cannot lose a folder.
+- A folder that is created or moved is walked again, at both ends of a move.
+- `WatchGroup.walk` repeats the whole walk at any time. The kernel returns the same descriptor for
+  the same folder, so a walk that changes nothing costs nothing but its system calls.
+
+A walk reads the disk, so one that follows an event runs on another thread than the reader's. Later
+events of the group wait for it, because their paths depend on it; those of other groups do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from watchdog.observers.inotify_c import InotifyConstants, InotifyEvent, Mask, WatchDescriptor
+from watchdog.observers.inotify_move_event_grouper import GroupedInotifyEvent, PathedInotifyEvent
+
+from memsyncd.watch.backlog import Backlog, RunLater
+from memsyncd.watch.health import OnEventsLost, is_worth_reporting
+from memsyncd.watch.inotify_reader import PAIR_LIMIT_MS, Reader
+
+NO_WAIT = float("-inf")
+# How often one folder is opened again because another thread changed the table meanwhile.
+ATTEMPTS = 20
+OPEN_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+CREATED_FILE = InotifyConstants.IN_CREATE
+CREATED_FOLDER = Mask(InotifyConstants.IN_CREATE | InotifyConstants.IN_ISDIR)
+
+# An event, or both halves of a move.
+PairedEvent: TypeAlias = InotifyEvent | tuple[InotifyEvent, InotifyEvent]
+
+
+class MovePairer:
+    """Pairs the halves of moves.
+
+    Holds the first half back until the second comes, PAIR_LIMIT_MS at most, together with the
+    events that follow it. Halves that are not paired count as a deletion and a creation, which
+    leads to the same result. Nothing waits in here: the reader calls again when it is time.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[tuple[float, PairedEvent]] = []
+
+    def put(self, event: InotifyEvent) -> None:
+        first = self._find_first_half(event.cookie) if event.is_moved_to else None
+        if first is None:
+            self._held.append((time.monotonic() if event.is_moved_from else NO_WAIT, event))
+        else:
+            self._held = [one for one in self._held if one[1] is not first]
+            self._held.append((NO_WAIT, (first, event)))
+
+    def pop_ready(self) -> list[PairedEvent]:
+        """Remove and return the events that are no longer held back, in order."""
+        due_s = time.monotonic() - PAIR_LIMIT_MS / 1000
+        held = (at for at, (since_s, _) in enumerate(self._held) if since_s > due_s)
+        n_ready = next(held, len(self._held))
+        ready, self._held = self._held[:n_ready], self._held[n_ready:]
+        return [event for _, event in ready]
+
+    @property
+    def is_holding(self) -> bool:
+        return bool(self._held)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+    def _find_first_half(self, cookie: int) -> InotifyEvent | None:
+        halves = (event for _, event in self._held if isinstance(event, InotifyEvent))
+        return next((one for one in halves if one.is_moved_from and one.cookie == cookie), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Folder:
+    """A watched folder: its path, device and inode, and the group's count when it was last seen."""
+
+    path: bytes
+    identity: tuple[int, int]
+    stamp: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Walked:
+    """The result of a walk. `since` is the group's count when it began.
+
+    `fresh` are the watches that are new, `moved` the known ones met at another path. `unreadable`
+    are folders that exist and could not be entered: the watches beneath them stay. `is_whole` is
+    true for a walk of the whole group.
+    """
+
+    since: int
+    is_whole: bool = False
+    fresh: list[WatchDescriptor] = field(default_factory=list)
+    moved: list[WatchDescriptor] = field(default_factory=list)
+    unreadable: list[bytes] = field(default_factory=list)
+
+
+class WatchGroup:
+    """One folder, with all folders beneath it if it is recursive, and the current path of each.
+
+    The table has the path at which the folder of each watch descriptor was last seen. A folder that
+    has moved since is corrected by the event of its move, which is still to come. Events come on
+    the reader's thread; `walk` may be called on another one. `on_event(event)` is called on the
+    reader's thread or on one of `run_later`.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        path: bytes,
+        mask: Mask,
+        *,
+        is_recursive: bool,
+        run_later: RunLater,
+        on_event: Callable[[GroupedInotifyEvent], None],
+        on_events_lost: OnEventsLost,
+    ) -> None:
+        """Raises OSError if the folder itself cannot be watched."""
+        self.path, self.mask = path, mask
+        self._reader = reader
+        self._is_recursive = is_recursive
+        self._on_event = on_event
+        self._on_events_lost = on_events_lost
+        self._lock = threading.Lock()
+        self._is_active = True
+        self._pairer = MovePairer()
+        self._backlog: Backlog[PairedEvent] = Backlog(
+            self._handle,
+            key=os.fsdecode(path),
+            run_later=run_later,
+            on_events_lost=on_events_lost,
+        )
+        self._folders: dict[WatchDescriptor, _Folder] = {}
+        self._wds: dict[bytes, WatchDescriptor] = {}
+        # Counts the changes to both tables.
+        self._stamp = 0
+        try:
+            self.walk()
+        except OSError:
+            self.deactivate()
+            raise
+
+    def walk(self) -> bool:
+        """Watch all folders that exist now, and no others. True if that changed anything.
+
+        Raises OSError if the group's own folder cannot be entered; then nothing has changed.
+        """
+        walked = _Walked(since=self._stamp, is_whole=True)
+        try:
+            fd = self._enter(None, self.path, self.path, walked)
+        except OSError as error:
+            self._reader.report_unwatched(self.path, error.errno or 0)
+            raise
+        try:
+            if self._is_recursive:
+                self._walk_beneath(fd, self.path, _list_folders(fd), walked)
+        finally:
+            os.close(fd)
+        self._forget_unseen(self.path, walked)
+        return bool(walked.fresh or walked.moved)
+
+    @property
+    def has_watch(self) -> bool:
+        """False if the kernel no longer watches the group's folder: it was deleted or unmounted."""
+        return self.path in self._wds
+
+    def deactivate(self) -> None:
+        """End all watches; no more events come."""
+        with self._lock:
+            self._is_active = False
+            self._reader.unwatch(self._folders.keys(), self)
+            self._folders.clear()
+            self._wds.clear()
+            self._pairer.clear()
+
+    # --- on the reader's thread, which must not read the disk ---
+
+    def on_event(self, event: InotifyEvent) -> None:
+        with self._lock:
+            self._pairer.put(event)
+        self._pass_on()
+
+    def on_watch_deleted(self, wd: WatchDescriptor) -> None:
+        # Behind the events of the same watch, which need its path.
+        self.on_event(InotifyEvent(wd, InotifyConstants.IN_IGNORED, 0, b""))
+
+    def on_queue_overflow(self) -> None:
+        # The reader reports lost events, and the walk and the scan that follow find the rest.
+        with self._lock:
+            self._pairer.clear()
+
+    def _pass_on(self) -> None:
+        """Handle the events that are no longer held back; the reader calls again for the rest."""
+        with self._lock:
+            ready = self._pairer.pop_ready()
+            if self._pairer.is_holding:
+                self._reader.hold(self._pass_on)
+        for event in ready:
+            if self._backlog.is_idle and not self._needs_disk(event):
+                self._handle(event)
+            else:
+                self._backlog.put(event)
+
+    def _needs_disk(self, event: PairedEvent) -> bool:
+        """True for an event after which folders must be watched or unwatched."""
+        last = event if isinstance(event, InotifyEvent) else event[1]
+        is_entry = bool(last.name) and last.is_directory
+        return self._is_recursive and is_entry and (last.is_create or last.is_move)
+
+    # --- on the reader's thread, or on another while the group has a backlog ---
+
+    def _handle(self, event: PairedEvent) -> None:
+        """Bring the table up to date, and give the event away with its path."""
+        if isinstance(event, InotifyEvent) and event.is_ignored:
+            with self._lock:
+                self._drop(event.wd)
+            return
+        located = self._locate(event)
+        if located is None:
+            return
+        created = self._follow(located) if self._needs_disk(event) else []
+        for one in (located, *created):
+            if self._is_active:
+                self._on_event(one)
+
+    def _locate(self, event: PairedEvent) -> GroupedInotifyEvent | None:
+        """The event with its path, or None if its folder is not watched any more."""
+        if isinstance(event, InotifyEvent):
+            folder = self._folders.get(event.wd)
+            if folder is None:
+                return None
+            path = os.path.join(folder.path, event.name) if event.name else folder.path
+            return PathedInotifyEvent(event, path)
+        first, second = (self._locate(half) for half in event)
+        if isinstance(first, PathedInotifyEvent) and isinstance(second, PathedInotifyEvent):
+            return first, second
+        return first or second
+
+    def _follow(self, event: GroupedInotifyEvent) -> list[PathedInotifyEvent]:
+        """Watch the folders that are now where one was created, moved or moved away.
+
+        Returns events for the entries of newly watched folders: those that were created before the
+        watch have none. watchdog makes these events itself for a folder that was moved here.
+        """
+        if not isinstance(event, PathedInotifyEvent):
+            first, second = event
+            self._walk_entries(second.path, first.path)
+            return []
+        # Of a folder that left the tree, later events would come under its old path.
+        fresh = self._walk_entries(event.path)
+        if event.ev.is_moved_to:
+            return []
+        return [one for wd in fresh for one in self._list_as_created(wd)]
+
+    def _list_as_created(self, wd: WatchDescriptor) -> Iterator[PathedInotifyEvent]:
+        folder = self._folders.get(wd)
+        if folder is None:
+            return
+        with contextlib.suppress(OSError), os.scandir(folder.path) as entries:
+            for one in entries:
+                mask = CREATED_FOLDER if one.is_dir(follow_symlinks=False) else CREATED_FILE
+                event = InotifyEvent(wd, mask, 0, os.path.basename(one.path))
+                yield PathedInotifyEvent(event, one.path)
+
+    def _walk_entries(self, *paths: bytes) -> list[WatchDescriptor]:
+        """Watch the folders that are now at these paths and beneath. Returns the new watches."""
+        if not self._is_active:
+            return []
+        walked = _Walked(since=self._stamp)
+        # Nothing was known beneath a new name, so most storms need no search of the whole table.
+        new = {path for path in paths if path not in self._wds}
+        tops = [self._walk_entry(path, walked) for path in paths]
+        for top in tops:
+            if top is not None and top not in new:
+                self._forget_unseen(top, walked)
+        return walked.fresh
+
+    def _walk_entry(self, path: bytes, walked: _Walked) -> bytes | None:
+        """Walk the entry at a path beneath a watched folder in its place, and return that path.
+
+        If the folder above has moved, the path means nothing, and the event's entry may be
+        anywhere: so the folder above that is walked, and so on. None if the group's own has moved.
+        """
+        while path != self.path:
+            parent, _, name = path.rpartition(b"/")
+            with self._open_in_place(parent) as fd:
+                if fd is not None:
+                    self._walk_beneath(fd, parent, [name], walked)
+                    return path
+            path = parent
+        if self._is_active:
+            self._on_events_lost("a watched folder is not where it was")
+        return None
+
+    @contextlib.contextmanager
+    def _open_in_place(self, path: bytes) -> Iterator[int | None]:
+        """Open the watched folder that is known under this path; None unless it is still there."""
+        wd = self._wds.get(path)
+        folder = None if wd is None else self._folders.get(wd)
+        fd = None
+        try:
+            with contextlib.suppress(OSError):
+                fd = os.open(path, OPEN_FLAGS)
+            is_known = fd is not None and folder is not None and _identify(fd) == folder.identity
+            yield fd if is_known else None
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    # --- on any thread ---
+
+    def _walk_beneath(self, base: int, path: bytes, names: list[bytes], walked: _Walked) -> None:
+        """Watch these entries of the open folder at `path`, and all folders beneath them."""
+        # By a list, so that no depth is too much, and from one descriptor, so that few are open.
+        while names:
+            name = names.pop()
+            place = os.path.join(path, name)
+            try:
+                fd = self._enter(base, name, place, walked)
+            except OSError as error:
+                if is_worth_reporting(error.errno or 0):
+                    walked.unreadable.append(place)
+                self._reader.report_unwatched(place, error.errno or 0)
+                continue
+            try:
+                names += (os.path.join(name, deeper) for deeper in _list_folders(fd))
+            except OSError as error:
+                walked.unreadable.append(place)
+                self._reader.report_unwatched(place, error.errno or 0)
+            finally:
+                os.close(fd)
+
+    def _enter(self, base: int | None, name: bytes, path: bytes, walked: _Walked) -> int:
+        """Open a folder and watch it, in this order. Returns its descriptor; raises OSError."""
+        for _ in range(ATTEMPTS):
+            stamp = self._stamp
+            fd = os.open(name, OPEN_FLAGS, dir_fd=base)
+            try:
+                wd = self._reader.watch(fd, path, self, self.mask)
+                if self._note(wd, path, _identify(fd), stamp=stamp, walked=walked):
+                    self._reader.n_walked += walked.is_whole
+                    return fd
+            except BaseException:
+                os.close(fd)
+                raise
+            os.close(fd)
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    def _note(
+        self,
+        wd: WatchDescriptor,
+        path: bytes,
+        identity: tuple[int, int],
+        *,
+        stamp: int,
+        walked: _Walked,
+    ) -> bool:
+        """Record a folder's path. False if the tables have changed since it was opened.
+
+        Then it may have moved before that change, and its event be over: it must be opened again.
+        """
+        with self._lock:
+            known = self._folders.get(wd)
+            if not self._is_active or stamp != self._stamp:
+                if known is None:
+                    self._stamp += 1  # another thread may have received the same watch just now
+                    self._reader.unwatch([wd], self)
+                if not self._is_active:
+                    raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
+                return False
+            if known is not None and known.stamp > walked.since:
+                return True  # mounted at two paths: the first one counts
+            if known is None:
+                walked.fresh.append(wd)
+            elif known.path != path:
+                walked.moved.append(wd)
+            self._drop(wd)
+            self._folders[wd] = _Folder(path=path, identity=identity, stamp=self._stamp)
+            self._wds[path] = wd
+            return True
+
+    def _drop(self, wd: WatchDescriptor) -> None:
+        """Remove a folder from the tables. With the lock."""
+        self._stamp += 1
+        known = self._folders.pop(wd, None)
+        if known is not None and self._wds.get(known.path) == wd:
+            del self._wds[known.path]
+
+    def _forget_unseen(self, top: bytes, walked: _Walked) -> None:
+        """Unwatch the folders at and beneath `top` that a walk has not met there.
+
+        One that has moved within the tree meanwhile is watched again at the event of its move.
+        """
+        with self._lock:
+            gone = [
+                wd
+                for wd, folder in self._folders.items()
+                if folder.stamp <= walked.since
+                and _is_within(folder.path, top)
+                and not any(_is_within(folder.path, kept) for kept in walked.unreadable)
+            ]
+            for wd in gone:
+                self._drop(wd)
+            self._reader.unwatch(gone, self)
+
+
+def _list_folders(fd: int) -> list[bytes]:
+    with os.scandir(fd) as entries:
+        return [os.fsencode(one.name) for one in entries if one.is_dir(follow_symlinks=False)]
+
+
+def _identify(fd: int) -> tuple[int, int]:
+    stat = os.fstat(fd)
+    return stat.st_dev, stat.st_ino
+
+
+def _is_within(path: bytes, folder: bytes) -> bool:
+    return path == folder or path.startswith(folder.rstrip(b"/") + b"/")

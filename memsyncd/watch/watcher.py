@@ -1,0 +1,359 @@
+"""Watch the folders of all workspaces, and turn each event into dirty paths of a workspace.
+
+One observer serves all workspaces. The module has no clock and wakes nothing: its owner calls
+`set_plans`, `walk` and `check` when events may be lost and at each timed scan. These calls may take
+seconds, because they read the disk and join threads, so they belong on a thread that is not the
+event loop's; only `health` and `note_scan` return at once. `core.changes.watchplan` decides which
+folders are wanted and which paths matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import NamedTuple
+
+from watchdog.events import (
+    EVENT_TYPE_ATTRIB,
+    EVENT_TYPE_CLOSED,
+    EVENT_TYPE_CREATED,
+    EVENT_TYPE_MOVED,
+    FileSystemEvent,
+)
+
+from memsyncd.core.changes.watchplan import Watch
+from memsyncd.core.notepath import is_note_name
+from memsyncd.watch.backlog import Backlog, RunLater
+from memsyncd.watch.health import MissedChanges, OnEventsLost, WatchHealth, describe_health
+from memsyncd.watch.targets import WatchTarget, WatchTargets, is_within
+
+OnEvent = Callable[[str, str, bool, bool], None]
+
+BACKOFF_FIRST_S, BACKOFF_LAST_S = 1.0, 60.0
+NO_OBSERVER = "none"
+
+
+# --- dirty paths ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirtyPath:
+    """A path that may have changed.
+
+    `is_folder` is true for a folder and for a link, which may lead to one. `is_finished` is true
+    for a file that was closed after writing or moved into place. A file that was created, modified,
+    deleted or moved away is unfinished: editors, git and sync tools remove a file before they put
+    its next version there. `may_be_link` is true if only the disk can tell: call `check_link`.
+    """
+
+    path: str
+    is_finished: bool
+    is_folder: bool
+    may_be_link: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A workspace that receives a target's events.
+
+    `is_link_target` is true if the target is watched only because a link leads there.
+    """
+
+    workspace_id: str
+    root: str
+    is_link_target: bool
+
+
+def dirty_paths(event: FileSystemEvent) -> Iterator[DirtyPath]:
+    """One dirty path for each absolute path of the event."""
+    old, new = os.fsdecode(event.src_path), os.fsdecode(event.dest_path)
+    is_move = event.event_type == EVENT_TYPE_MOVED
+    # Both paths of a renamed note are finished: else they would be synced apart, as no move.
+    is_renamed_note = is_move and all(is_note_name(os.path.basename(one)) for one in (old, new))
+    finishing = (EVENT_TYPE_CLOSED, EVENT_TYPE_MOVED, EVENT_TYPE_ATTRIB)
+    is_old_in_place = not is_move or is_renamed_note
+    for path, is_in_place, is_new in (
+        (old, is_old_in_place, event.event_type == EVENT_TYPE_CREATED),
+        (new, is_move, is_move),
+    ):
+        if path:
+            is_finished = is_in_place and event.event_type in finishing
+            is_folder = event.is_directory
+            yield DirtyPath(
+                path=path,
+                is_finished=is_finished and not is_folder,
+                is_folder=is_folder,
+                may_be_link=is_new and not is_folder and not is_note_name(os.path.basename(path)),
+            )
+
+
+def check_link(dirty: DirtyPath) -> DirtyPath:
+    """The same path, as a folder if it is a link. Reads the disk."""
+    is_link = os.path.islink(dirty.path)
+    return replace(dirty, is_finished=False, is_folder=True) if is_link else dirty
+
+
+def to_workspace_path(dirty: DirtyPath, route: Route) -> DirtyPath | None:
+    """The same path relative to the workspace's root, or None if it is not the workspace's.
+
+    An empty path means the whole workspace: the root itself, a folder above a missing root, or the
+    folder of a link's target, which may be anywhere.
+    """
+    whole = DirtyPath(path="", is_finished=False, is_folder=True)
+    if route.is_link_target:
+        is_note = is_note_name(os.path.basename(dirty.path))
+        return whole if dirty.is_folder or is_note else None
+    if dirty.path == route.root or route.root.startswith(f"{dirty.path}/"):
+        return whole
+    if dirty.path.startswith(f"{route.root}/"):
+        path = dirty.path[len(route.root) + 1 :]
+        return DirtyPath(path=path, is_finished=dirty.is_finished, is_folder=dirty.is_folder)
+    return None
+
+
+def _parent(path: str) -> str:
+    """The folder of a path relative to the root; empty for the root."""
+    return path.rpartition("/")[0]
+
+
+# --- the watcher ---
+
+
+class Plan(NamedTuple):
+    """The root of a workspace, and the folders to watch for it."""
+
+    root: str
+    watches: frozenset[Watch]
+
+
+EMPTY_PLAN = Plan("", frozenset())
+
+
+class Watcher:
+    """Watches the folders of all workspaces.
+
+    `on_event(workspace_id, path, is_finished, is_folder)` receives the path relative to the root,
+    empty for the whole workspace. `on_events_lost(reason)` means that events were or will be lost:
+    call `set_plans` for every workspace, then `walk` and `check`, then scan everything. Both are
+    called on watchdog's threads and on those of `run_later`, where they must only hand over.
+    `run_later(call, key)` has calls made that read the disk after an event: one of them that hangs
+    holds back the events of its folder alone.
+    """
+
+    def __init__(
+        self, on_event: OnEvent, on_events_lost: OnEventsLost, run_later: RunLater
+    ) -> None:
+        self._run_later = run_later
+        self._on_event = on_event
+        self._on_events_lost = on_events_lost
+        self._lock = threading.RLock()
+        self._is_stopped = False
+        # Events that concern a workspace. Read it from any thread.
+        self.n_events = 0
+        self._count_lock = threading.Lock()
+        self._plans: dict[str, Plan] = {}
+        self._routes: dict[WatchTarget, tuple[Route, ...]] = {}
+        self._targets = WatchTargets(run_later, self._on_target_event, self._report_events_lost)
+        self._link_checks: dict[WatchTarget, Backlog[DirtyPath]] = {}
+        # The workspace whose missing folders are looked up now.
+        self._accessed_id: str | None = None
+        self._missed: dict[str, MissedChanges] = {}
+        self._backoff_s = BACKOFF_FIRST_S
+        self._rebuilt_at_s = self._rebuild_from_s = float("-inf")
+
+    def set_plans(self, plans: Mapping[str, Plan]) -> frozenset[str]:
+        """Watch these folders for workspaces, by id, and no others.
+
+        Folders that were replaced or whose watch is broken are watched again. Returns the ids of
+        workspaces with a newly watched folder: scan them. A change between the planning and this
+        call has no event, so plan these once more and call again.
+        """
+        with self._exclusively():
+            if self._is_stopped:
+                return frozenset()
+            for workspace_id, plan in plans.items():
+                self._plans[workspace_id] = plan
+                self._missed.setdefault(workspace_id, MissedChanges())
+            return self._update_targets()
+
+    def drop(self, workspace_id: str) -> None:
+        """Stop watching a workspace."""
+        with self._exclusively():
+            self._plans.pop(workspace_id, None)
+            self._missed.pop(workspace_id, None)
+            self._update_targets()
+
+    def walk(self) -> frozenset[str]:
+        """Watch every folder that is now beneath the planned ones; cheap if nothing has changed.
+
+        Returns the ids of workspaces in which a folder was not watched, or known under another
+        path, until now: scan them.
+        """
+        with self._exclusively():
+            return self._ids_of(self._targets.walk())
+
+    def check(self, now_s: float) -> tuple[str, ...]:
+        """The reasons to rebuild the watcher; empty if all is well. Retries refused folders."""
+        with self._exclusively():
+            if self._is_stopped:
+                return ()
+            faults = self._targets.find_observer_faults()
+            if faults:
+                return faults
+            self._targets.retry(now_s)
+            self._forget_missed()
+            return self._targets.find_target_faults()
+
+    def rebuild(self, now_s: float) -> float | None:
+        """Replace the observer, unless that was done a moment ago. Scan everything afterwards.
+
+        Returns None once it is done, else the time from which it may be called again.
+        """
+        with self._exclusively():
+            if self._is_stopped:
+                return None
+            if now_s < self._rebuild_from_s:
+                return self._rebuild_from_s
+            is_first_for_long = now_s - self._rebuilt_at_s > 2 * BACKOFF_LAST_S
+            doubled_s = min(2 * self._backoff_s, BACKOFF_LAST_S)
+            self._backoff_s = BACKOFF_FIRST_S if is_first_for_long else doubled_s
+            self._rebuilt_at_s, self._rebuild_from_s = now_s, now_s + self._backoff_s
+            self._targets.close()
+            self._update_targets()
+            return None
+
+    def note_scan(self, workspace_id: str, missed: Collection[str]) -> bool:
+        """Count a timed scan that found changes without an event at the paths `missed`.
+
+        Returns true if the watcher should be rebuilt. Call it on one thread only, any one.
+        """
+        changes = self._missed.get(workspace_id)
+        return changes is not None and changes.note_scan({_parent(path) for path in missed})
+
+    def health(self, workspace_id: str) -> WatchHealth:
+        """Whether this workspace's events can be relied on. Waits for nothing."""
+        watches = self._plans.get(workspace_id, EMPTY_PLAN).watches
+        unwatched = dict(self._targets.unwatched)
+        own = {
+            path: code
+            for path, code in unwatched.items()
+            if any(is_within(path, watch.folder) for watch in watches)
+        }
+        return describe_health(
+            observer=self.observer_name,
+            observer_faults=self._targets.find_observer_faults(),
+            unwatched=own,
+            missed=self._missed.get(workspace_id, MissedChanges()),
+        )
+
+    @property
+    def accessed_ids(self) -> frozenset[str]:
+        """The ids of workspaces whose folders the running call reads now. From any thread."""
+        if self._accessed_id is not None:
+            return frozenset({self._accessed_id})
+        target = self._targets.accessed
+        return frozenset() if target is None else self._ids_of([target])
+
+    @property
+    def progress(self) -> int:
+        """A number that changes while a call makes progress. From any thread."""
+        return self._targets.progress
+
+    @property
+    def n_watches(self) -> int:
+        """The number of watches: those that count for inotify's limit, elsewhere targets."""
+        return self._targets.n_watches
+
+    @property
+    def observer_name(self) -> str:
+        """`inotify`, `fsevents`, the class name of any other observer, or `none`."""
+        observer = self._targets.observer
+        if observer is None:
+            return NO_OBSERVER
+        return getattr(observer, "system", type(observer).__name__)
+
+    def stop(self) -> None:
+        """End all threads, waiting a few seconds at most. The watcher cannot be used afterwards."""
+        with self._exclusively():
+            self._is_stopped = True
+            self._plans.clear()
+            self._routes = {}
+            self._targets.close()
+
+    @contextlib.contextmanager
+    def _exclusively(self) -> Iterator[None]:
+        with self._lock:
+            try:
+                yield
+            finally:
+                self._accessed_id = self._targets.accessed = None
+
+    def _update_targets(self) -> frozenset[str]:
+        routes: dict[WatchTarget, tuple[Route, ...]] = {}
+        for workspace_id, (root, watches) in self._plans.items():
+            for watch in watches:
+                target = WatchTarget(watch.folder, watch.is_recursive)
+                route = Route(
+                    workspace_id=workspace_id, root=root, is_link_target=watch.is_link_target
+                )
+                routes[target] = (*routes.get(target, ()), route)
+        self._routes = routes
+        checks = self._link_checks
+        self._link_checks = {one: checks.get(one) or self._make_link_check(one) for one in routes}
+        return self._ids_of(self._targets.update(routes))
+
+    def _make_link_check(self, target: WatchTarget) -> Backlog[DirtyPath]:
+        return Backlog(
+            lambda dirty: self._deliver(target, check_link(dirty)),
+            key=target.folder,
+            run_later=self._run_later,
+            on_events_lost=self._report_events_lost,
+        )
+
+    def _forget_missed(self) -> None:
+        for workspace_id, changes in self._missed.items():
+            self._accessed_id = workspace_id
+            changes.forget(partial(_is_gone, self._plans[workspace_id].root))
+        self._accessed_id = None
+
+    def _ids_of(self, targets: Iterable[WatchTarget]) -> frozenset[str]:
+        routes = self._routes
+        return frozenset(route.workspace_id for one in targets for route in routes.get(one, ()))
+
+    # On watchdog's threads and those of `run_later`, without the lock: its holder may be waiting
+    # for them to end. Watchdog's serve all workspaces, and must not read the disk.
+
+    def _on_target_event(self, target: WatchTarget, event: FileSystemEvent) -> None:
+        for dirty in dirty_paths(event):
+            link_check = self._link_checks.get(target) if dirty.may_be_link else None
+            if link_check is None:
+                self._deliver(target, dirty)
+            else:
+                link_check.put(dirty)
+
+    def _deliver(self, target: WatchTarget, dirty: DirtyPath) -> None:
+        for route in self._routes.get(target, ()):
+            own = to_workspace_path(dirty, route)
+            if own is not None:
+                with self._count_lock:
+                    self.n_events += 1
+                self._note_event(route, own.path)
+                self._on_event(route.workspace_id, own.path, own.is_finished, own.is_folder)
+
+    def _note_event(self, route: Route, path: str) -> None:
+        changes = self._missed.get(route.workspace_id)
+        # Events of a link's target prove nothing about the folders of the workspace.
+        if changes is not None and not route.is_link_target:
+            changes.note_event(_parent(path))
+
+    def _report_events_lost(self, reason: str) -> None:
+        if not self._is_stopped:
+            self._on_events_lost(reason)
+
+
+def _is_gone(root: str, folder: str) -> bool:
+    return not os.path.isdir(os.path.join(root, folder))
