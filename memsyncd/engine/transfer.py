@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memsyncd.engine.edit import Edited
+from memsyncd.engine.external import record_all
 from memsyncd.engine.history import open_history
-from memsyncd.engine.indexing import check_wanted, update_index
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.opening import open_records
-from memsyncd.engine.outside import see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import check_open, update_index
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncDone, SyncRequest
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NotFresh, StoreFailed
 from memsyncd.store.arrivals import Taken
 from memsyncd.store.entries import Entry, TextPiece
@@ -38,7 +38,7 @@ class Page:
     n_damaged: int
 
 
-def export_page(workspace: Workspace, _policy: SyncPolicy, clock: Clock, *, after: str | None) -> Steps[Page]:
+def export_page(workspace: Workspace, _policy: SyncPolicy, clock: Clock, *, after: str | None) -> Job[Page]:
     """The page that begins where the one before said. Raises BadRequest if none can have said so, StoreFailed without records."""
     place = Place() if after is None else _parse_place(after)
     export = _open(workspace, clock).export()
@@ -55,7 +55,7 @@ def export_page(workspace: Workspace, _policy: SyncPolicy, clock: Clock, *, afte
 
 def take_page(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, *, entries: Sequence[Entry], client: str
-) -> Steps[Edited[Taken]]:
+) -> Job[Edited[Taken]]:
     """Take what is new of these. Raises BadRequest if no history is kept or a text is not itself, NotFresh without a folder.
 
     It counts as no change: else what is to be forgotten by its age could go before all that belongs to it has come.
@@ -66,14 +66,14 @@ def take_page(
         synced = yield from update_index(workspace, policy, clock, SyncRequest())
         if synced.root_state != "present":
             raise NotFresh("the workspace's folder is missing", hint="bring it back, then import once more")
-        yield from see_all(workspace, policy, clock)
+        yield from record_all(workspace, policy, clock)
     taken = _open(workspace, clock).arrivals.take(entries, at_s=clock.wall_s(), client=client)
     return Edited(answer=taken, synced=synced)
 
 
 def _open(workspace: Workspace, clock: Clock) -> Records:
     """Its records, settled, whether history is kept on or not."""
-    check_wanted(workspace)
+    check_open(workspace)
     open_records(workspace, clock)
     if workspace.records is None:
         raise StoreFailed("records.db cannot be opened", hint="see what is wrong with: memsyncd status")

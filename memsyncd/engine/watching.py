@@ -16,13 +16,13 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine.gathering import call_soon
+from memsyncd.engine.completions import call_soon
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.rounds import Rounds
+from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.watchturn import Checked, WatchTurn
-from memsyncd.engine.workers import WorkerPool
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import WorkerPool
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import ShuttingDown
 from memsyncd.logs import Event, get_log
 from memsyncd.watch.health import WatchHealth
@@ -43,14 +43,14 @@ T = TypeVar("T")
 class Watching:
     """Keeps a Watcher in step with the workspaces. To be used on the loop that `rounds` runs on."""
 
-    def __init__(self, rounds: Rounds, clock: Clock, stalls: StallMonitor, policy: StallPolicy) -> None:
+    def __init__(self, rounds: Scheduler, clock: Clock, stalls: StallMonitor, policy: StallPolicy) -> None:
         self._loop = asyncio.get_running_loop()
         self._rounds = rounds
         self._clock = clock
         self._stalls = stalls
         self._policy = policy
         self._pool = WorkerPool("memsyncd-watch", policy=policy, on_returned=stalls.note_returned)
-        stalls.watch(self._pool)
+        stalls.add_pool(self._pool)
         self._workspaces: dict[str, Workspace] = {}
         self._links: dict[str, frozenset[str]] = {}
         """Where each workspace's links led when it was planned last; for the watcher's thread."""
@@ -68,7 +68,7 @@ class Watching:
     def _begin_watcher(self) -> None:
         self._key = f"watcher {next(self._numbers)}"
         self._is_first = True
-        self.watcher = Watcher(self._rounds.hear, self._doubt_from_thread)
+        self.watcher = Watcher(self._rounds.on_event, self._doubt_from_thread)
 
     @property
     def is_on(self) -> bool:
@@ -85,7 +85,7 @@ class Watching:
 
     def note_slow(self) -> None:
         """A step of some pool takes long, or has returned: go on without what blocks the watcher, and with what does no more."""
-        running = self._pool.find_running()
+        running = self._pool.running_steps()
         for workspace_id, key in list(self._silent.items()):
             if key not in running:
                 del self._silent[workspace_id]
@@ -195,7 +195,7 @@ class Watching:
 
     def _checked_after_doubt(self, checked: Checked) -> None:
         if not checked.reasons:
-            self._rounds.ring_all()
+            self._rounds.scan_all()
         self._checked(checked)
 
     def _checked(self, checked: Checked) -> None:
@@ -214,17 +214,17 @@ class Watching:
         self.n_rebuilds += 1
         for workspace in list(self._workspaces.values()):
             self.follow(workspace)
-        self._rounds.ring_all()
+        self._rounds.scan_all()
         self._say_health()
 
     def _try_again(self) -> None:
         self._retry = None
         self.supervise()
-        self._rounds.ring_all()
+        self._rounds.scan_all()
 
     def _followed(self, grown: frozenset[str]) -> None:
         for workspace_id in grown & self._workspaces.keys():
-            self._rounds.look(self._workspaces[workspace_id])
+            self._rounds.scan(self._workspaces[workspace_id])
         self._say_health()
 
     def _say_health(self) -> None:
@@ -250,7 +250,7 @@ class Watching:
         self._pool.call(take, turn.key).add_done_callback(finish)
 
     def _finish(self, turn: WatchTurn, done: Future[Any], on_done: Callable[[Any], None]) -> None:
-        self._stalls.relax()
+        self._stalls.disarm_if_idle()
         failure = done.exception()
         if isinstance(failure, ShuttingDown) or turn.key != self._key:
             return

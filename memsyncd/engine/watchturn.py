@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from memsyncd.core.changes.watchplan import plan_watches
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.watch.supervisor import Plan, Watcher
 
 PLAN_ATTEMPTS = 4

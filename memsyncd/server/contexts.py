@@ -9,9 +9,9 @@ from typing import Any
 
 from memsyncd.core.search.context import Budget, ContextLines
 from memsyncd.engine.context import AskedContext, Built, build_context
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.server import convert
 from memsyncd.server.asked import read_filters
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_until_open
@@ -29,7 +29,7 @@ class Contexts:
 
     def __init__(
         self,
-        house: House,
+        house: Workspaces,
         subscriptions: Subscriptions,
         clock: Clock,
         in_thread: InThread,

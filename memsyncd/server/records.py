@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from memsyncd.core.notepath import parse_note_path
-from memsyncd.engine.house import House
 from memsyncd.engine.transfer import export_page, take_page
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.writing import WRITE_S, await_turn
@@ -19,7 +19,7 @@ from memsyncd.wire import records as wire
 class RecordsTransfer:
     """Exports and imports records for sessions."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Workspaces) -> None:
         self._house = house
         self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
             "records.export": self._export,
@@ -28,7 +28,7 @@ class RecordsTransfer:
 
     async def _export(self, _session: Session, params: wire.ExportParams) -> wire.ExportPage:
         workspace = self._house.find(params.workspace)
-        future = self._house.writers.ask(workspace, partial(export_page, after=params.after))
+        future = self._house.scheduler.run(workspace, partial(export_page, after=params.after))
         page = await await_turn(self._house, workspace, future, WRITE_S)
         return wire.ExportPage(
             workspace=workspace.id,
@@ -47,7 +47,7 @@ class RecordsTransfer:
                 hint="import it with the newer memsyncd that made it: pip install --upgrade memsyncd",
             )
         job = partial(take_page, entries=[_from_wire(entry) for entry in params.entries], client=params.client or session.name)
-        future = self._house.writers.edit(workspace, job)
+        future = self._house.scheduler.edit(workspace, job)
         taken = (await await_turn(self._house, workspace, future, WRITE_S)).answer
         return wire.Imported(
             workspace=workspace.id,

@@ -16,14 +16,14 @@ import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.engine.edit import edit_workspace
+from memsyncd.engine.external import record_all, sync_and_record
 from memsyncd.engine.history import list_revisions, parse_subject
-from memsyncd.engine.indexing import Opened, close_workspace, open_workspace, rebuild_index, update_index
 from memsyncd.engine.memory import Answer, Asked, find_decision, view
-from memsyncd.engine.outside import follow_disk, see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import OpenResult, close_workspace, open_workspace, rebuild_index, update_index
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.undo import undo
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import Revision
 
 POLICY = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=0))
@@ -77,7 +77,7 @@ class Bench:
         place.write_bytes(text.encode() if isinstance(text, str) else text)
         return place
 
-    def open(self) -> Opened:
+    def open(self) -> OpenResult:
         return take(open_workspace(self.workspace, self.policy, self.clock))
 
     def sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> SyncDone:
@@ -119,14 +119,14 @@ class Bench:
 
     def see(self) -> None:
         """Have the records learn what all notes say."""
-        take(see_all(self.workspace, self.policy, self.clock))
+        take(record_all(self.workspace, self.policy, self.clock))
 
     def follow(self, *only: str) -> SyncDone:
         """As rounds do: sync, and have the records learn what that saw."""
         return take(self.start_following(*only))  # type: ignore[no-any-return]
 
     def start_following(self, *only: str) -> Generator[None, None, SyncDone]:
-        return follow_disk(self.workspace, self.policy, self.clock, SyncRequest(only=frozenset(only) or None))
+        return sync_and_record(self.workspace, self.policy, self.clock, SyncRequest(only=frozenset(only) or None))
 
     def files(self) -> dict[str, bytes]:
         """Everything that stands on the disk."""

@@ -36,7 +36,7 @@ import json, os, sys, time, traceback
 from pathlib import Path
 from memsyncd.engine import edit, memory
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 
 def die(*_, **__):

@@ -15,12 +15,11 @@ from watchdog.observers.api import BaseObserver
 
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine import watchturn
-from memsyncd.engine.freshness import read_freshness
-from memsyncd.engine.house import House
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace, read_freshness
+from memsyncd.engine.workspaces import Workspaces
 
 LIMIT_S = 20.0
 POLICY = SyncPolicy(delete_grace_s=0.1)
@@ -41,14 +40,14 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def live(folder: Path, story: Callable[[House, Workspace, Workspace], Awaitable[None]]) -> None:
+def live(folder: Path, story: Callable[[Workspaces, Workspace, Workspace], Awaitable[None]]) -> None:
     """A house with two workspaces, each with a note."""
     for name in ("a", "b"):
         (folder / name / ".memories").mkdir(parents=True)
         (folder / name / ".memories" / "first.md").write_text("larch\n")
 
     async def run() -> None:
-        house = House(
+        house = Workspaces(
             registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
             state_dir=folder / "state",
             cache_dir=folder / "cache",
@@ -64,7 +63,7 @@ def live(folder: Path, story: Callable[[House, Workspace, Workspace], Awaitable[
     asyncio.run(run())
 
 
-def hold(gate: threading.Event) -> Steps[None]:
+def hold(gate: threading.Event) -> Job[None]:
     gate.wait(LIMIT_S)
     yield
 
@@ -79,9 +78,9 @@ def save(workspace: Workspace, name: str) -> None:
 
 
 def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(tmp_path: Path, gate: threading.Event) -> None:
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+    async def story(house: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
-        house.rounds._submit(a, partial(hold, gate), lambda _workspace, _result: None)
+        house.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
         await wait_for(lambda: a.condition.state == "stalled")
@@ -112,7 +111,7 @@ def test_planning_that_blocks_keeps_nobody_else_from_being_watched(
 
     monkeypatch.setattr(watchturn, "_is_folder", block)
 
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+    async def story(house: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: house.watching.watcher.n_watches == 2)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
@@ -135,7 +134,7 @@ def test_a_large_tree_that_takes_long_to_watch_is_watched_all_the_same(tmp_path:
 
     monkeypatch.setattr(BaseObserver, "schedule", take_long)
 
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+    async def story(house: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: house.watching.watcher.n_watches == 4)
         save(a, "second.md")
         save(b, "second.md")
@@ -156,7 +155,7 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
                 gate.wait(LIMIT_S)
         return set_plans(self, plans)
 
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+    async def story(house: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1) and house.watching.watcher.n_watches == 4)
         monkeypatch.setattr(watchturn.Watcher, "set_plans", block)
         first = house.watching.watcher
@@ -175,9 +174,9 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
 
 
 def test_a_house_with_a_blocked_workspace_stops_soon_and_closes_the_others(tmp_path: Path, gate: threading.Event) -> None:
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+    async def story(house: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
-        house.rounds._submit(a, partial(hold, gate), lambda _workspace, _result: None)
+        house.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         await wait_for(lambda: a.condition.state == "stalled")
         began_s = time.monotonic()
         assert not await asyncio.to_thread(house.stop)
@@ -190,7 +189,7 @@ def test_a_house_with_a_blocked_workspace_stops_soon_and_closes_the_others(tmp_p
 
 
 def test_nothing_wakes_up_when_no_job_is_left(tmp_path: Path) -> None:
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+    async def story(house: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
         await asyncio.wrap_future(house.watching.take_turn())
         await wait_for(lambda: house.count_jobs() == 0)
@@ -202,9 +201,9 @@ def test_nothing_wakes_up_when_no_job_is_left(tmp_path: Path) -> None:
 
 
 def test_a_path_that_was_announced_counts_as_pending_until_it_was_looked_at(tmp_path: Path, gate: threading.Event) -> None:
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+    async def story(house: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1) and house.watching.watcher.n_watches == 4)
-        held = house.rounds._submit(a, partial(hold, gate), lambda _workspace, _result: None)
+        held = house.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         save(a, "second.md")
         await wait_for(lambda: read_freshness(a, POLICY, now_s=time.monotonic()).pending == 1)
         assert not held.done()
@@ -215,7 +214,7 @@ def test_a_path_that_was_announced_counts_as_pending_until_it_was_looked_at(tmp_
 
 
 def test_a_scan_that_is_overdue_is_not_said_to_be_ready(tmp_path: Path) -> None:
-    async def story(_house: House, a: Workspace, _b: Workspace) -> None:
+    async def story(_house: Workspaces, a: Workspace, _b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1))
         later_s = time.monotonic() + POLICY.reconcile_s + 40
         fresh = read_freshness(a, POLICY, now_s=later_s)

@@ -112,7 +112,7 @@ def test_a_vanished_note_stays_for_the_grace(bench: Any) -> None:
     bench.sync()
     place.unlink()
     done = bench.sync(grace_s=1.5)
-    assert (done.waiting, done.removed, done.absent) == (("MEMORY.md",), [], {"MEMORY.md"})
+    assert (done.pending_deletes, done.removed, done.absent) == (("MEMORY.md",), [], {"MEMORY.md"})
     assert bench.workspace.condition.pending == 1
     bench.now_s += 1.4
     assert bench.sync(grace_s=1.5).removed == []
@@ -137,7 +137,7 @@ def test_a_note_that_was_emptied_just_now_keeps_its_text_for_the_grace(bench: An
     bench.sync()
     bench.write("MEMORY.md", "")
     done = bench.sync(grace_s=1.5)
-    assert (done.growing, done.absent, done.modified) == (("MEMORY.md",), {"MEMORY.md"}, [])
+    assert (done.unstable, done.absent, done.modified) == (("MEMORY.md",), {"MEMORY.md"}, [])
     assert bench.texts() != {}
     emptied_at_s = place.stat().st_mtime - 2
     os.utime(place, (emptied_at_s, emptied_at_s))
@@ -159,7 +159,12 @@ def test_a_moved_note_is_a_move_at_once_and_is_kept_in_the_records(bench: Any) -
     (bench.root / ".memories/new").mkdir()
     (bench.root / ".memories/old.md").rename(bench.root / ".memories/new/name.md")
     done = bench.sync(grace_s=60)
-    assert (done.moved, done.added, done.removed, done.waiting) == ([(".memories/old.md", ".memories/new/name.md")], [], [], ())
+    assert (done.moved, done.added, done.removed, done.pending_deletes) == (
+        [(".memories/old.md", ".memories/new/name.md")],
+        [],
+        [],
+        (),
+    )
     assert bench.ask("SELECT id, path FROM files") == [(file_id, ".memories/new/name.md")]
     [move] = bench.workspace.records.find_moves(".memories/new/name.md")
     assert move.old_path == ".memories/old.md"
@@ -264,11 +269,11 @@ def test_a_note_that_grows_while_it_is_read_is_indexed_and_looked_at_again(bench
     monkeypatch.setattr(os, "pread", pread)
     done = bench.sync()
     monkeypatch.undo()
-    assert done.growing == ("MEMORY.md",)
+    assert done.unstable == ("MEMORY.md",)
     assert bench.workspace.condition.pending == 1
     assert bench.paths() == ["MEMORY.md"]
     done = bench.sync("MEMORY.md")
-    assert (done.modified, done.growing) == (["MEMORY.md"], ())
+    assert (done.modified, done.unstable) == (["MEMORY.md"], ())
     assert bench.texts() == {"MEMORY.md": place.read_text()}
     assert bench.workspace.condition.pending == 0
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
+from memsyncd.engine.workspaces import Workspaces
 
 WAIT_S = 20.0
 
@@ -77,9 +77,9 @@ def test_a_doubt_amid_a_check_is_checked_once_more(tmp_path: Path) -> None:
     assert len(calls) == 2
 
 
-def open_house(folder: Path) -> House:
+def open_house(folder: Path) -> Workspaces:
     """One whose clock makes it look at nothing."""
-    house = House(
+    house = Workspaces(
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",
         cache_dir=folder / "cache",

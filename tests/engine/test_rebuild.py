@@ -12,8 +12,8 @@ import apsw
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.engine import indexing
-from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, build_index, may_rebuild, rebuild_index, tidy_workspace
+from memsyncd.engine import rebuild
+from memsyncd.engine.rebuild import DAMAGE_REBUILD_INTERVAL_S, build_index, may_rebuild, rebuild_index, tidy_workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
 from memsyncd.store import footing
 from memsyncd.store import readers as readers_module
@@ -100,7 +100,7 @@ def test_nobody_opens_an_index_while_another_takes_its_place(bench: Any, monkeyp
         assert not Path(f"{path}-shm").exists()
         fresh.replace(path)
 
-    monkeypatch.setattr(indexing, "replace_index", replace_and_look)
+    monkeypatch.setattr(rebuild, "replace_index", replace_and_look)
     bench.rebuild()
     asking.join()
     assert len(seen) == 3
@@ -289,7 +289,7 @@ def test_a_look_at_everything_closes_readers_that_nobody_uses(bench: Any, monkey
     monkeypatch.setattr(readers_module, "UNUSED_S", 0.0)
     bench.write("MEMORY.md", "larch")
     bench.update()
-    with bench.workspace.lend(5) as reader:
+    with bench.workspace.acquire(5) as reader:
         pass
     bench.update()
     with pytest.raises(apsw.ConnectionClosedError):

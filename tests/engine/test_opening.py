@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine import indexing
+from memsyncd.engine import rebuild
 from memsyncd.errors import NoteNotFound
 from memsyncd.store.identity import find_foreign
 from tests.engine.conftest import other_program_reading, take
@@ -227,12 +227,12 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
     async def live() -> None:
         house = open_house(tmp_path)
         first = house.add(str(root), name="", include=(), exclude=())
-        await wait_for(lambda: first.is_seen and not house.count_jobs())
+        await wait_for(lambda: first.is_recorded and not house.count_jobs())
         (root / "MEMORY.md").write_text("two\n")
-        await asyncio.wrap_future(house.rounds.sync(first))
+        await asyncio.wrap_future(house.scheduler.sync(first))
         root.rename(root.with_name("after"))
         second = house.add(str(root.with_name("after")), name="", include=(), exclude=())
-        await wait_for(lambda: second.is_seen and not house.count_jobs())
+        await wait_for(lambda: second.is_recorded and not house.count_jobs())
         assert second.records is not None
         assert [one.path for one in second.records.history.find_revisions()] == ["MEMORY.md"]
         assert f"moved here from {root}" in second.condition.notices["records_moved"]
@@ -243,5 +243,5 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
 
 
 def test_a_workspace_that_is_closed_for_good_lets_go_of_its_records_at_once(own: Any) -> None:
-    take(indexing.close_workspace(own.workspace))
+    take(rebuild.close_workspace(own.workspace))
     assert own.workspace.records is None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine import outside, writers
+from memsyncd.engine import external, scheduler
 from memsyncd.engine import sync as sync_module
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import StoreFailed
@@ -108,7 +108,7 @@ def test_records_that_cannot_be_written_are_a_fault_and_stop_no_sync(bench: Any,
 
 
 def test_old_revisions_go(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (outside, writers):
+    for module in (external, scheduler):
         monkeypatch.setattr(module, "PRUNE_AFTER", 20)
     bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=5))
     bench.write("MEMORY.md", "begin\n")
@@ -153,7 +153,7 @@ def test_history_that_is_switched_on_again_learns_what_it_missed(bench: Any) -> 
     policy, bench.policy = bench.policy, replace(bench.policy, history=HistoryPolicy(is_enabled=False))
     bench.write("MEMORY.md", "two\n")
     bench.follow()
-    assert not bench.workspace.is_seen
+    assert not bench.workspace.is_recorded
     bench.policy = policy
     bench.see()
     assert [(one.old_digest, one.new_digest) for one in bench.past()] == [(digest_bytes(b"one\n"), digest_bytes(b"two\n"))]
@@ -165,7 +165,7 @@ def test_what_was_written_without_history_is_known_once_it_is_switched_on(bench:
     policy, bench.policy = bench.policy, replace(bench.policy, history=HistoryPolicy(is_enabled=False))
     bench.memory("create", "/memories/a.md", file_text="one\n")
     bench.policy = policy
-    assert not bench.workspace.is_seen
+    assert not bench.workspace.is_recorded
     bench.see()
     (bench.root / ".memories/a.md").unlink()
     bench.follow()
@@ -185,33 +185,33 @@ def test_records_that_were_deleted_are_not_written_on(bench: Any) -> None:
     assert bench.files() == {"MEMORY.md": b"one\n"}
 
 
-N_MANY = 3 * outside.BATCH_NOTES
+N_MANY = 3 * external.BATCH_NOTES
 
 
 def record_a_slice(bench: Any) -> bool:
-    return bool(take(outside.catch_up(bench.workspace, bench.policy, bench.clock)))
+    return bool(take(external.record_slice(bench.workspace, bench.policy, bench.clock)))
 
 
 @pytest.fixture
 def half_recorded(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     """A workspace of which the first batch of notes is recorded, in the order of their names."""
-    monkeypatch.setattr(outside, "SLICE_S", 0.0)
+    monkeypatch.setattr(external, "SLICE_S", 0.0)
     for number in range(N_MANY):
         bench.write(f".memories/{number:03}.md", f"note {number}\n")
     bench.follow()
     assert record_a_slice(bench)
-    assert not bench.workspace.is_seen
+    assert not bench.workspace.is_recorded
     return bench
 
 
 def test_recording_goes_on_slice_by_slice_and_says_how_far_it_is(half_recorded: Any) -> None:
     condition = half_recorded.workspace.condition
-    assert (condition.n_unrecorded, condition.n_to_record) == (N_MANY - outside.BATCH_NOTES, N_MANY)
+    assert (condition.n_unrecorded, condition.n_to_record) == (N_MANY - external.BATCH_NOTES, N_MANY)
     n_slices = 1
     while record_a_slice(half_recorded):
         n_slices += 1
     assert n_slices >= 3
-    assert half_recorded.workspace.is_seen
+    assert half_recorded.workspace.is_recorded
     assert half_recorded.workspace.condition.n_unrecorded == 0
     assert len(half_recorded.workspace.records.history.tips()) == N_MANY
     assert half_recorded.past() == []
@@ -254,10 +254,10 @@ def test_a_folder_that_goes_away_while_it_is_recorded_is_recorded_once_it_is_bac
     bench.root.rename(bench.root.with_name("away"))
     bench.follow()
     assert not record_a_slice(bench)
-    assert not bench.workspace.is_seen
+    assert not bench.workspace.is_recorded
     assert bench.workspace.condition.n_unrecorded == 0
     bench.root.with_name("away").rename(bench.root)
     bench.follow()
     bench.see()
-    assert bench.workspace.is_seen
+    assert bench.workspace.is_recorded
     assert len(bench.workspace.records.history.tips()) == N_MANY

@@ -6,9 +6,9 @@ import asyncio
 import threading
 from pathlib import Path
 
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from tests.engine.test_watching import open_house, wait_for
 
 
@@ -17,7 +17,7 @@ def test_timed_looks_do_not_pile_up_behind_a_lane_that_is_held_up(tmp_path: Path
     (root / ".memories").mkdir(parents=True)
     is_over = threading.Event()
 
-    def hold() -> Steps[None]:
+    def hold() -> Job[None]:
         is_over.wait()
         yield
 
@@ -25,18 +25,18 @@ def test_timed_looks_do_not_pile_up_behind_a_lane_that_is_held_up(tmp_path: Path
         house = open_house(tmp_path)
         workspace = house.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: workspace.condition.state == "ready" and not house.count_jobs())
-        held = house._lane.submit("another", hold)
+        held = house._worker.submit("another", hold)
         told: list[int] = []
         for number in range(5):
-            house.rounds.reconcile(then=lambda number=number: told.append(number))
+            house.scheduler.reconcile(then=lambda number=number: told.append(number))
         assert house.count_jobs() == 2
         is_over.set()
         await asyncio.wrap_future(held)
         await wait_for(lambda: sorted(told) == [0, 1, 2, 3, 4])
-        n_syncs = house.tally(workspace).syncs.n
-        house.rounds.reconcile(then=lambda: told.append(5))
+        n_syncs = house.counters(workspace).syncs.n
+        house.scheduler.reconcile(then=lambda: told.append(5))
         await wait_for(lambda: 5 in told)
-        assert house.tally(workspace).syncs.n == n_syncs + 1
+        assert house.counters(workspace).syncs.n == n_syncs + 1
         await asyncio.get_running_loop().run_in_executor(None, house.stop)
 
     asyncio.run(live())
@@ -55,15 +55,15 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
         def save(workspace: Workspace, _done: SyncDone) -> None:
             """As soon as all notes are indexed; recording them is the next job by then."""
             if not told:
-                told.append(workspace.is_seen)
+                told.append(workspace.is_recorded)
                 (root / ".memories" / "0.md").write_text("saved\n")
-                house.rounds.sync(workspace).add_done_callback(lambda _: told.append(workspace.is_seen))
+                house.scheduler.sync(workspace).add_done_callback(lambda _: told.append(workspace.is_recorded))
 
         house.listen(save)
         workspace = house.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: len(told) == 2)
         assert told == [False, False]
-        await wait_for(lambda: workspace.is_seen)
+        await wait_for(lambda: workspace.is_recorded)
         await wait_for(lambda: not house.count_jobs() and not workspace.condition.n_unrecorded)
         await asyncio.get_running_loop().run_in_executor(None, house.stop)
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine.lane import Lane
-from memsyncd.engine.workers import Steps, WorkerPool
+from memsyncd.engine.worker import Job, Worker, WorkerPool
 from memsyncd.errors import ShuttingDown
 
 WAIT_S = 20.0
@@ -28,7 +27,7 @@ class Block:
         self.n_running = self.most_running = 0
         self._lock = threading.Lock()
 
-    def steps(self, name: str = "blocked") -> Steps[str]:
+    def steps(self, name: str = "blocked") -> Job[str]:
         self.began.release()
         self._go_on.wait(WAIT_S)
         try:
@@ -71,7 +70,7 @@ def pool() -> Iterator[WorkerPool]:
 
 def relieve(pool: WorkerPool) -> None:
     """As if its running steps had taken long."""
-    pool.relieve(time.monotonic() + LATER_S)
+    pool.detach_overdue(time.monotonic() + LATER_S)
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
@@ -95,7 +94,7 @@ def test_a_step_that_does_not_return_holds_up_its_own_key_alone(pool: WorkerPool
 
 def test_as_long_as_steps_take_no_longer_than_they_may_one_runs_at_a_time(pool: WorkerPool, block: Block) -> None:
     done = [pool.call(block.count, key) for key in "abcdef" for _ in range(3)]
-    pool.relieve(time.monotonic())
+    pool.detach_overdue(time.monotonic())
     for future in done:
         future.result(WAIT_S)
     assert block.most_running == 1
@@ -148,7 +147,7 @@ def test_what_has_no_key_keeps_its_place_however_long_it_takes(pool: WorkerPool,
     waiting = pool.call(lambda: "waiting", "b")
     relieve(pool)
     assert not waiting.done()
-    assert pool.find_running() == {}
+    assert pool.running_steps() == {}
     block.release()
     assert waiting.result(WAIT_S) == "waiting"
 
@@ -166,7 +165,7 @@ def test_two_calls_at_once_take_two_threads(block: Block) -> None:
 
 def test_it_is_told_when_a_step_that_had_lost_its_place_returns(block: Block) -> None:
     returned: list[str] = []
-    lane = Lane("memsyncd-test", policy=POLICY, on_returned=returned.append)
+    lane = Worker("memsyncd-test", policy=POLICY, on_returned=returned.append)
     lane.call(int, "b").result(WAIT_S)
     lane.submit("a", block.steps)
     block.wait()
@@ -179,10 +178,10 @@ def test_it_is_told_when_a_step_that_had_lost_its_place_returns(block: Block) ->
 
 
 def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Block) -> None:
-    lane = Lane("memsyncd-test", policy=POLICY)
+    lane = Worker("memsyncd-test", policy=POLICY)
     has_begun = threading.Event()
 
-    def half_done() -> Steps[None]:
+    def half_done() -> Job[None]:
         try:
             has_begun.set()
             while True:

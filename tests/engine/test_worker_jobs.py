@@ -7,7 +7,7 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from memsyncd.engine.lane import Lane, Steps, take_a_step
+from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.errors import ShuttingDown
 
 
@@ -18,7 +18,7 @@ class Story:
         self.lines: list[str] = []
         self.gate = threading.Event()
 
-    def job(self, name: str, n_steps: int = 1, result: object = None) -> Steps[object]:
+    def job(self, name: str, n_steps: int = 1, result: object = None) -> Job[object]:
         try:
             for step in range(1, n_steps + 1):
                 self.lines.append(f"{name}{step}")
@@ -29,7 +29,7 @@ class Story:
             raise
         return result
 
-    def hold(self) -> Steps[None]:
+    def hold(self) -> Job[None]:
         assert self.gate.wait(30)
         return
         yield
@@ -40,7 +40,7 @@ def story() -> Story:
     return Story()
 
 
-def test_jobs_are_counted_from_their_coming_until_their_end(lane: Lane, story: Story) -> None:
+def test_jobs_are_counted_from_their_coming_until_their_end(lane: Worker, story: Story) -> None:
     assert lane.count_jobs() == 0
     lane.submit("a", story.hold)
     last = [lane.submit(key, lambda: story.job("x")) for key in ("a", "b")]
@@ -48,27 +48,27 @@ def test_jobs_are_counted_from_their_coming_until_their_end(lane: Lane, story: S
     story.gate.set()
     for job in last:
         job.result(30)
-    assert lane.submit("a", take_a_step).result(30) is None
+    assert lane.submit("a", heartbeat).result(30) is None
 
 
 @pytest.fixture
-def lane() -> Iterator[Lane]:
-    one = Lane("memsyncd-test")
+def lane() -> Iterator[Worker]:
+    one = Worker("memsyncd-test")
     yield one
     one.stop(10)
 
 
-def fail() -> Steps[None]:
+def fail() -> Job[None]:
     raise ZeroDivisionError("no")
     yield
 
 
-def test_a_job_gives_its_result(lane: Lane, story: Story) -> None:
+def test_a_job_gives_its_result(lane: Worker, story: Story) -> None:
     assert lane.submit("a", lambda: story.job("a", 3, "done")).result(10) == "done"
     assert story.lines == ["a1", "a2", "a3"]
 
 
-def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(lane: Lane, story: Story) -> None:
+def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(lane: Worker, story: Story) -> None:
     lane.submit("a", story.hold)
     last = [lane.submit("a", lambda name=name: story.job(name, 2)) for name in "xyz"][-1]
     story.gate.set()
@@ -76,7 +76,7 @@ def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(lane: Lane, story:
     assert story.lines == ["x1", "x2", "y1", "y2", "z1", "z2"]
 
 
-def test_keys_take_turns_step_by_step(lane: Lane, story: Story) -> None:
+def test_keys_take_turns_step_by_step(lane: Worker, story: Story) -> None:
     lane.submit("first", story.hold)
     futures = [lane.submit(key, lambda key=key: story.job(key, 3)) for key in "abc"]
     story.gate.set()
@@ -85,8 +85,8 @@ def test_keys_take_turns_step_by_step(lane: Lane, story: Story) -> None:
     assert story.lines == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"]
 
 
-def test_nothing_begins_until_all_is_there_that_is_submitted_together(lane: Lane, story: Story) -> None:
-    with lane.together():
+def test_nothing_begins_until_all_is_there_that_is_submitted_together(lane: Worker, story: Story) -> None:
+    with lane.batch():
         slow = lane.submit("slow", lambda: story.job("slow", 2))
         urgent = lane.submit("urgent", lambda: story.job("urgent", 1), is_urgent=True)
         time.sleep(0.1)  # for a lane that would begin at once
@@ -96,7 +96,7 @@ def test_nothing_begins_until_all_is_there_that_is_submitted_together(lane: Lane
     assert story.lines == ["urgent1", "slow1", "slow2"]
 
 
-def test_an_urgent_job_goes_before_others_between_their_steps(lane: Lane, story: Story) -> None:
+def test_an_urgent_job_goes_before_others_between_their_steps(lane: Worker, story: Story) -> None:
     lane.submit("first", story.hold)
     slow = lane.submit("slow", lambda: story.job("slow", 3))
     urgent = lane.submit("urgent", lambda: story.job("urgent", 2), is_urgent=True)
@@ -106,7 +106,7 @@ def test_an_urgent_job_goes_before_others_between_their_steps(lane: Lane, story:
     assert story.lines == ["urgent1", "urgent2", "slow1", "slow2", "slow3"]
 
 
-def test_an_urgent_job_hurries_those_of_its_key_before_it_and_overtakes_none(lane: Lane, story: Story) -> None:
+def test_an_urgent_job_hurries_those_of_its_key_before_it_and_overtakes_none(lane: Worker, story: Story) -> None:
     lane.submit("first", story.hold)
     other = lane.submit("other", lambda: story.job("other", 1))
     lane.submit("a", lambda: story.job("early", 2))
@@ -116,7 +116,7 @@ def test_an_urgent_job_hurries_those_of_its_key_before_it_and_overtakes_none(lan
     assert story.lines == ["early1", "early2", "late1", "other1"]
 
 
-def test_urgent_jobs_take_turns_among_themselves(lane: Lane, story: Story) -> None:
+def test_urgent_jobs_take_turns_among_themselves(lane: Worker, story: Story) -> None:
     lane.submit("first", story.hold)
     futures = [lane.submit(key, lambda key=key: story.job(key, 2), is_urgent=True) for key in "ab"]
     story.gate.set()
@@ -125,15 +125,15 @@ def test_urgent_jobs_take_turns_among_themselves(lane: Lane, story: Story) -> No
     assert story.lines == ["a1", "b1", "a2", "b2"]
 
 
-def test_a_job_that_fails_fails_alone(lane: Lane, story: Story) -> None:
+def test_a_job_that_fails_fails_alone(lane: Worker, story: Story) -> None:
     with pytest.raises(ZeroDivisionError):
         lane.submit("a", fail).result(10)
     assert lane.submit("a", lambda: story.job("a", 1, 5)).result(10) == 5
     assert lane.is_alive()
 
 
-def test_a_job_that_cannot_even_begin_fails_alone(lane: Lane, story: Story) -> None:
-    def start() -> Steps[None]:
+def test_a_job_that_cannot_even_begin_fails_alone(lane: Worker, story: Story) -> None:
+    def start() -> Job[None]:
         raise KeyError("no")
 
     with pytest.raises(KeyError):
@@ -141,7 +141,7 @@ def test_a_job_that_cannot_even_begin_fails_alone(lane: Lane, story: Story) -> N
     assert lane.submit("b", lambda: story.job("b", 1, 5)).result(10) == 5
 
 
-def test_a_job_that_nobody_wants_any_more_does_not_begin(lane: Lane, story: Story) -> None:
+def test_a_job_that_nobody_wants_any_more_does_not_begin(lane: Worker, story: Story) -> None:
     lane.submit("a", story.hold)
     unwanted = lane.submit("a", lambda: story.job("unwanted"))
     wanted = lane.submit("a", lambda: story.job("wanted"))
@@ -154,10 +154,10 @@ def test_a_job_that_nobody_wants_any_more_does_not_begin(lane: Lane, story: Stor
 
 
 def test_stopping_ends_the_running_job_at_its_next_step_and_fails_those_that_wait(story: Story) -> None:
-    lane = Lane("memsyncd-test")
+    lane = Worker("memsyncd-test")
     begun, go_on = threading.Event(), threading.Event()
 
-    def long() -> Steps[None]:
+    def long() -> Job[None]:
         try:
             begun.set()
             assert go_on.wait(30)
@@ -182,10 +182,10 @@ def test_stopping_ends_the_running_job_at_its_next_step_and_fails_those_that_wai
 
 
 def test_a_job_that_fails_to_clean_up_keeps_nobody_else_waiting() -> None:
-    lane = Lane("memsyncd-test")
+    lane = Worker("memsyncd-test")
     begun, go_on = threading.Event(), threading.Event()
 
-    def untidy() -> Steps[None]:
+    def untidy() -> Job[None]:
         try:
             begun.set()
             assert go_on.wait(30)
@@ -203,7 +203,7 @@ def test_a_job_that_fails_to_clean_up_keeps_nobody_else_waiting() -> None:
 
 
 def test_a_lane_with_nothing_to_do_ends_at_once() -> None:
-    lane = Lane("memsyncd-test")
+    lane = Worker("memsyncd-test")
     assert lane.is_alive()
     assert lane.stop(10)
     assert not lane.is_alive()
