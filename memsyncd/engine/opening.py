@@ -187,8 +187,8 @@ def report_wal_sizes(workspace: Workspace) -> None:
 def _describe_held(path: Path, n_bytes: int) -> str:
     return (
         f"{path.name}-wal has grown to {n_bytes / 1e6:,.0f} MB, as"
-        f" another program reads {path.name} all the time: close that program (to find it: fuser -v {path}); the file then shrinks by"
-        " itself"
+        f" another program reads {path.name} all the time: close that program"
+        f" (to find it: fuser -v {path}); the file then shrinks by itself"
     )
 
 

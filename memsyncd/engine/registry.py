@@ -251,8 +251,10 @@ class Registry:
                 self._file.rename(aside)
             return (
                 [],
-                f"{self._file.name} could not be read ({type(error).__name__})"
-                f" and was set aside as {aside.name}",
+                (
+                    f"{self._file.name} could not be read ({type(error).__name__})"
+                    f" and was set aside as {aside.name}"
+                ),
             )
 
     def _save(self, entries: dict[str, Entry]) -> None:
