@@ -1,16 +1,222 @@
-"""A step that does not return keeps its thread and holds up no other key."""
+"""WorkerPool: a step that does not return keeps its thread and blocks no other key."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 
 import pytest
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine.worker import Job, Worker, WorkerPool
+from memsyncd.engine.worker import Job, Worker, WorkerPool, heartbeat
 from memsyncd.errors import ShuttingDown
+
+
+class Story:
+    """The steps that jobs ran, in order. `gate` blocks the worker until all jobs are queued."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.gate = threading.Event()
+
+    def job(self, name: str, n_steps: int = 1, result: object = None) -> Job[object]:
+        try:
+            for step in range(1, n_steps + 1):
+                self.lines.append(f"{name}{step}")
+                if step < n_steps:
+                    yield
+        except GeneratorExit:
+            self.lines.append(f"{name} closed")
+            raise
+        return result
+
+    def hold(self) -> Job[None]:
+        assert self.gate.wait(30)
+        return
+        yield
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_jobs_are_counted_from_submission_until_their_end(worker: Worker, story: Story) -> None:
+    assert worker.count_jobs() == 0
+    worker.submit("a", story.hold)
+    last = [worker.submit(key, lambda: story.job("x")) for key in ("a", "b")]
+    assert worker.count_jobs() == 3
+    story.gate.set()
+    for job in last:
+        job.result(30)
+    assert worker.submit("a", heartbeat).result(30) is None
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    one = Worker("memsyncd-test")
+    yield one
+    one.stop(10)
+
+
+def fail() -> Job[None]:
+    raise ZeroDivisionError("no")
+    yield
+
+
+def test_a_job_gives_its_result(worker: Worker, story: Story) -> None:
+    assert worker.submit("a", lambda: story.job("a", 3, "done")).result(10) == "done"
+    assert story.lines == ["a1", "a2", "a3"]
+
+
+def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(worker: Worker, story: Story) -> None:
+    worker.submit("a", story.hold)
+    last = [worker.submit("a", lambda name=name: story.job(name, 2)) for name in "xyz"][-1]
+    story.gate.set()
+    last.result(10)
+    assert story.lines == ["x1", "x2", "y1", "y2", "z1", "z2"]
+
+
+def test_keys_take_turns_step_by_step(worker: Worker, story: Story) -> None:
+    worker.submit("first", story.hold)
+    futures = [worker.submit(key, lambda key=key: story.job(key, 3)) for key in "abc"]
+    story.gate.set()
+    for future in futures:
+        future.result(10)
+    assert story.lines == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"]
+
+
+def test_no_job_of_a_batch_starts_before_all_are_queued(worker: Worker, story: Story) -> None:
+    with worker.batch():
+        slow = worker.submit("slow", lambda: story.job("slow", 2))
+        urgent = worker.submit("urgent", lambda: story.job("urgent", 1), is_urgent=True)
+        time.sleep(0.1)  # for a worker that would begin at once
+        assert story.lines == []
+    slow.result(10)
+    assert urgent.done()
+    assert story.lines == ["urgent1", "slow1", "slow2"]
+
+
+def test_an_urgent_job_goes_before_others_between_their_steps(worker: Worker, story: Story) -> None:
+    worker.submit("first", story.hold)
+    slow = worker.submit("slow", lambda: story.job("slow", 3))
+    urgent = worker.submit("urgent", lambda: story.job("urgent", 2), is_urgent=True)
+    story.gate.set()
+    slow.result(10)
+    assert urgent.done()
+    assert story.lines == ["urgent1", "urgent2", "slow1", "slow2", "slow3"]
+
+
+def test_an_urgent_job_speeds_up_earlier_jobs_of_its_key_and_overtakes_none(
+    worker: Worker, story: Story
+) -> None:
+    worker.submit("first", story.hold)
+    other = worker.submit("other", lambda: story.job("other", 1))
+    worker.submit("a", lambda: story.job("early", 2))
+    worker.submit("a", lambda: story.job("late", 1), is_urgent=True)
+    story.gate.set()
+    other.result(10)
+    assert story.lines == ["early1", "early2", "late1", "other1"]
+
+
+def test_urgent_jobs_take_turns_among_themselves(worker: Worker, story: Story) -> None:
+    worker.submit("first", story.hold)
+    futures = [
+        worker.submit(key, lambda key=key: story.job(key, 2), is_urgent=True) for key in "ab"
+    ]
+    story.gate.set()
+    for future in futures:
+        future.result(10)
+    assert story.lines == ["a1", "b1", "a2", "b2"]
+
+
+def test_a_job_that_fails_fails_alone(worker: Worker, story: Story) -> None:
+    with pytest.raises(ZeroDivisionError):
+        worker.submit("a", fail).result(10)
+    assert worker.submit("a", lambda: story.job("a", 1, 5)).result(10) == 5
+    assert worker.is_alive()
+
+
+def test_a_job_that_fails_to_start_fails_alone(worker: Worker, story: Story) -> None:
+    def start() -> Job[None]:
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        worker.submit("a", start).result(10)
+    assert worker.submit("b", lambda: story.job("b", 1, 5)).result(10) == 5
+
+
+def test_a_cancelled_job_does_not_start(worker: Worker, story: Story) -> None:
+    worker.submit("a", story.hold)
+    unwanted = worker.submit("a", lambda: story.job("unwanted"))
+    wanted = worker.submit("a", lambda: story.job("wanted"))
+    assert unwanted.cancel()
+    story.gate.set()
+    wanted.result(10)
+    assert story.lines == ["wanted1"]
+    with pytest.raises(CancelledError):
+        unwanted.result(0)
+
+
+def test_stopping_ends_the_running_job_at_its_next_step_and_fails_waiting_jobs(
+    story: Story,
+) -> None:
+    worker = Worker("memsyncd-test")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def long() -> Job[None]:
+        try:
+            begun.set()
+            assert go_on.wait(30)
+            yield
+            story.lines.append("went on")
+        finally:
+            story.lines.append("cleaned up")
+
+    running = worker.submit("a", long)
+    waiting = worker.submit("a", lambda: story.job("waiting"))
+    other = worker.submit("b", lambda: story.job("other"))
+    assert begun.wait(10)
+    assert not worker.stop(0.01)
+    go_on.set()
+    assert worker.stop(10)
+    for future in (running, waiting, other):
+        with pytest.raises(ShuttingDown):
+            future.result(0)
+    assert story.lines == ["cleaned up"]
+    with pytest.raises(ShuttingDown):
+        worker.submit("a", story.hold).result(0)
+
+
+def test_a_job_whose_cleanup_fails_does_not_keep_other_jobs_waiting() -> None:
+    worker = Worker("memsyncd-test")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def untidy() -> Job[None]:
+        try:
+            begun.set()
+            assert go_on.wait(30)
+            yield
+        finally:
+            raise OSError("cannot clean up")
+
+    running, waiting = worker.submit("a", untidy), worker.submit("b", fail)
+    assert begun.wait(10)
+    assert not worker.stop(0)
+    go_on.set()
+    assert worker.stop(10)
+    assert isinstance(running.exception(0), ShuttingDown | OSError)
+    assert isinstance(waiting.exception(0), ShuttingDown)
+
+
+def test_an_idle_worker_stops_at_once() -> None:
+    worker = Worker("memsyncd-test")
+    assert worker.is_alive()
+    assert worker.stop(10)
+    assert not worker.is_alive()
+
 
 WAIT_S = 20.0
 POLICY = StallPolicy(takeover_s=5.0, stalled_s=10.0)
@@ -18,7 +224,7 @@ LATER_S = 2 * POLICY.takeover_s
 
 
 class Block:
-    """Jobs that wait until they are let go, and what is known of them."""
+    """Jobs that wait until they are released, and the order in which they ran."""
 
     def __init__(self) -> None:
         self.began = threading.Semaphore(0)
@@ -68,8 +274,8 @@ def pool() -> Iterator[WorkerPool]:
     made.stop(WAIT_S)
 
 
-def relieve(pool: WorkerPool) -> None:
-    """As if its running steps had taken long."""
+def detach(pool: WorkerPool) -> None:
+    """Detach the running steps as if they had taken long."""
     pool.detach_overdue(time.monotonic() + LATER_S)
 
 
@@ -80,11 +286,13 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-def test_a_step_that_does_not_return_holds_up_its_own_key_alone(pool: WorkerPool, block: Block) -> None:
+def test_a_step_that_does_not_return_blocks_only_its_own_key(
+    pool: WorkerPool, block: Block
+) -> None:
     blocked = pool.submit("a", block.steps)
     block.wait()
     behind, other = pool.call(lambda: "behind", "a"), pool.call(lambda: "other", "b")
-    relieve(pool)
+    detach(pool)
     assert other.result(WAIT_S) == "other"
     assert not behind.done()
     block.release()
@@ -92,7 +300,7 @@ def test_a_step_that_does_not_return_holds_up_its_own_key_alone(pool: WorkerPool
     assert blocked.result(0) == "blocked"
 
 
-def test_as_long_as_steps_take_no_longer_than_they_may_one_runs_at_a_time(pool: WorkerPool, block: Block) -> None:
+def test_one_step_runs_at_a_time_while_no_step_is_overdue(pool: WorkerPool, block: Block) -> None:
     done = [pool.call(block.count, key) for key in "abcdef" for _ in range(3)]
     pool.detach_overdue(time.monotonic())
     for future in done:
@@ -100,13 +308,15 @@ def test_as_long_as_steps_take_no_longer_than_they_may_one_runs_at_a_time(pool: 
     assert block.most_running == 1
 
 
-def test_each_key_that_is_blocked_holds_one_thread_however_many_jobs_it_has(pool: WorkerPool, block: Block) -> None:
+def test_each_blocked_key_holds_one_thread_for_any_number_of_jobs(
+    pool: WorkerPool, block: Block
+) -> None:
     for key in "abc":
         for _ in range(4):
             pool.submit(key, block.steps)
         block.wait()
-        relieve(pool)
-        relieve(pool)
+        detach(pool)
+        detach(pool)
     assert pool.call(lambda: "other", "d").result(WAIT_S) == "other"
     assert len(pool._threads) == 4
     block.release()
@@ -114,10 +324,12 @@ def test_each_key_that_is_blocked_holds_one_thread_however_many_jobs_it_has(pool
     wait_until(lambda: len(pool._threads) == 1)
 
 
-def test_when_a_blocked_step_returns_jobs_run_one_at_a_time_again(pool: WorkerPool, block: Block) -> None:
+def test_when_a_blocked_step_returns_jobs_run_one_at_a_time_again(
+    pool: WorkerPool, block: Block
+) -> None:
     pool.submit("a", block.steps)
     block.wait()
-    relieve(pool)
+    detach(pool)
     pool.call(lambda: None, "b").result(WAIT_S)
     block.release()
     wait_until(lambda: not pool.is_busy)
@@ -126,12 +338,12 @@ def test_when_a_blocked_step_returns_jobs_run_one_at_a_time_again(pool: WorkerPo
     assert block.most_running == 1
 
 
-def test_the_next_step_of_a_key_that_was_slow_holds_up_nobody_from_the_beginning(block: Block) -> None:
+def test_the_next_step_of_a_slow_key_is_detached_from_the_beginning(block: Block) -> None:
     pool = WorkerPool("memsyncd-test", policy=StallPolicy(takeover_s=0.05, stalled_s=10.0))
     first = threading.Event()
     slow = pool.call(lambda: first.wait(WAIT_S), "a")
     time.sleep(0.1)
-    relieve(pool)
+    detach(pool)
     first.set()
     slow.result(WAIT_S)
     pool.submit("a", block.steps)
@@ -141,11 +353,11 @@ def test_the_next_step_of_a_key_that_was_slow_holds_up_nobody_from_the_beginning
     assert pool.stop(WAIT_S)
 
 
-def test_what_has_no_key_keeps_its_place_however_long_it_takes(pool: WorkerPool, block: Block) -> None:
+def test_a_call_without_a_key_keeps_its_place_for_any_time(pool: WorkerPool, block: Block) -> None:
     pool.call(lambda: next(block.steps()))
     block.wait()
     waiting = pool.call(lambda: "waiting", "b")
-    relieve(pool)
+    detach(pool)
     assert not waiting.done()
     assert pool.running_steps() == {}
     block.release()
@@ -163,22 +375,22 @@ def test_two_calls_at_once_take_two_threads(block: Block) -> None:
     assert pool.stop(WAIT_S)
 
 
-def test_it_is_told_when_a_step_that_had_lost_its_place_returns(block: Block) -> None:
+def test_on_returned_is_called_when_a_detached_step_returns(block: Block) -> None:
     returned: list[str] = []
-    lane = Worker("memsyncd-test", policy=POLICY, on_returned=returned.append)
-    lane.call(int, "b").result(WAIT_S)
-    lane.submit("a", block.steps)
+    worker = Worker("memsyncd-test", policy=POLICY, on_returned=returned.append)
+    worker.call(int, "b").result(WAIT_S)
+    worker.submit("a", block.steps)
     block.wait()
-    relieve(lane)
+    detach(worker)
     assert returned == []
     block.release()
     wait_until(lambda: bool(returned))
     assert returned == ["a"]
-    assert lane.stop(WAIT_S)
+    assert worker.stop(WAIT_S)
 
 
 def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Block) -> None:
-    lane = Worker("memsyncd-test", policy=POLICY)
+    worker = Worker("memsyncd-test", policy=POLICY)
     has_begun = threading.Event()
 
     def half_done() -> Job[None]:
@@ -189,13 +401,13 @@ def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Bloc
         finally:
             block.lines.append("cleaned up")
 
-    half = lane.submit("b", half_done)
+    half = worker.submit("b", half_done)
     assert has_begun.wait(WAIT_S)
-    blocked = lane.submit("a", block.steps)
+    blocked = worker.submit("a", block.steps)
     block.wait()
-    behind = lane.submit("a", lambda: block.steps("behind"))
+    behind = worker.submit("a", lambda: block.steps("behind"))
     began_s = time.monotonic()
-    assert not lane.stop(0.1)
+    assert not worker.stop(0.1)
     assert time.monotonic() - began_s < POLICY.takeover_s
     assert block.lines == ["cleaned up"]
     for future in (half, behind):
@@ -203,4 +415,4 @@ def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Bloc
     block.release()
     assert isinstance(blocked.exception(WAIT_S), ShuttingDown)
     assert block.lines == ["cleaned up", "blocked closed"]
-    assert lane.stop(WAIT_S)
+    assert worker.stop(WAIT_S)
