@@ -75,6 +75,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Jo
         index = Index(workspace.index_path, index_fingerprint(policy))
     except (IndexUnfit, StoreCorrupt) as failure:
         # The old file answers the queries it can until the new one replaces it.
+        workspace.close_old_readers()
         workspace.old_readers = Readers(str(workspace.index_path))
         workspace.open_failure = None
         return OpenResult(rebuild_reason=failure.message)
@@ -84,6 +85,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Jo
     if recovered and not index.is_new:
         yield from _sync_recovered(workspace, policy, clock, index, recovered)
     workspace.index, workspace.open_failure = index, None
+    workspace.close_old_readers()
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(
         generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()

@@ -249,6 +249,15 @@ class Workspace:
         """
         return self.index.readers if self.index is not None else self.old_readers
 
+    def read_unopened_index(self) -> None:
+        """Answer queries from the index's file while opening it is blocked; on the loop.
+
+        Opening needs the workspace's disk, to finish interrupted edits; the index is on another.
+        """
+        is_waiting = self.readers is None and self.open_failure is None
+        if is_waiting and not self.is_closed and self.index_path.exists():
+            self.old_readers = Readers(str(self.index_path))
+
     @contextlib.contextmanager
     def acquire(self, seconds: float) -> Iterator[Reader]:
         """Yield a read connection, as `Readers.lend`.
@@ -282,9 +291,13 @@ class Workspace:
         """Close the index and the readers of the old one; on the worker's thread."""
         if self.index is not None:
             self.index.close()
-        if self.old_readers is not None:
-            self.old_readers.close()
-        self.index = self.old_readers = None
+        self.index = None
+        self.close_old_readers()
+
+    def close_old_readers(self) -> None:
+        readers, self.old_readers = self.old_readers, None
+        if readers is not None:
+            readers.close()
 
     def close(self) -> None:
         """Close all databases; on the worker's thread."""

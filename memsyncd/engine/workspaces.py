@@ -307,6 +307,7 @@ class Workspaces:
     def _stalled(self, workspace: Workspace) -> None:
         """The disk does not answer, so anything there may change without an event."""
         workspace.note_unscanned(ROOT, self._clock.now_s())
+        workspace.read_unopened_index()
 
     def _recovered(self, workspace: Workspace) -> None:
         """The disk answers again: scan for changes made meanwhile."""
