@@ -13,8 +13,8 @@ from functools import partial
 from typing import TextIO
 
 from memsyncd import __version__
-from memsyncd.engine.queries import call_within
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import call_within
+from memsyncd.engine.workspace import Workspace
 from memsyncd.files.scope import has_memory
 from memsyncd.logs import escape
 

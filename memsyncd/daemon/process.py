@@ -32,13 +32,12 @@ from memsyncd.daemon.settings import check_roots, look_at_new, to_entries, to_li
 from memsyncd.daemon.supervised import Supervised
 from memsyncd.daemon.vitals import read_vitals
 from memsyncd.dirs import Dirs, find_dirs, has_named_socket
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.workers import WorkerPool
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import QueryPool, WorkerPool
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import AlreadyRunning, MemsyncdError
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.counts import Answered
@@ -129,7 +128,7 @@ class _Daemon:
             log.warning(Event.CONFIG_WARNING, reason=warning)
         self._stopping = asyncio.Event()
         self._rebinding: asyncio.Task[None] | None = None
-        self._house = House(
+        self._house = Workspaces(
             registry=self._registry,
             state_dir=Path(self._dirs.state_dir),
             cache_dir=Path(self._dirs.cache_dir),
@@ -137,7 +136,7 @@ class _Daemon:
             clock=self._clock,
             on_reconcile=self._look_around,
         )
-        self._threads = QueryThreads(QUERY_THREADS, on_returned=self._house.stalls.note_returned)
+        self._threads = QueryPool(QUERY_THREADS, on_returned=self._house.stalls.note_returned)
         reads = Reads(self._house, self._threads, self._clock, QUERY_THREADS)
         policy = to_search_policy(config)
         self._handlers = Handlers(self._house, policy, self._clock, reads, self._facts())
@@ -153,8 +152,8 @@ class _Daemon:
         self._request_log = RequestLog(self._clock.now_s)
         self._house.listen(self._synced)
         pulse = Pulse(make_proofs(self._house, self._threads), {"store": lambda: self._threads.n_done})
-        self._supervised = Supervised(self._supervisor, pulse, self._house.workspaces)
-        self._house.rounds.on_building = self._supervised.follow_indexing
+        self._supervised = Supervised(self._supervisor, pulse, self._house.by_id)
+        self._house.scheduler.on_building = self._supervised.follow_indexing
         try:
             self._begin(paths)
             await self._serve()
@@ -165,7 +164,7 @@ class _Daemon:
     def _begin(self, paths: list[str]) -> None:
         self._house.start(to_entries(self._loaded.config, self._registry))
         # Before they are added: what is once registered would keep the next daemon from starting, too.
-        check_roots(self._owned.path, [*paths, *(workspace.entry.root for workspace in self._house.workspaces.values())])
+        check_roots(self._owned.path, [*paths, *(workspace.entry.root for workspace in self._house.by_id.values())])
         for path in paths:
             self._house.add(path, name="", include=(), exclude=(), seen=look_at_new(self._house, path))
 
@@ -177,9 +176,9 @@ class _Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._hang_up)
         await self._server.start(self._owned.sock)
         self._supervised.begin(self._owned.path)
-        log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(self._house.workspaces))
-        self._foreground.greet(self._owned.path, self._house.workspaces.values())
-        watching = asyncio.create_task(self._foreground.follow(self._house.workspaces))
+        log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(self._house.by_id))
+        self._foreground.greet(self._owned.path, self._house.by_id.values())
+        watching = asyncio.create_task(self._foreground.follow(self._house.by_id))
         await stopping.wait()
         watching.cancel()
 

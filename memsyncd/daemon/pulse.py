@@ -11,8 +11,8 @@ import contextlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
-from memsyncd.engine.house import House
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError
 from memsyncd.store.browse import read_digest
 
@@ -46,17 +46,17 @@ class Pulse:
         return tuple(name for name in owing if name not in before or self._counts[name]() == before[name])
 
 
-def make_proofs(house: House, threads: Executor) -> dict[str, Proof]:
+def make_proofs(house: Workspaces, threads: Executor) -> dict[str, Proof]:
     """The proofs of a running daemon: a step on the writer's lane, a turn of the watcher's thread, a read of every index."""
     loop = asyncio.get_running_loop()
     return {
-        "writer": lambda: asyncio.wrap_future(house.take_step()),
+        "writer": lambda: asyncio.wrap_future(house.heartbeat()),
         "watcher": lambda: asyncio.wrap_future(house.watching.probe()),
-        "store": lambda: loop.run_in_executor(threads, _read_each, tuple(house.workspaces.values())),
+        "store": lambda: loop.run_in_executor(threads, _read_each, tuple(house.by_id.values())),
     }
 
 
 def _read_each(workspaces: tuple[Workspace, ...]) -> None:
     for workspace in workspaces:
-        with contextlib.suppress(MemsyncdError), workspace.lend(READ_LIMIT_S) as reader:
+        with contextlib.suppress(MemsyncdError), workspace.acquire(READ_LIMIT_S) as reader:
             read_digest(reader, "MEMORY.md")

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from functools import partial
 
 from memsyncd.config import Config
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SearchPolicy, SyncPolicy
-from memsyncd.engine.queries import call_within
-from memsyncd.engine.registry import Registry, SeenFolder
-from memsyncd.engine.workspaces import Entry
+from memsyncd.engine.registry import FolderCheck, Registry
+from memsyncd.engine.worker import call_within
+from memsyncd.engine.workspace import Entry
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadConfig, BadRequest, Busy, MemsyncdError
 from memsyncd.files.scope import make_root
 from memsyncd.server.limits import Limits
@@ -105,9 +105,9 @@ def check_roots(socket: str, roots: Iterable[str]) -> None:
         call_within(DISK_S, partial(check_outside, socket, [root]), None)
 
 
-def look_at_new(house: House, path: str) -> SeenFolder:
+def look_at_new(house: Workspaces, path: str) -> FolderCheck:
     """As `House.see_folder`, before the loop turns. Raises Busy if a disk does not answer."""
-    seen = call_within(ADD_S, partial(house.see_folder, path, ()), None)
+    seen = call_within(ADD_S, partial(house.check_folder, path, ()), None)
     if seen is None:
         hint = "start without it, and once its disk answers: memsyncd add PATH"
         raise Busy(f"the disk under {path}, or one that another workspace lies on, does not answer", hint=hint)

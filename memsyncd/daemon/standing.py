@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 
 MAX_NAMES = 3
 

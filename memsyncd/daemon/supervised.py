@@ -16,7 +16,7 @@ from typing import Any
 from memsyncd.daemon.notify import Supervisor
 from memsyncd.daemon.pulse import Pulse
 from memsyncd.daemon.standing import Standing
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.logs import Event, get_log
 
 ASK_AGAIN_S = 0.2

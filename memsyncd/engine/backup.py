@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memsyncd.engine.edit import Edited
+from memsyncd.engine.external import record_all, sync_and_record
 from memsyncd.engine.history import open_history
-from memsyncd.engine.indexing import check_wanted
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.opening import RECORDS_GONE, open_records
-from memsyncd.engine.outside import follow_disk, see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import check_open
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import SyncRequest
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Conflict, NotFresh, StoreFailed
 from memsyncd.files.scope import find_identity
 from memsyncd.logs import Event, get_log
@@ -48,16 +48,16 @@ class Restored:
     set_aside: Path | None
 
 
-def back_up_records(workspace: Workspace, _policy: SyncPolicy, clock: Clock) -> Steps[Backup]:
+def back_up_records(workspace: Workspace, _policy: SyncPolicy, clock: Clock) -> Job[Backup]:
     """Make a temporary copy of records.db, whether a history is kept now or not."""
-    check_wanted(workspace)
+    check_open(workspace)
     open_records(workspace, clock)
     records = _get_records(workspace)
     recover(workspace, clock)
     return (yield from back_up(records.path))
 
 
-def prepare_restore(workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool) -> Steps[Path]:
+def prepare_restore(workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool) -> Job[Path]:
     """Return where the file to be restored has to be put, after removing what lies there.
 
     Raises Conflict and BadRequest as `restore_records` would.
@@ -72,17 +72,17 @@ def prepare_restore(workspace: Workspace, policy: SyncPolicy, clock: Clock, *, i
 
 def restore_records(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool, client: str
-) -> Steps[Edited[Restored]]:
+) -> Job[Edited[Restored]]:
     """Put the staged file in the place of records.db, then record what the notes say now.
 
     Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost,
     NotFresh while the workspace's folder is missing.
     """
     open_history(workspace, policy, clock)
-    synced = yield from follow_disk(workspace, policy, clock, SyncRequest())
+    synced = yield from sync_and_record(workspace, policy, clock, SyncRequest())
     if synced.root_state != "present":
         raise NotFresh("the workspace's folder is missing", hint="bring it back, then restore once more")
-    yield from see_all(workspace, policy, clock)
+    yield from record_all(workspace, policy, clock)
     is_kept = _check_replaceable(workspace, is_replacing=is_replacing)
     staged = find_staged(workspace.records_path)
     _adopt(workspace, staged, clock)
@@ -92,7 +92,7 @@ def restore_records(
     log.info(Event.RECORDS_RESTORED, workspace=workspace.id, client=client, count=n_revisions)
     n_before = workspace.n_revisions
     open_history(workspace, policy, clock)
-    yield from see_all(workspace, policy, clock)
+    yield from record_all(workspace, policy, clock)
     n_recorded = workspace.n_revisions - n_before
     n_left = count_revisions(workspace.records_path)
     restored = Restored(

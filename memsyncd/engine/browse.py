@@ -15,7 +15,7 @@ from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.engine.findings import NOTICE_REMEDIES
 from memsyncd.engine.masking import mask_notes
 from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.store.browse import (
@@ -61,7 +61,7 @@ def read_place(workspace: Workspace, place: Place, *, now_ns: int) -> PlaceRead:
         raise BadRequest("name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}')
     if place.start_line is not None and place.end_line is not None and place.end_line < place.start_line:
         raise BadRequest(f"lines {place.start_line} to {place.end_line} end before they begin", hint="swap the two")
-    with workspace.lend(READ_LIMIT_S) as reader:
+    with workspace.acquire(READ_LIMIT_S) as reader:
         section = None
         if place.anchor is not None:
             found = read_section(reader, place.anchor)
@@ -82,7 +82,7 @@ def read_place(workspace: Workspace, place: Place, *, now_ns: int) -> PlaceRead:
 def list_notes(
     workspace: Workspace, policy: SearchPolicy, *, path: str | None, kind: str | None, tag: str | None
 ) -> list[StoredNote]:
-    with workspace.lend(READ_LIMIT_S) as reader:
+    with workspace.acquire(READ_LIMIT_S) as reader:
         return mask_notes(reader, read_notes(reader, path=path, kind=kind, tag=tag), policy)
 
 
@@ -95,7 +95,7 @@ def find_problems(workspace: Workspace) -> list[Problem]:
     ]
     noted: list[Problem] = []
     if workspace.readers is not None:
-        with workspace.lend(READ_LIMIT_S) as reader:
+        with workspace.acquire(READ_LIMIT_S) as reader:
             noted = read_problems(reader)
     rest = sorted((*condition.scan_problems, *noted), key=lambda problem: (problem.path, problem.line, problem.code))
     return [*faults, *rest]

@@ -34,7 +34,7 @@ from memsyncd.engine.explain import Question, explain_empty_index, explain_nothi
 from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, find_wanted, rank
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.store.blanks import count_blanks_before
 from memsyncd.store.readers import Reader
 from memsyncd.store.reasons import count_matches
@@ -79,7 +79,7 @@ def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolic
     question = Question(text=asked.query, query=query, filters=filters, hidden=asked.hidden)
     has_words = bool(extract_filters(asked.query)[1].strip())
     n_unranked = 0
-    with workspace.lend(asked.timeout_s) as reader:
+    with workspace.acquire(asked.timeout_s) as reader:
         if has_words:
             pieces, n_unranked = _find_matching(reader, workspace, question, asked, policy)
         else:

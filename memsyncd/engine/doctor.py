@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from memsyncd.engine.findings import NOTICE_REMEDIES, Finding, render_count
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.opening import TEXTS_LOST
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreCorrupt
 from memsyncd.store.soundness import count_lost_texts, find_damage, find_set_aside, read_generation
 
@@ -19,7 +19,7 @@ DAMAGED = "the database is damaged: "
 """What `store.connections.name_failure` begins with, and our own sentence, too."""
 
 
-def examine_place(workspace: Workspace, _policy: SyncPolicy, _clock: Clock) -> Steps[list[Finding]]:
+def examine_place(workspace: Workspace, _policy: SyncPolicy, _clock: Clock) -> Job[list[Finding]]:
     """Whether index.db is open, the file that stands on the disk, and of the generation that it should be. A job for the lane.
 
     There nothing takes its place meanwhile; and it is the writer who knows which file it has open.
@@ -31,7 +31,7 @@ def examine_place(workspace: Workspace, _policy: SyncPolicy, _clock: Clock) -> S
     if (harm := index.find_harm()) is not None:
         what = f"index.db {harm.value}" if workspace.index_path.exists() else "index.db is gone from the disk"
         return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
-    with workspace.lend(LEND_S) as reader:
+    with workspace.acquire(LEND_S) as reader:
         generation = read_generation(reader)
     if generation != index.generation:
         what = f"index.db says generation {generation}, the daemon {index.generation}: somebody else wrote it"
@@ -48,7 +48,7 @@ def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[Finding]:
     return [Finding(level="ok", check="index", what="index.db is sound", where=path)]
 
 
-def examine_index_alone(workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool) -> Steps[list[Finding]]:
+def examine_index_alone(workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool) -> Job[list[Finding]]:
     """The same as a job for the lane, where nothing else is done to the index meanwhile."""
     yield
     return examine_index(workspace, is_thorough=is_thorough)

@@ -16,13 +16,13 @@ from typing import Generic, TypeVar, assert_never
 
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.changesets import make_change_set
-from memsyncd.engine.indexing import check_wanted, update_index
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.opening import open_records
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import check_open, update_index
 from memsyncd.engine.recovery import HALF_DONE, UNKEPT, find_keep, recover, report_half_done, unwind
 from memsyncd.engine.sync import SyncDone, SyncRequest
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.files.read import TextFile
 from memsyncd.files.scope import Scope, find_identity
@@ -98,9 +98,9 @@ Decide = Callable[[], tuple[Act, T]]
 """Reads what stands now and decides, anew if somebody else writes meanwhile. An act without operations changes nothing."""
 
 
-def edit_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, decide: Decide[T]) -> Steps[Edited[T]]:
+def edit_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, decide: Decide[T]) -> Job[Edited[T]]:
     """Carry out one change. Raises what `decide` raises, Conflict, PathRefused, Unwritable, StoreFull: then nothing changed."""
-    check_wanted(workspace)
+    check_open(workspace)
     open_records(workspace, clock)
     history = find_history(workspace, policy)
     yield from _check_root(workspace, policy, clock)
@@ -116,7 +116,7 @@ def edit_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, decid
     return Edited(answer=answer, act=number, synced=synced)
 
 
-def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[None]:
+def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[None]:
     """Raise Unwritable if the folder is away. Where it is another than it was, that takes a look: its disk may not be mounted."""
     is_away = workspace.condition.root_state == "missing"
     is_another = workspace.root_identity not in (None, find_identity(workspace.scope.root))
@@ -190,7 +190,7 @@ def _write_down(workspace: Workspace, history: History | None, act: Act, changes
     done change set was about. There, records that cannot be written stop nothing.
     """
     if history is None:
-        workspace.is_seen = False
+        workspace.is_recorded = False
         if workspace.records is None:
             return None
         with contextlib.suppress(StoreFailed):

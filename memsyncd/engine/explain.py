@@ -14,7 +14,7 @@ from memsyncd.core.guard.secrets import redact
 from memsyncd.core.search.query import Filters, Form, Query, Term, compile_query, parse_query
 from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_words
 from memsyncd.engine.masking import is_secret_word
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.store.readers import Reader
 from memsyncd.store.reasons import (
@@ -65,7 +65,7 @@ def explain_nothing(workspaces: Sequence[Workspace], question: Question, timeout
     found: list[tuple[str, Nothing]] = []
     for workspace in workspaces[:N_WORKSPACES]:
         try:
-            with workspace.lend(timeout_s) as reader:
+            with workspace.acquire(timeout_s) as reader:
                 found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
         except NotFresh:
             found.append((workspace.entry.name, Nothing(why="nothing matches, and there was no time to find out why")))

@@ -14,7 +14,7 @@ from memsyncd.core.model import Problem
 from memsyncd.engine.opening import FOREIGN_FAULT, INDEX_LOG, MOVED, RECORDS_GONE, RECORDS_LOG, SET_ASIDE, TEXTS_LOST
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
-from memsyncd.engine.workspaces import STALL_FAULT, Condition
+from memsyncd.engine.workspace import STALL_FAULT, Condition
 from memsyncd.watch.health import WatchHealth
 
 Level = Literal["ok", "info", "warning", "error"]

@@ -13,12 +13,12 @@ from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
 from memsyncd.core.editing.sections import find_section_bytes
 from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.engine.edit import find_history
-from memsyncd.engine.indexing import check_wanted
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.opening import FOREIGN_FAULT, open_records
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import check_open
 from memsyncd.engine.recovery import recover
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound
 from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope
@@ -78,7 +78,7 @@ def parse_subject(*, anchor: str | None, path: str | None) -> Subject:
 
 def list_revisions(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, limit: int, before: int | None = None
-) -> Steps[list[Revision]]:
+) -> Job[list[Revision]]:
     """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history is kept."""
     history = open_history(workspace, policy, clock)
     found: list[Revision] = []
@@ -93,7 +93,7 @@ def list_revisions(
 
 def read_change(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, revision: int | None, is_to_now: bool
-) -> Steps[Change]:
+) -> Job[Change]:
     """A revision's texts: the named one, or the latest of the subject. Raises NoteNotFound if there is none or it is not kept."""
     history = open_history(workspace, policy, clock)
     found = yield from choose_revision(workspace, policy, clock, subject, revision)
@@ -112,7 +112,7 @@ def read_change(
 
 def choose_revision(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, number: int | None
-) -> Steps[Revision]:
+) -> Job[Revision]:
     """The revision of this number, or the subject's latest. Raises NoteNotFound."""
     if number is None:
         latest = yield from list_revisions(workspace, policy, clock, subject, limit=1)
@@ -134,7 +134,7 @@ def explain_not_found(workspace: Workspace, what: str) -> NoteNotFound:
 
 def purge(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, revision: int | None, containing: str | None
-) -> Steps[Forgotten]:
+) -> Job[Forgotten]:
     """Forget revisions for good: those of the subject, or this one, of these only those whose text held `containing`."""
     history = open_history(workspace, policy, clock)
     searched = containing.encode() if containing is not None else None
@@ -166,7 +166,7 @@ def purge(
 
 def open_history(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> History:
     """The open history, settled. Raises BadRequest if none is kept, StoreFailed if it cannot be opened."""
-    check_wanted(workspace)
+    check_open(workspace)
     open_records(workspace, clock)
     history = find_history(workspace, policy)
     if history is None:

@@ -19,7 +19,7 @@ from memsyncd.core.editing.memory_tool import Dialect, EditResult, FolderEntry
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath
 from memsyncd.engine.edit import Act, Decide, Delete, Operation, Put, Rename, find_history
 from memsyncd.engine.policies import SyncPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Conflict, PathRefused
 from memsyncd.files.listing import find_files, is_folder, list_folder
 from memsyncd.files.read import TextFile, check_size, read_text_file, resolve

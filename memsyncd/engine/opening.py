@@ -1,68 +1,101 @@
-"""Open a workspace's records.db, and say what is wrong with it.
+"""Open a workspace's records.db, and report what is wrong with it.
 
-A damaged file, or another workspace's, is set aside; one that somebody harms while it is open is closed with care and opened
-again. The file of a folder that was moved comes along.
+A damaged file, or another workspace's, is set aside; one that another program tampers with while
+it is open is closed with care and opened again.
+
+A folder that was moved or renamed has another workspace id at its new place, while its records.db
+lies under the old id. It is the same folder if it is gone from its old place and most notes have
+the text recorded there. A records.db that memsyncd finds by itself must also name the folder's
+inode, and an inode alone proves nothing: it may have been reused for another folder.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from memsyncd.engine.lane import Steps
-from memsyncd.engine.moved import is_moved, take_over_former
+from memsyncd.core.digest import digest_bytes
+from memsyncd.engine.changesets import read_digest
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.recovery import mend_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
-from memsyncd.files.scope import find_identity
+from memsyncd.files.scope import Scope, find_identity, is_gone
 from memsyncd.logs import Event, get_log
 from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.footing import Harm
-from memsyncd.store.identity import find_foreign
+from memsyncd.store.identity import (
+    OPEN_FILES,
+    Owner,
+    find_foreign,
+    peek_owners,
+    peek_tips,
+    take_over,
+)
+from memsyncd.store.migrations import MIGRATIONS
 from memsyncd.store.records import Records
 from memsyncd.store.soundness import find_set_aside
 
 FOREIGN_FAULT = "records_foreign"
 FOREIGN = (
-    "records.db came from another workspace and was set aside as {names}: nothing of it is undone here. Restore this"
-    " workspace's own history if there is a backup (memsyncd restore FILE), then move or delete what was set aside"
+    "records.db came from another workspace and was set aside as {names}: nothing of it is undone"
+    " here. Restore this workspace's own history if there is a backup (memsyncd restore FILE), then"
+    " move or delete what was set aside"
 )
 MOVED = "records_moved"
 LEFT_HINT = "to take it over: memsyncd stop, delete {path}, memsyncd start"
 SET_ASIDE, RECORDS_GONE, TEXTS_LOST = "records_set_aside", "records_gone", "texts_lost"
 INDEX_LOG, RECORDS_LOG = "index_log_held", "records_log_held"
-ASIDE_HINT = "what notes said before lies there; keep that elsewhere, or delete it when nobody needs it"
-GONE = "records.db was deleted or replaced while memsyncd ran: what notes said before then is lost, unless it is in the new one"
+ASIDE_HINT = "it holds earlier texts of notes: keep it elsewhere, or delete it if you need none"
+GONE = (
+    "records.db was deleted or replaced while memsyncd ran: earlier texts of notes from before then"
+    " are lost, unless they are in the new file"
+)
+# Notes that are read to recognise a moved folder.
+N_COMPARED = 50
+EMPTY = digest_bytes(b"")
 
 log = get_log("engine")
 
 
+# --- opening ---
+
+
 def open_records(workspace: Workspace, clock: Clock) -> None:
-    """Open them, unless they are and nobody has harmed them. That they cannot be is said and stops nothing."""
+    """Open the records, unless they are open and intact. A failure is a fault and stops nothing."""
     try:
-        is_to_open = workspace.records is None or _has_left(workspace, workspace.records, clock)
+        is_to_open = workspace.records is None or _close_if_harmed(
+            workspace, workspace.records, clock
+        )
         if is_to_open:
             workspace.records = _open_own_records(workspace, clock)
     except (MemsyncdError, OSError) as failure:
-        what = f"{failure.message}; {failure.hint}" if isinstance(failure, MemsyncdError) else failure.strerror
-        workspace.set_fault(RECORDS_FAULT, f"records.db: {what}")
+        workspace.set_fault(RECORDS_FAULT, f"records.db: {_describe(failure)}")
         return
     workspace.set_fault(RECORDS_FAULT, "")
     if is_to_open and workspace.records is not None:
         _log_opened(workspace, workspace.records)
     mend_texts(workspace)
-    if workspace.records is not None and (is_to_open or workspace.condition.notices or workspace.records.history.damaged):
-        _say_losses(workspace, workspace.records)
+    records, has_notices = workspace.records, bool(workspace.condition.notices)
+    if records is not None and (is_to_open or has_notices or records.history.damaged):
+        _report_losses(workspace, records)
         report_half_done(workspace)
     if is_to_open or FOREIGN_FAULT in workspace.condition.faults:
-        _say_foreign(workspace)
+        _report_foreign(workspace)
+
+
+def _describe(failure: MemsyncdError | OSError) -> str:
+    if isinstance(failure, MemsyncdError):
+        return f"{failure.message}; {failure.hint}"
+    return str(failure.strerror)
 
 
 def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
-    """This workspace's records.db, which those of the folder's former place become if it was moved."""
+    """Open this workspace's records.db; a moved folder takes over the one of its former place."""
     path, inode = workspace.records_path, None
     # Leftovers that cannot be removed now are removed at the next opening.
     with contextlib.suppress(StoreFailed):
@@ -82,34 +115,35 @@ def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
         is_moved=partial(is_moved, workspace.scope),
     )
     if records.moved_from:
-        workspace.set_notice(MOVED, f"the folder was moved here from {records.moved_from}, and its history came along")
+        workspace.set_notice(
+            MOVED, f"the folder was moved here from {records.moved_from}, and its history with it"
+        )
     return records
 
 
 def _log_opened(workspace: Workspace, records: Records) -> None:
     if records.set_aside is not None:
-        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason="records.db was damaged and set aside")
+        reason = "records.db was damaged and set aside"
+        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=reason)
     if records.foreign is not None:
         reason = "records.db came from another workspace and was set aside"
         log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=reason)
     if records.moved_from:
-        log.info(Event.WORKSPACE_ADDED, workspace=workspace.id, reason="moved: its history came along")
+        reason = "moved: its history came along"
+        log.info(Event.WORKSPACE_ADDED, workspace=workspace.id, reason=reason)
 
 
-def _say_foreign(workspace: Workspace) -> None:
-    """A fault for as long as another workspace's file lies beside records.db."""
-    names = ", ".join(one.name for one in find_foreign(workspace.records_path))
-    workspace.set_fault(FOREIGN_FAULT, names and FOREIGN.format(names=names))
+def release_records(workspace: Workspace) -> Job[None]:
+    """Close the records of a workspace whose folder is gone, as both may have moved.
 
-
-def release_records(workspace: Workspace) -> Steps[None]:
-    """Close the records of a workspace whose folder is gone: it may have moved, and they with it. They are opened at need."""
+    They are opened again when they are needed.
+    """
     workspace.close_records()
     yield from ()
 
 
-def _has_left(workspace: Workspace, records: Records, clock: Clock) -> bool:
-    """True if they were harmed, and closed for that."""
+def _close_if_harmed(workspace: Workspace, records: Records, clock: Clock) -> bool:
+    """Close records whose file another program tampered with. True if they were closed."""
     harm = records.find_harm()
     if harm is None:
         return False
@@ -121,29 +155,94 @@ def _has_left(workspace: Workspace, records: Records, clock: Clock) -> bool:
     return True
 
 
-def _say_losses(workspace: Workspace, records: Records) -> None:
-    """What notes said before and cannot be had from these records."""
+# --- reporting ---
+
+
+def _report_foreign(workspace: Workspace) -> None:
+    """Set a fault for as long as another workspace's file lies beside records.db."""
+    names = ", ".join(one.name for one in find_foreign(workspace.records_path))
+    workspace.set_fault(FOREIGN_FAULT, names and FOREIGN.format(names=names))
+
+
+def _report_losses(workspace: Workspace, records: Records) -> None:
+    """Set notices about earlier texts of notes that these records do not hold."""
     names = ", ".join(one.name for one in find_set_aside(records.path))
-    workspace.set_notice(SET_ASIDE, names and f"damaged records were set aside as {names}: {ASIDE_HINT}")
+    aside = f"damaged records were set aside as {names}: {ASIDE_HINT}"
+    workspace.set_notice(SET_ASIDE, names and aside)
     n_lost = len(records.history.damaged)
-    lost = "1 earlier version of a note is" if n_lost == 1 else f"{n_lost:,} earlier versions of notes are"
-    workspace.set_notice(TEXTS_LOST, f"records.db has damaged texts: {lost} lost" if n_lost else "")
+    one, many = "1 earlier version of a note is", f"{n_lost:,} earlier versions of notes are"
+    lost = f"records.db has damaged texts: {one if n_lost == 1 else many} lost"
+    workspace.set_notice(TEXTS_LOST, lost if n_lost else "")
 
 
-def tell_logs(workspace: Workspace) -> None:
-    """How large the WALs of both databases are, and whether another program keeps one from being emptied."""
+def report_wal_sizes(workspace: Workspace) -> None:
+    """Report the size of both WALs, and whether another program keeps one from being emptied."""
     index, records = workspace.index, workspace.records
     workspace.change(
         index_wal_bytes=0 if index is None else index.footing.log_bytes(),
         records_wal_bytes=0 if records is None else records.footing.log_bytes(),
     )
-    for word, database in ((INDEX_LOG, index), (RECORDS_LOG, records)):
+    for code, database in ((INDEX_LOG, index), (RECORDS_LOG, records)):
         n_bytes = 0 if database is None else database.footing.held_bytes()
-        workspace.set_notice(word, "" if database is None or not n_bytes else _say_held(database.path, n_bytes))
+        text = "" if database is None or not n_bytes else _describe_held(database.path, n_bytes)
+        workspace.set_notice(code, text)
 
 
-def _say_held(path: Path, n_bytes: int) -> str:
+def _describe_held(path: Path, n_bytes: int) -> str:
     return (
-        f"{path.name}-wal has grown to {n_bytes / 1e6:,.0f} MB, for another program reads {path.name} and does not end:"
-        f" close that program (this names it: fuser -v {path}); the file shrinks by itself then"
+        f"{path.name}-wal has grown to {n_bytes / 1e6:,.0f} MB, as"
+        f" another program reads {path.name} all the time: close that program"
+        f" (to find it: fuser -v {path}); the file then shrinks by itself"
     )
+
+
+# --- a folder that was moved ---
+
+
+def is_moved(scope: Scope, owner: Owner, tips: Mapping[str, str]) -> bool:
+    """True if `owner` is the workspace that this folder was before it was moved.
+
+    `tips` maps its notes to the digests of their last recorded texts.
+    """
+    return is_gone(owner.root, owner.inode) and _has_same_notes(scope, tips)
+
+
+def take_over_former(scope: Scope, records: Path, inode: int | None) -> str:
+    """Move the records.db of the folder's former place to `records`, which does not exist.
+
+    Returns why one that was found stays where it is; "" if none was found or it was moved.
+    """
+    for former, owner in _find_former(records, inode):
+        if is_moved(scope, owner, peek_tips(former)):
+            try:
+                take_over(former, records)
+            except (StoreFailed, OSError) as failure:
+                why = failure.message if isinstance(failure, StoreFailed) else failure.strerror
+                moved = f"the history of {owner.root}, from which this folder was moved"
+                return f"{moved}, stays in {former}: {why}"
+            return ""
+    return ""
+
+
+def _find_former(records: Path, inode: int | None) -> Iterator[tuple[Path, Owner]]:
+    """The records.db of workspaces not open in this process whose root had this inode."""
+    if inode is None:
+        return
+    with contextlib.suppress(OSError):
+        for former in sorted(records.parent.parent.glob(f"*/{records.name}")):
+            if former == records or former in OPEN_FILES:
+                continue
+            owners = peek_owners(former, newest_version=len(MIGRATIONS))
+            if len(owners) == 1 and owners[0].inode == inode:
+                yield former, owners[0]
+
+
+def _has_same_notes(scope: Scope, tips: Mapping[str, str]) -> bool:
+    """True if more than half of the compared notes have the recorded text.
+
+    Empty notes are not compared, as they prove nothing.
+    """
+    known = sorted((path, digest) for path, digest in tips.items() if digest != EMPTY)
+    compared = known[:: max(1, len(known) // N_COMPARED)]
+    n_same = sum(read_digest(scope, path) == digest for path, digest in compared)
+    return 2 * n_same > len(compared)

@@ -13,7 +13,7 @@ from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.findings import Finding, name_places, render_count
 from memsyncd.engine.policies import SyncPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.files.read import Unread, read_note_file
 from memsyncd.files.scan import scan
@@ -45,7 +45,7 @@ def list_pieces(workspace: Workspace) -> list[tuple[str, ...]]:
     snapshot = scan(workspace.scope)
     if snapshot.root_state != "present":
         raise NotFresh("the folder cannot be listed, so nothing can be compared", hint="bring it back or make it readable")
-    with workspace.lend(READ_S) as reader:
+    with workspace.acquire(READ_S) as reader:
         paths = sorted({*snapshot.files, *read_paths(reader)})
     return cut_pieces(paths)
 
@@ -58,14 +58,14 @@ def cut_pieces(paths: Sequence[str]) -> list[tuple[str, ...]]:
 def compare_piece(workspace: Workspace, policy: SyncPolicy, paths: Sequence[str], compared: Compared, *, now_ns: int) -> None:
     """Compare these notes, and add what was found to `compared`."""
     compared.late.difference_update(paths)
-    with workspace.lend(READ_S) as reader:
+    with workspace.acquire(READ_S) as reader:
         for path in paths:
             _compare_one(workspace, policy, reader, path, compared, now_ns)
 
 
 def compare_rest(workspace: Workspace, compared: Compared) -> None:
     """Look for what belongs to no note, and add it to `compared`."""
-    with workspace.lend(READ_S) as reader:
+    with workspace.acquire(READ_S) as reader:
         compared.strays = find_strays(reader)
 
 

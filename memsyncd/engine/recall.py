@@ -44,7 +44,7 @@ from memsyncd.core.search.words import find_subword_ranges
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.store.readers import Reader
 from memsyncd.store.search import (
@@ -163,7 +163,7 @@ def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, polic
 
 
 def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy) -> list[Hit]:
-    with workspace.lend(asked.timeout_s) as reader:
+    with workspace.acquire(asked.timeout_s) as reader:
         ranked = rank(reader, workspace, query, asked, policy, limit=max(N_CANDIDATES, CANDIDATES_A_HIT * asked.limit))
         passages = join_passages(ranked, limit=asked.limit, passage_tokens=policy.passage_tokens)
         if asked.is_hurried:

@@ -17,9 +17,9 @@ from functools import partial
 from memsyncd.core.editing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, can_roll_back, plan_recovery
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.changesets import ChangeSet, StateReader, find_state, finish
-from memsyncd.engine.disks import is_root_away
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.sync import is_root_away
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
 from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope

@@ -1,7 +1,8 @@
-"""Which folders are workspaces, under which names, and to which one does a path belong?
+"""Keep the registered workspaces and their names, and find the workspace of a path.
 
-The configuration names some, `workspace.add` others; the latter are kept in `workspaces.json` under the state folder. A folder is
-one workspace however it is spelled: real paths, and device and inode, decide.
+The configuration registers some and `workspace.add` others, which are kept in `workspaces.json` in
+the state folder. Two spellings of one folder are one workspace: real paths, and device and inode,
+are compared.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memsyncd.core.changes.watchplan import Includes
-from memsyncd.engine.workspaces import Entry
+from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
 from memsyncd.files.scope import Root, find_identity, find_nearest_root, find_owner, find_root_refusal, make_root, parse_scope
 
@@ -24,8 +25,8 @@ NAME_LIMIT_CHARACTERS = 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SeenFolder:
-    """What stands at a path. `known` is the id of the workspace that is the same folder, if there is one."""
+class FolderCheck:
+    """The folder at a path. `known` is the id of the workspace that is the same folder, if any."""
 
     root: Root
     refusal: MemsyncdError | None
@@ -33,7 +34,7 @@ class SeenFolder:
 
 
 class Registry:
-    """The registered workspaces, by id. Not for several threads at once."""
+    """The registered workspaces, by id. Not thread-safe."""
 
     def __init__(self, file: Path, *, home: str, uid: int) -> None:
         self._file = file
@@ -42,28 +43,32 @@ class Registry:
         self.entries: dict[str, Entry] = {}
 
     def read(self, configured: Iterable[Entry]) -> str:
-        """Take the configuration's workspaces and those added before. Returns what was wrong with the file, if anything.
+        """Load the configured workspaces and those added before.
 
-        A damaged file is set aside; raises StoreFailed if it cannot be read at all, for what is added next would replace it.
+        Sets a damaged file aside and returns a description of it, or "". Raises StoreFailed if the
+        file cannot be read, as the next addition would replace it.
         """
         added, trouble = self._read_file()
         self.entries = {entry.id: entry for entry in (*added, *configured)}
         return trouble
 
     def configure(self, configured: Iterable[Entry]) -> None:
-        """Take other workspaces of the configuration; those that were added stay."""
+        """Replace the configured workspaces; those that were added stay."""
         added = [entry for entry in self.entries.values() if entry.source == "added"]
         self.entries = {entry.id: entry for entry in (*added, *configured)}
 
-    def see_folder(self, path: str, silent: Collection[str] = ()) -> SeenFolder:
-        """Look at a path; from any thread, for it may block. No other workspace's folder is touched of those in `silent`.
+    def check_folder(self, path: str, silent: Collection[str] = ()) -> FolderCheck:
+        """Resolve a path and check its folder; from any thread, as it may block.
 
-        Raises BadRequest for a path that no answer could name.
+        Does not touch the folders of the workspaces in `silent`. Raises BadRequest for a path that
+        cannot be written in a response.
         """
         root = make_root(os.path.expanduser(path))
         known = self._find_same_folder(root.path, silent)
         refusal = find_root_refusal(root.path, home=self._home, uid=self._uid)
-        return SeenFolder(root=root, refusal=refusal, known=known.id if known is not None else None)
+        return FolderCheck(
+            root=root, refusal=refusal, known=known.id if known is not None else None
+        )
 
     def make_entry(
         self,
@@ -75,9 +80,10 @@ class Registry:
         links: Iterable[str] = (),
         seen: Root | None = None,
     ) -> Entry:
-        """An entry for the folder at `path`, whether it stands there or not. Raises BadRequest for what cannot be.
+        """Make an entry for the folder at `path`, which need not exist.
 
-        Looks at no disk if it was `seen` before.
+        Raises BadRequest for an invalid name, path or glob. Does not access the disk if `seen`
+        is given.
         """
         _check_name(name)
         root = seen or make_root(os.path.expanduser(path))
@@ -94,27 +100,35 @@ class Registry:
         try:
             parse_scope(entry.root, include=entry.include, exclude=entry.exclude)
         except ValueError as error:
-            raise BadRequest(str(error), hint="write globs from the workspace's root on, such as docs/**/*.md") from error
+            raise BadRequest(
+                str(error), hint="write globs from the workspace's root on, such as docs/**/*.md"
+            ) from error
         return entry
 
-    def add(self, entry: Entry, seen: SeenFolder | None = None) -> Entry:
-        """Register a folder and keep it. The same folder again changes its globs, if some are given, and its name.
+    def add(self, entry: Entry, seen: FolderCheck | None = None) -> Entry:
+        """Register a folder and write the file. For a registered folder, change its name and globs.
 
-        Raises BadRequest, Unsafe (see `find_root_refusal`), Conflict (the name is taken, or the configuration names it) or
-        StoreFailed (the file cannot be written), and nothing has changed then.
+        Globs change only if some are given. Raises BadRequest, Unsafe (see `find_root_refusal`),
+        Conflict (the name is taken, or the configuration registers the folder) or StoreFailed (the
+        file cannot be written); nothing has changed then.
         """
-        seen = seen or self.see_folder(entry.root)
+        seen = seen or self.check_folder(entry.root)
         if seen.refusal is not None:
             raise seen.refusal
         known = self.entries.get(seen.known or "")
         if known is not None:
             entry = self._merge(known, entry)
         elif entry.name == os.path.basename(entry.root):
-            # Nobody chose this name: two folders called `notes` need not be told apart by hand.
+            # A default name gets a number if another folder has it, such as a second `notes`.
             entry = replace(entry, name=self._free_name(entry.name))
-        if any(entry.name in (other.name, other.id) and other.id != entry.id for other in self.entries.values()):
-            raise Conflict(f"another workspace is called {entry.name}", hint="give another name with --name")
-        self._keep({**self.entries, entry.id: entry})
+        if any(
+            entry.name in (other.name, other.id) and other.id != entry.id
+            for other in self.entries.values()
+        ):
+            raise Conflict(
+                f"another workspace is called {entry.name}", hint="give another name with --name"
+            )
+        self._save({**self.entries, entry.id: entry})
         return entry
 
     def find_refusal(self, entry: Entry) -> MemsyncdError | None:
@@ -122,15 +136,22 @@ class Registry:
         return find_root_refusal(entry.root, home=self._home, uid=self._uid)
 
     def remove(self, entry: Entry) -> None:
-        """Forget a workspace. Raises Conflict if the configuration names it, StoreFailed if the file cannot be written."""
+        """Forget a workspace.
+
+        Raises Conflict if the configuration registers it, StoreFailed if the file is not writable.
+        """
         if entry.source == "config":
-            raise Conflict(f"{entry.name} stands in the configuration", hint="take it out of there: memsyncd config path")
-        self._keep({key: other for key, other in self.entries.items() if key != entry.id})
+            raise Conflict(
+                f"{entry.name} is in the configuration",
+                hint="remove it there: memsyncd config path",
+            )
+        self._save({key: other for key, other in self.entries.items() if key != entry.id})
 
     def find(self, text: str | None) -> Entry:
-        """The workspace of this name or id, or the one that this path lies in; None asks for the only one.
+        """The workspace with this name or id, or the one that contains this path.
 
-        Raises WorkspaceNotFound, Conflict if several have this name.
+        None finds the only workspace. Raises WorkspaceNotFound, or Conflict if several have this
+        name.
         """
         if text is None:
             return self._find_only()
@@ -139,8 +160,11 @@ class Registry:
         named = sorted(entry.id for entry in self.entries.values() if entry.name == text)
         if len(named) == 1:
             return self.entries[named[0]]
-        if named:  # one was added, the configuration came to call another the same
-            raise Conflict(f"{len(named)} workspaces are called {text[:80]}", hint=f"name one by its id: {', '.join(named)}")
+        if named:  # the configuration gave a name that an added workspace had already
+            raise Conflict(
+                f"{len(named)} workspaces are called {text[:80]}",
+                hint=f"name one by its id: {', '.join(named)}",
+            )
         if text.startswith(("/", "~")) and "\0" not in text:
             roots = {entry.root: entry for entry in self.entries.values()}
             if text in roots:
@@ -148,20 +172,27 @@ class Registry:
             owner = find_owner(os.path.expanduser(text), roots)
             if owner is not None:
                 return roots[owner]
-            raise WorkspaceNotFound("this path lies in no workspace", hint="add the folder with: memsyncd add PATH")
-        names = ", ".join(sorted(entry.name for entry in self.entries.values())) or "there is none yet: memsyncd add PATH"
+            raise WorkspaceNotFound(
+                "this path lies in no workspace", hint="add the folder with: memsyncd add PATH"
+            )
+        names = (
+            ", ".join(sorted(entry.name for entry in self.entries.values()))
+            or "there is none yet: memsyncd add PATH"
+        )
         raise WorkspaceNotFound(f"no workspace is called {text[:80]}", hint=f"known: {names}")
 
     def _find_only(self) -> Entry:
         if len(self.entries) == 1:
             return next(iter(self.entries.values()))
         if not self.entries:
-            raise WorkspaceNotFound("there is no workspace yet", hint="add a folder with: memsyncd add PATH")
+            raise WorkspaceNotFound(
+                "there is no workspace yet", hint="add a folder with: memsyncd add PATH"
+            )
         names = ", ".join(sorted(entry.name for entry in self.entries.values()))
         raise WorkspaceNotFound("there are several workspaces", hint=f"name one: {names}")
 
     def find_near(self, path: str) -> Entry | None:
-        """The workspace that a path lies in by its text alone; links and worktrees are not looked at."""
+        """The workspace that contains a path by its text alone, without links and worktrees."""
         roots = {entry.root: entry for entry in self.entries.values()}
         nearest = find_nearest_root(os.path.normpath(os.path.expanduser(path)), roots)
         return None if nearest is None else roots[nearest]
@@ -184,7 +215,10 @@ class Registry:
             exclude=new.exclude or known.exclude,
         )
         if merged != known and known.source == "config":
-            raise Conflict(f"{known.name} stands in the configuration", hint="change it there: memsyncd config path")
+            raise Conflict(
+                f"{known.name} is in the configuration",
+                hint="change it there: memsyncd config path",
+            )
         return merged
 
     def _free_name(self, name: str) -> str:
@@ -200,19 +234,29 @@ class Registry:
             return [], ""
         except OSError as error:
             hint = "check the rights of the state folder"
-            raise StoreFailed(f"{self._file.name} cannot be read: {error.strerror}", hint=hint) from error
+            raise StoreFailed(
+                f"{self._file.name} cannot be read: {error.strerror}", hint=hint
+            ) from error
         except (ValueError, TypeError, KeyError, BadRequest) as error:
             aside = self._file.with_suffix(".damaged")
             with contextlib.suppress(OSError):
                 self._file.rename(aside)
-            return [], f"{self._file.name} could not be read ({type(error).__name__}) and was set aside as {aside.name}"
+            return (
+                [],
+                (
+                    f"{self._file.name} could not be read ({type(error).__name__})"
+                    f" and was set aside as {aside.name}"
+                ),
+            )
 
-    def _keep(self, entries: dict[str, Entry]) -> None:
+    def _save(self, entries: dict[str, Entry]) -> None:
         try:
             self._write_file(entries.values())
         except OSError as error:
             hint = "check the space left and the rights of the state folder"
-            raise StoreFailed(f"{self._file.name} cannot be written: {error.strerror}", hint=hint) from error
+            raise StoreFailed(
+                f"{self._file.name} cannot be written: {error.strerror}", hint=hint
+            ) from error
         self.entries = entries
 
     def _write_file(self, entries: Iterable[Entry]) -> None:
@@ -224,14 +268,16 @@ class Registry:
         self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         fresh = self._file.with_suffix(".new")
         with fresh.open("w", encoding="utf-8") as stream:
-            json.dump({"version": VERSION, "workspaces": rows}, stream, ensure_ascii=False, indent=1)
+            json.dump(
+                {"version": VERSION, "workspaces": rows}, stream, ensure_ascii=False, indent=1
+            )
             stream.flush()
             os.fsync(stream.fileno())
         fresh.replace(self._file)
 
 
 def _read_row(row: dict[str, Any]) -> Entry:
-    """Raises KeyError, TypeError, ValueError or BadRequest for what `_write_file` cannot have written."""
+    """Raises KeyError, TypeError, ValueError or BadRequest for a row not made by `_write_file`."""
     entry = Entry(
         id=str(row["id"]),
         name=str(row["name"]),
@@ -246,8 +292,13 @@ def _read_row(row: dict[str, Any]) -> Entry:
 
 
 def _check_name(name: str) -> None:
-    """Raise BadRequest for a name that could not be said back, or would be taken for a path or for all workspaces."""
-    if len(name) > NAME_LIMIT_CHARACTERS or not name.isprintable() or name.startswith(("/", "~")) or name == "*":
+    """Raise BadRequest for a name that is not printable, or reads as a path or all workspaces."""
+    if (
+        len(name) > NAME_LIMIT_CHARACTERS
+        or not name.isprintable()
+        or name.startswith(("/", "~"))
+        or name == "*"
+    ):
         raise BadRequest(
             "this cannot be a workspace's name",
             hint=f"up to {NAME_LIMIT_CHARACTERS} characters, none of control, not a path, not *",

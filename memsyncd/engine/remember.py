@@ -17,7 +17,7 @@ from memsyncd.core.model import Span
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, is_markdown, parse_note_path
 from memsyncd.engine.edit import Act, Decide, Put
 from memsyncd.engine.policies import SyncPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, PathRefused
 from memsyncd.files.read import check_size, read_text_file
 from memsyncd.files.scope import Scope

@@ -1,63 +1,87 @@
-"""How does the index come to say what the disk says?
+"""Bring a workspace's index up to date with its files.
 
-Scan, compare, read what may have changed, parse what did, write. One transaction a settle, 256 files a transaction when there are
-many. A step between `yield`s is short, so that other workspaces are served meanwhile. A failed listing deletes nothing, a missing
-root keeps everything, a vanished note stays for the grace.
+A sync scans, compares, reads the notes that may have changed, parses those that did and writes
+them: in one transaction, or in one for each 256 files if there are many. Each step between two
+`yield`s is short, so that the worker serves other workspaces between them. A failed listing
+deletes nothing, a missing root keeps everything, and a vanished note is kept for the grace.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from memsyncd.core.changes.diff import ChangeSet, Missing, Recorded, Snapshot, find_suspects, plan_changes, track_missing
+from memsyncd.core.changes.diff import (
+    ChangeSet,
+    Missing,
+    Recorded,
+    Snapshot,
+    find_suspects,
+    is_disk_away,
+    plan_changes,
+    track_missing,
+)
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.disks import is_away, remember_disk
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scan import scan
+from memsyncd.files.scope import find_identity, has_memory
 from memsyncd.store.index import Index
 from memsyncd.store.records import Move
 from memsyncd.store.updates import DropNote, PutNote, TouchNote, Update, Written
 
+# A batch is held in memory, several times over as rows. Larger batches leave freed memory that
+# fragmentation keeps from being returned to the system.
 BATCH_FILES = 256
 BATCH_BYTES = 1024 * 1024
-"""What a batch holds in memory, several times over as rows; freed memory between what stays is hard to give back."""
+# A sync passes the texts of changed notes on to the history up to this size; others are read again.
 TEXTS_LIMIT_BYTES = 1024 * 1024
-"""What a sync hands on of the notes it has read, for the history; more is read once more."""
 STEP_FILES = 16
+
 ROOT_FAULT, FOLDER_FAULT, RECORDS_FAULT = "root", "folders", "records"
 ROOT_FAULTS = {
-    "missing": "the folder is missing: what is indexed of its notes stays searchable; bring it back, or remove the workspace",
-    "unreadable": "the folder cannot be listed: what is indexed of its notes stays searchable; make it readable for you",
+    "missing": (
+        "the folder is missing: its indexed notes stay searchable;"
+        " bring it back, or remove the workspace"
+    ),
+    "unreadable": (
+        "the folder cannot be listed: its indexed notes stay searchable; make it readable for you"
+    ),
 }
-FOLDER_TROUBLE = "a folder of notes cannot be listed: what is indexed of them stays searchable; which one: memsyncd problems"
+FOLDER_TROUBLE = (
+    "a folder of notes cannot be listed: its indexed notes stay searchable;"
+    " which one: memsyncd problems"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncRequest:
-    """What to look at: everything, or `only` these paths with what lies beneath. `is_full` reads every note again."""
+    """The scope of a sync: everything, or `only` these paths and everything beneath them.
+
+    With `is_full` every note is read again.
+    """
 
     only: frozenset[str] | None = None
     is_full: bool = False
     grace_s: float = 0.0
     index: Index | None = None
-    """The index to write instead of the workspace's own: a rebuild beside it."""
+    """The index to write instead of the workspace's own: the new file of a rebuild."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SyncDone:
-    """What a sync found and did. Paths in `growing` moved while they were read and must be looked at again."""
+    """The result of a sync."""
 
     started_at_s: float
     began_s: float
-    """The same moment on the clock that never goes back."""
+    """The time of `started_at_s` on the monotonic clock."""
     duration_ms: float = 0.0
     root_state: str = "present"
     added: list[str] = field(default_factory=list)
@@ -67,24 +91,26 @@ class SyncDone:
     vanished: list[str] = field(default_factory=list)
     """Notes that this sync was the first to miss."""
     n_unchanged: int = 0
-    waiting: tuple[str, ...] = ()
-    waiting_s: float = 0.0
-    """How long until the grace of the first that is waiting is over."""
+    pending_deletes: tuple[str, ...] = ()
+    """Missing notes that are kept until their grace is over."""
+    pending_delete_s: float = 0.0
+    """The time until the first grace is over."""
     absent: frozenset[str] = frozenset()
-    """Notes still indexed as they were that are gone now, or empty: within their grace."""
-    growing: tuple[str, ...] = ()
+    """Notes that are missing or were just emptied, and are still indexed as they were."""
+    unstable: tuple[str, ...] = ()
+    """Notes that changed while they were read; they must be synced again."""
     has_new_folders: bool = False
-    """Links lead elsewhere than before, or the root is another: what is watched must follow."""
+    """The targets of links, or the root, have changed: the watches must follow."""
     is_rebuild: bool = False
-    """What was added is only new in the index that was made."""
+    """The notes in `added` are new only in the rebuilt index."""
     index_trouble: str = ""
-    """Why the index must be rebuilt though it was written without complaint; looked for in full syncs."""
+    """Why the index must be rebuilt though writing it succeeded; checked by full syncs."""
     failed: list[Problem] = field(default_factory=list)
-    """What could not be looked at or read, the root itself as `.`: what is indexed of it stays."""
+    """Files and folders that could not be read, the root as `.`; their indexed notes are kept."""
     generation: int = 0
     paths: list[str] = field(default_factory=list)
     texts: dict[str, bytes] = field(default_factory=dict)
-    """What changed notes say, as it was indexed, up to TEXTS_LIMIT_BYTES in all."""
+    """The texts of changed notes as they were indexed, up to TEXTS_LIMIT_BYTES in all."""
     n_text_bytes: int = 0
     n_upserted: int = 0
     n_deleted: int = 0
@@ -93,17 +119,24 @@ class SyncDone:
 
     @property
     def discovered(self) -> list[str]:
-        """Every path that this sync was the first to find different."""
-        return [*self.added, *self.modified, *itertools.chain.from_iterable(self.moved), *self.vanished]
+        """Every path whose change this sync was the first to find."""
+        moved = itertools.chain.from_iterable(self.moved)
+        return [*self.added, *self.modified, *moved, *self.vanished]
 
     @property
     def is_quiet(self) -> bool:
-        """True if nothing was new and nothing has to follow."""
-        news = (self.paths, self.discovered, self.waiting, self.growing, self.has_new_folders, self.index_trouble)
-        return not any(news)
+        """True if the sync found nothing new and needs no follow-up."""
+        return not (
+            self.paths
+            or self.discovered
+            or self.pending_deletes
+            or self.unstable
+            or self.has_new_folders
+            or self.index_trouble
+        )
 
     def describe(self) -> dict[str, float]:
-        """The figures that a log tells."""
+        """The fields of the log line."""
         return {
             "generation": self.generation,
             "added": len(self.added),
@@ -131,8 +164,13 @@ class SyncDone:
         self.n_shifted += written.moved
 
 
-def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest) -> Steps[SyncDone]:
-    """Run one sync in steps. Raises the classes of `store.connections.naming_failures`; what was committed before stays."""
+def sync_workspace(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest
+) -> Job[SyncDone]:
+    """Run one sync.
+
+    Raises the classes of `store.connections.naming_failures`; earlier commits are kept.
+    """
     started_s, index = clock.now_s(), request.index or workspace.index
     if index is None:
         raise AssertionError("a sync needs an open index")
@@ -141,12 +179,15 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     workspace.look_for_memory()
     snapshot = scan(workspace.scope, only=request.only)
-    # The scan says what it was about in the end; what waits for its grace is needed to recognise moves.
-    recorded = index.recorded(None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys())
+    # The scan may widen its scope; missing notes are needed to recognise moves.
+    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
+    recorded = index.recorded(scanned)
     if is_away(workspace, recorded, snapshot):
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
-    missing = track_missing(workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s())
+    missing = track_missing(
+        workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s()
+    )
     done.n_unchanged, done.root_state = suspects.n_unchanged, snapshot.root_state
     done.absent = frozenset(missing.since_s)
     done.vanished = sorted(done.absent - set(workspace.missing.since_s))
@@ -154,24 +195,25 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     pending = len(suspects.to_read) + len(suspects.vanished)
     workspace.change(pending=pending)
     for batch in _read_batches(workspace, suspects.to_read, recorded, clock, request.grace_s, done):
-        # The batch before is written only now: what a settle changes last goes into the transaction with what it drops.
+        # The previous batch is written only now, so that the last one shares the transaction of
+        # the deletions below.
         _write(workspace, index, updates, done)
-        changes = plan_changes(
-            recorded, {file.path.text: file.record for file in batch}, missing, now_s=0.0, grace_s=float("inf")
-        )
+        read = {file.path.text: file.record for file in batch}
+        changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
         missing = _without(missing, {old for old, _ in changes.moved})
         _record_moves(workspace, changes, batch, done)
-        for update in _find_updates(batch, changes, policy, done):
+        for update in _make_updates(batch, changes, policy, done):
             updates.append(update)
             if len(updates) % STEP_FILES == 0:
                 workspace.change(pending=max(0, pending - len(updates)))
                 yield
         pending -= len(batch)
-    end = plan_changes(recorded, {}, missing, now_s=clock.now_s(), grace_s=request.grace_s)
+    now_s = clock.now_s()
+    end = plan_changes(recorded, {}, missing, now_s=now_s, grace_s=request.grace_s)
     updates += [DropNote(path) for path in end.gone]
-    done.removed, done.waiting = list(end.gone), end.pending_deletes
-    first_s = min((missing.since_s[path] for path in end.pending_deletes), default=clock.now_s())
-    done.waiting_s = max(0.0, first_s + policy.delete_grace_s - clock.now_s())
+    done.removed, done.pending_deletes = list(end.gone), end.pending_deletes
+    first_s = min((missing.since_s[path] for path in end.pending_deletes), default=now_s)
+    done.pending_delete_s = max(0.0, first_s + policy.delete_grace_s - clock.now_s())
     _write(workspace, index, updates, done)
     workspace.missing = _without(missing, set(end.gone))
     _conclude(workspace, snapshot, done)
@@ -180,7 +222,12 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
 
 
 def _read_batches(
-    workspace: Workspace, paths: Iterable[str], recorded: Mapping[str, Recorded], clock: Clock, grace_s: float, done: SyncDone
+    workspace: Workspace,
+    paths: Iterable[str],
+    recorded: Mapping[str, Recorded],
+    clock: Clock,
+    grace_s: float,
+    done: SyncDone,
 ) -> Iterator[list[ReadFile]]:
     """Read notes, at most BATCH_FILES or about BATCH_BYTES at a time."""
     batch: list[ReadFile] = []
@@ -192,9 +239,9 @@ def _read_batches(
                 done.failed.append(outcome.problem)
             continue
         if outcome.is_unstable:
-            done.growing += (path,)
-        if path in recorded and _is_emptied_just_now(outcome, recorded[path], grace_s):
-            done.growing += (path,)
+            done.unstable += (path,)
+        if path in recorded and _is_just_emptied(outcome, recorded[path], grace_s):
+            done.unstable += (path,)
             done.absent |= {path}
             continue
         batch.append(outcome)
@@ -206,26 +253,36 @@ def _read_batches(
         yield batch
 
 
-def _is_emptied_just_now(read: ReadFile, was: Recorded, grace_s: float) -> bool:
-    """True if a note that had text is empty for less than the grace: many a program empties a file before it writes it anew."""
-    if read.data or was.stat.size_bytes == 0:
+def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
+    """True if a note with text has been empty for less than the grace.
+
+    Many programs truncate a file before they write it.
+    """
+    if read.data or before.stat.size_bytes == 0:
         return False
     return 0 <= read.record.read_at_ns - read.record.stat.mtime_ns < grace_s * 1e9
 
 
-def _find_updates(batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy, done: SyncDone) -> Iterator[Update]:
+def _make_updates(
+    batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy, done: SyncDone
+) -> Iterator[Update]:
     by_path = {file.path.text: file for file in batch}
     came_from = {new: old for old, new in changes.moved}
     done.added += changes.added
     done.modified += changes.modified
     done.moved += changes.moved
-    done.n_unchanged += len(batch) - len(changes.added) - len(changes.modified) - len(changes.moved)
+    n_changed = len(changes.added) + len(changes.modified) + len(changes.moved)
+    done.n_unchanged += len(batch) - n_changed
     for path in (*changes.added, *changes.modified, *came_from):
         file = by_path[path]
         done.keep_text(path, file.data)
-        note = parse_note(file.path, file.data, policy.chunking, policy.guard)
         record = file.record
-        yield PutNote(note=note, stat=record.stat, read_at_ns=record.read_at_ns, moved_from=came_from.get(path))
+        yield PutNote(
+            note=parse_note(file.path, file.data, policy.chunking, policy.guard),
+            stat=record.stat,
+            read_at_ns=record.read_at_ns,
+            moved_from=came_from.get(path),
+        )
     for path in changes.touched:
         record = by_path[path].record
         yield TouchNote(path=path, stat=record.stat, read_at_ns=record.read_at_ns)
@@ -238,24 +295,28 @@ def _write(workspace: Workspace, index: Index, updates: list[Update], done: Sync
     updates.clear()
     done.count(written)
     if index is workspace.index:
-        workspace.remember(written)
+        workspace.note_written(written)
 
 
-def _record_moves(workspace: Workspace, changes: ChangeSet, batch: list[ReadFile], done: SyncDone) -> None:
+def _record_moves(
+    workspace: Workspace, changes: ChangeSet, batch: list[ReadFile], done: SyncDone
+) -> None:
     if not changes.moved or workspace.records is None:
         return
-    digests: dict[str, Recorded] = {file.path.text: file.record for file in batch}
+    digests = {file.path.text: file.record.digest for file in batch}
     moves = [
-        Move(old_path=old, new_path=new, digest=digests[new].digest, seen_at_s=done.started_at_s) for old, new in changes.moved
+        Move(old_path=old, new_path=new, digest=digests[new], seen_at_s=done.started_at_s)
+        for old, new in changes.moved
     ]
     try:
         workspace.records.add_moves(moves)
     except StoreFull:
         raise
     except StoreFailed as failure:
-        # What is saved must be found whatever has become of the records; they are opened anew, or set aside, by the next sync.
+        # Saved notes must become searchable even if the records fail; the next sync opens those
+        # again or sets them aside.
         workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}")
-        workspace.give_up_records()
+        workspace.drop_failed_records()
 
 
 def _without(missing: Missing, paths: set[str]) -> Missing:
@@ -266,34 +327,77 @@ def _without(missing: Missing, paths: set[str]) -> Missing:
 
 
 def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
-    """Make the condition say what this sync saw; a scan of some paths speaks of these only."""
-    problems = (*snapshot.problems, *done.failed)
-    kept = [problem for problem in workspace.condition.scan_problems if not snapshot.is_in_scope(problem.path)]
-    # A scan names what it can see of a file, a read what it met: the same oddity is said once.
-    fresh = {(problem.path, problem.code): problem for problem in problems}
+    """Update the condition; a scan of some paths changes only the problems of these."""
+    is_full_scan = snapshot.only is None
     workspace.set_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, ""))
-    if snapshot.only is None or snapshot.failed_folders:
+    if is_full_scan or snapshot.failed_folders:
         workspace.set_fault(FOLDER_FAULT, FOLDER_TROUBLE if snapshot.failed_folders else "")
+    condition = workspace.condition
     workspace.change(
-        pending=len(done.waiting) + len(done.growing),
+        pending=len(done.pending_deletes) + len(done.unstable),
         index_bytes=workspace.index.size_bytes() if workspace.index is not None else 0,
-        synced_at_s=done.started_at_s if snapshot.only is None else workspace.condition.synced_at_s,
-        scanned_s=done.began_s if snapshot.only is None else workspace.condition.scanned_s,
+        synced_at_s=done.started_at_s if is_full_scan else condition.synced_at_s,
+        scanned_s=done.began_s if is_full_scan else condition.scanned_s,
         root_state=snapshot.root_state,
-        scan_problems=tuple(sorted((*kept, *fresh.values()), key=lambda problem: (problem.path, problem.code))),
+        scan_problems=_merge_problems(condition.scan_problems, snapshot, done.failed),
     )
-    done.failed += [
-        problem for problem in snapshot.problems if problem.path in snapshot.failed_folders | snapshot.unreadable_files
-    ]
+    failed = snapshot.failed_folders | snapshot.unreadable_files
+    done.failed += [problem for problem in snapshot.problems if problem.path in failed]
     if snapshot.root_state != "present":
-        trouble = ROOT_FAULTS[snapshot.root_state]
-        done.failed.append(Problem(path=".", line=0, code=ROOT_FAULT, problem=trouble, hint="see: memsyncd status"))
-    index, was = workspace.index, (workspace.root_identity, workspace.link_folders)
-    if snapshot.only is None:
-        workspace.root_identity, workspace.link_folders = snapshot.root_identity, snapshot.link_folders
+        text, hint = ROOT_FAULTS[snapshot.root_state], "see: memsyncd status"
+        done.failed.append(Problem(path=".", line=0, code=ROOT_FAULT, problem=text, hint=hint))
+    before = workspace.root_identity, workspace.link_folders
+    if is_full_scan:
+        workspace.root_identity = snapshot.root_identity
+        workspace.link_folders = snapshot.link_folders
         remember_disk(workspace, snapshot)
-        harm = index.find_harm() if index is not None else None
+        harm = workspace.index.find_harm() if workspace.index is not None else None
         done.index_trouble = f"index.db {harm.value}" if harm is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders
-    done.has_new_folders = was != (workspace.root_identity, workspace.link_folders)
+    done.has_new_folders = before != (workspace.root_identity, workspace.link_folders)
+
+
+def _merge_problems(
+    before: tuple[Problem, ...], snapshot: Snapshot, failed: list[Problem]
+) -> tuple[Problem, ...]:
+    """The problems outside of the scan's scope as before, and those that the sync found."""
+    kept = [problem for problem in before if not snapshot.is_in_scope(problem.path)]
+    # The scan and the read may both report the same problem of a file: it is kept once.
+    found = {(one.path, one.code): one for one in (*snapshot.problems, *failed)}
+    return tuple(sorted((*kept, *found.values()), key=lambda one: (one.path, one.code)))
+
+
+# --- a disk that is not mounted ---
+#
+# An empty mount point looks like a folder whose notes were all deleted. The index knows on which
+# device each note lies. A new index knows nothing, so the records, which outlive it, are told.
+
+
+def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:
+    """True if the folder is an empty one on another device than its recorded notes."""
+    devices = {record.stat.device for record in recorded.values()}
+    records = workspace.records
+    is_unknown = not devices and snapshot.only is None
+    if is_unknown and records is not None and records.disk is not None:
+        devices = {records.disk}
+    return is_disk_away(devices, snapshot) and not has_memory(workspace.scope.root)
+
+
+def is_root_away(workspace: Workspace) -> bool:
+    """True if the folder is missing, or an empty one on another device. Reads no index."""
+    identity = find_identity(workspace.scope.root)
+    if identity is None or workspace.condition.root_state == "missing":
+        return True
+    disk = workspace.records.disk if workspace.records is not None else None
+    return disk not in (None, identity[0]) and not has_memory(workspace.scope.root)
+
+
+def remember_disk(workspace: Workspace, snapshot: Snapshot) -> None:
+    """Record the folder's device after a full scan; if that fails, the next scan tries again."""
+    identity, records = snapshot.root_identity, workspace.records
+    if records is not None and snapshot.root_state == "present" and identity is not None:
+        with contextlib.suppress(StoreFailed):
+            device, inode = identity
+            records.remember_disk(device if snapshot.files else None)
+            records.remember_inode(inode)

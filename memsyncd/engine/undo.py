@@ -14,9 +14,9 @@ from memsyncd.core.editing.sections import find_section_bytes, replace_section, 
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.edit import Act, Decide, Delete, Edited, Operation, Put, Rename, edit_workspace
 from memsyncd.engine.history import Subject, choose_revision, explain_not_found, find_section, open_history, read_texts
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import Conflict
 from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import TextFile, read_text_file
@@ -43,7 +43,7 @@ def undo(
     revision: int | None,
     act: int | None,
     client: str,
-) -> Steps[Edited[Undone]]:
+) -> Job[Edited[Undone]]:
     """Take back a revision, a whole act, or the subject's latest change.
 
     Raises NoteNotFound if there is none or its texts are gone, Conflict, and as `edit_workspace`.

@@ -21,12 +21,12 @@ from typing import Any, NamedTuple, TypeVar
 
 from memsyncd.core.changes.watchplan import plan_watches
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine.gathering import call_soon
+from memsyncd.engine.completions import call_soon
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.rounds import Rounds
+from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
-from memsyncd.engine.workers import WorkerPool
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import WorkerPool
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import ShuttingDown
 from memsyncd.logs import Event, get_log
 from memsyncd.watch.health import WatchHealth
@@ -156,7 +156,7 @@ class Watching:
     """Keeps a Watcher in step with the workspaces. Use it on the loop that `rounds` runs on."""
 
     def __init__(
-        self, rounds: Rounds, clock: Clock, stalls: StallMonitor, policy: StallPolicy
+        self, rounds: Scheduler, clock: Clock, stalls: StallMonitor, policy: StallPolicy
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._rounds = rounds
@@ -164,12 +164,12 @@ class Watching:
         self._stalls = stalls
         self._policy = policy
         self._pool = WorkerPool("memsyncd-watch", policy=policy, on_returned=stalls.note_returned)
-        stalls.watch(self._pool)
+        stalls.add_pool(self._pool)
         # Not the same pool: events wait for no call of the watcher, and a probe for no event.
         self._event_pool = WorkerPool(
             "memsyncd-folders", policy=policy, on_returned=stalls.note_returned
         )
-        stalls.watch(self._event_pool)
+        stalls.add_pool(self._event_pool)
         self._workspaces: dict[str, Workspace] = {}
         # For the watcher's thread: where the links of each workspace led when it was planned last.
         self._links: dict[str, frozenset[str]] = {}
@@ -187,7 +187,7 @@ class Watching:
     def _start_watcher(self) -> None:
         self._key = f"watcher {next(self._numbers)}"
         self._is_first = True
-        self.watcher = Watcher(self._rounds.hear, self._report_from_thread, self._run_later)
+        self.watcher = Watcher(self._rounds.on_event, self._report_from_thread, self._run_later)
 
     @property
     def is_on(self) -> bool:
@@ -237,7 +237,7 @@ class Watching:
 
         Replaces a watcher that a disk blocks, and watches the workspaces again whose disk answers.
         """
-        running = self._pool.find_running()
+        running = self._pool.running_steps()
         for workspace_id, key in list(self._blocked.items()):
             if key not in running:
                 del self._blocked[workspace_id]
@@ -338,7 +338,7 @@ class Watching:
 
     def _checked_after_loss(self, result: CheckResult) -> None:
         if not result.reasons:
-            self._rounds.ring_all()
+            self._rounds.scan_all()
         self._checked(result)
 
     def _checked(self, result: CheckResult) -> None:
@@ -358,17 +358,17 @@ class Watching:
         self.n_rebuilds += 1
         for workspace in list(self._workspaces.values()):
             self.replan(workspace)
-        self._rounds.ring_all()
+        self._rounds.scan_all()
         self._report_health()
 
     def _try_again(self) -> None:
         self._retry = None
         self.supervise()
-        self._rounds.ring_all()
+        self._rounds.scan_all()
 
     def _scan_newly_watched(self, newly_watched: frozenset[str]) -> None:
         for workspace_id in newly_watched & self._workspaces.keys():
-            self._rounds.look(self._workspaces[workspace_id])
+            self._rounds.scan(self._workspaces[workspace_id])
         self._report_health()
 
     def _report_health(self) -> None:
@@ -396,7 +396,7 @@ class Watching:
         self._pool.call(run, task.key).add_done_callback(finish)
 
     def _finish(self, task: WatchTask, done: Future[Any], on_done: Callable[[Any], None]) -> None:
-        self._stalls.relax()
+        self._stalls.disarm_if_idle()
         failure = done.exception()
         if isinstance(failure, ShuttingDown) or task.key != self._key:
             return

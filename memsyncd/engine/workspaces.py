@@ -1,280 +1,356 @@
-"""Which workspaces are there, and what is known of each at this moment?
+"""Run all registered workspaces: open, close, add, remove and reload them.
 
-`Entry` is what somebody registered, `Workspace` what runs for it: its scope, its open databases, its condition. The writer's
-lane changes a workspace; everybody else reads `condition`, a value replaced as a whole.
+`Workspaces` joins the registry, the worker, the scheduler and the watch service. It lives on the
+event loop; the server asks it for workspaces, scans and edits.
 """
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping
+import asyncio
+import shutil
+import time
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
 
-from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
-from memsyncd.core.changes.freshness import UnscannedPaths
-from memsyncd.core.changes.watchplan import Includes
-from memsyncd.core.model import Problem
-from memsyncd.engine.policies import SyncPolicy
-from memsyncd.errors import Busy, StoreFailed
-from memsyncd.files.scope import Scope, has_memory, parse_scope
-from memsyncd.store.index import Index
-from memsyncd.store.readers import Reader, Readers
-from memsyncd.store.records import Records
-from memsyncd.store.updates import Counts, Written
+from memsyncd.core.histogram import DurationHistogram
+from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.events import ROOT
+from memsyncd.engine.opening import release_records
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import close_workspace
+from memsyncd.engine.registry import FolderCheck, Registry
+from memsyncd.engine.scheduler import Scheduler
+from memsyncd.engine.stalls import StallMonitor
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.watching import Watching
+from memsyncd.engine.worker import Worker, heartbeat
+from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.errors import MemsyncdError
+from memsyncd.files.scope import find_identity
+from memsyncd.logs import Event, get_log
 
-REMEMBERED_CHANGES = 256
-"""Changes that a subscriber can ask for after the fact."""
+# No workspace's id, so that the worker runs it between two steps of any other job.
+HEARTBEAT_KEY = "heartbeat"
+SLEPT_S = 1.0
+# The limit of `stop`. Running jobs get at least half; SQLite rolls an interrupted commit back.
+STOP_S = 2.0
+DEFAULT_STALLS = StallPolicy()
 
-REOPEN_S = 1.0
-"""How often whoever asks has an index tried that could not be opened."""
+log = get_log("engine")
 
-State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
-STALL_FAULT = "stalled"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """A registered workspace. `root` is a real path; `source` says whether the configuration or `workspace.add` named it."""
-
-    id: str
-    name: str
-    root: str
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    allow_links_to: tuple[str, ...] = ()
-    source: Literal["config", "added"] = "added"
-
-    def scope(self, policy: SyncPolicy) -> Scope:
-        """Raises ValueError, naming it, for a glob that cannot be."""
-        return parse_scope(
-            self.root,
-            include=self.include,
-            exclude=self.exclude,
-            max_file_bytes=policy.max_file_bytes,
-            allow_links_to=self.allow_links_to,
-        )
+OnSynced = Callable[[Workspace, SyncDone], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
-    """What is known of a workspace. `faults` say in words, by a stable word, why it is not as it should be.
+@dataclass(slots=True, kw_only=True)
+class Counters:
+    """Counts of what was done for a workspace; they only grow and survive its reopening.
 
-    `notices` say in the same way what is over, or does not hinder, but should be known.
-    `pending` notes are known to differ from the index; `synced_at_s` is the wall clock when the last scan that succeeded began,
-    `scanned_s` the same moment on the clock that never goes back.
+    Counted on the event loop. Failures and missed events are counted in its `Condition`.
     """
 
-    is_indexing: bool = True
-    pending: int = 0
-    synced_at_s: float | None = None
-    scanned_s: float | None = None
-    root_state: RootState = "present"
-    faults: Mapping[str, str] = field(default_factory=dict)
-    notices: Mapping[str, str] = field(default_factory=dict)
-    generation: int = 0
-    counts: Counts = Counts()
-    index_bytes: int = 0
-    index_wal_bytes: int = 0
-    records_wal_bytes: int = 0
-    scan_problems: tuple[Problem, ...] = ()
-    n_failed_syncs: int = 0
-    n_missed_events: int = 0
-    n_rebuilds: int = 0
-    n_unrecorded: int = 0
-    """Notes that the history has yet to record, of `n_to_record` when it began."""
-    n_to_record: int = 0
+    syncs: DurationHistogram = field(default_factory=DurationHistogram)
+    """All syncs, also those that found nothing new."""
+    n_changing_syncs: int = 0
+    n_added: int = 0
+    n_modified: int = 0
+    n_moved: int = 0
+    n_removed: int = 0
+    n_upserted: int = 0
+    n_deleted: int = 0
+    n_writes: int = 0
+    """Changes that clients asked for and that were carried out, of one note or many."""
+
+    def count_sync(self, done: SyncDone) -> None:
+        self.syncs.add(done.duration_ms / 1000)
+        self.n_changing_syncs += bool(done.paths)
+        if not done.is_rebuild:
+            self.n_added += len(done.added)
+            self.n_modified += len(done.modified)
+            self.n_moved += len(done.moved)
+            self.n_removed += len(done.removed)
+        self.n_upserted += done.n_upserted
+        self.n_deleted += done.n_deleted
+
+
+class Workspaces:
+    """All workspaces while the daemon runs. Make it on the running loop."""
+
+    def __init__(
+        self,
+        *,
+        registry: Registry,
+        state_dir: Path,
+        cache_dir: Path,
+        policy: SyncPolicy,
+        clock: Clock,
+        on_reconcile: Callable[[], None] = lambda: None,
+        stall_policy: StallPolicy = DEFAULT_STALLS,
+    ) -> None:
+        """`on_reconcile` is called before each reconcile, for the daemon's own checks."""
+        self._loop = asyncio.get_running_loop()
+        self._registry = registry
+        self._state_dir = state_dir
+        self._cache_dir = cache_dir
+        self._clock = clock
+        self.by_id: dict[str, Workspace] = {}
+        self.stalls = StallMonitor(
+            self.by_id,
+            stall_policy,
+            on_checked=self._steps_checked,
+            on_stalled=self._stalled,
+            on_recovered=self._recovered,
+        )
+        self._worker = Worker(
+            "memsyncd-index", policy=stall_policy, on_returned=self.stalls.note_returned
+        )
+        self.stalls.add_pool(self._worker)
+        self._listeners: list[OnSynced] = []
+        self._on_reconcile = on_reconcile
+        self.scheduler = Scheduler(
+            worker=self._worker,
+            policy=policy,
+            clock=clock,
+            on_synced=self._synced,
+            on_written=self._written,
+            on_folders=self._follow,
+            on_reconciled=self._reconciled,
+            stalls=self.stalls,
+        )
+        self.watching = Watching(self.scheduler, clock, self.stalls, stall_policy)
+        self._counters: dict[str, Counters] = {}
+        self._recovered_s: dict[str, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._asleep_s = clock.asleep_s()
 
     @property
-    def state(self) -> State:
-        if STALL_FAULT in self.faults:
-            return "stalled"
-        if self.root_state == "missing":
-            return "missing"
-        if self.is_indexing:
-            return "indexing"
-        return "degraded" if self.faults or self.root_state != "present" else "ready"
+    def policy(self) -> SyncPolicy:
+        return self.scheduler.policy
 
-    @property
-    def n_problems(self) -> int:
-        """What is odd about notes, folders and the workspace itself."""
-        return self.counts.problems + len(self.scan_problems) + len(self.faults) + len(self.notices)
+    def start(self, configured: Iterable[Entry]) -> None:
+        """Open every registered workspace and begin to reconcile."""
+        trouble = self._registry.read(configured)
+        if trouble:
+            log.warning(Event.CONFIG_WARNING, reason=trouble)
+        for entry in self._registry.entries.values():
+            self._open(entry)
+        self._arm()
 
-    def with_fault(self, word: str, text: str) -> Condition:
-        """The same with a fault said, or with it said no more if `text` is empty."""
-        return self if self.faults.get(word, "") == text else replace(self, faults=_say(self.faults, word, text))
+    def stop(self) -> bool:
+        """Stop watching, end running jobs at their next step and close the databases.
 
-    def with_notice(self, word: str, text: str) -> Condition:
-        """The same for a notice."""
-        return self if self.notices.get(word, "") == text else replace(self, notices=_say(self.notices, word, text))
-
-
-def _say(said: Mapping[str, str], word: str, text: str) -> dict[str, str]:
-    rest = {key: value for key, value in said.items() if key != word}
-    return {**rest, word: text} if text else rest
-
-
-class Workspace:
-    """One workspace while the daemon runs. Only the lane's thread may touch `index`'s write side, `records` and `missing`."""
-
-    def __init__(self, entry: Entry, policy: SyncPolicy, *, index_path: Path, records_path: Path) -> None:
-        self.entry = entry
-        self.scope = entry.scope(policy)
-        self.includes = Includes.parse(entry.include)
-        self.index_path = index_path
-        self.records_path = records_path
-        self.condition = Condition()
-        self._lock = threading.Lock()
-        self.opening: Future[Any] | None = None
-        """Done once the databases are open, or could not be opened."""
-        self.open_failure: StoreFailed | None = None
-        """Why there is no index, while there is none for that."""
-        self.open_failed_s = 0.0
-        self.is_over = False
-        """True once it was closed for good: another may look after the same files by now."""
-        self.index: Index | None = None
-        self.old_readers: Readers | None = None
-        self.records: Records | None = None
-        self.missing: Missing = NOTHING_MISSING
-        self.has_memory: bool | None = None
-        """Whether there are MEMORY.md or .memories/, by the last look at the folder; None before the first."""
-        self._unscanned = UnscannedPaths()
-        self.root_identity: tuple[int, int] | None = None
-        self.link_folders: frozenset[str] = frozenset()
-        self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
-        self.rebuilt_after_damage_s: float | None = None
-        self.is_seen = False
-        """True once the records know what every note says: then they are told of each change."""
-        self.unrecorded: deque[str] | None = None
-        """Notes that are still to be recorded, while that goes on."""
-        self.n_unpruned = 0
-        """Revisions since was last looked whether there are too many."""
-        self.n_revisions = 0
-        """Revisions that were recorded since it is open."""
-
-    @property
-    def id(self) -> str:
-        return self.entry.id
-
-    def change(self, **fields: Any) -> None:
-        """Replace fields of the condition; from any thread, for the lane and the loop both have something to say."""
-        with self._lock:
-            self.condition = replace(self.condition, **fields)
-
-    def set_fault(self, word: str, text: str) -> None:
-        with self._lock:
-            self.condition = self.condition.with_fault(word, text)
-
-    @property
-    def pending(self) -> int:
-        """Notes known to differ from the index, or paths that events announced and no scan has looked at, if these are more."""
-        return max(self.condition.pending, len(self._unscanned))
-
-    def note_unscanned(self, path: str, now_s: float) -> None:
-        """An event announced this path; the empty one stands for everything. From any thread."""
-        with self._lock:
-            self._unscanned.add(path, now_s)
-
-    def note_scanned(self, paths: Collection[str] | None, began_s: float) -> None:
-        """A scan of these paths, or of everything, that began then is over."""
-        with self._lock:
-            self._unscanned.settle(paths, began_s)
-
-    def look_for_memory(self) -> None:
-        """Look whether there are MEMORY.md or .memories/; may block."""
-        self.has_memory = has_memory(self.entry.root)
-
-    def set_notice(self, word: str, text: str) -> None:
-        with self._lock:
-            self.condition = self.condition.with_notice(word, text)
-
-    def remember(self, written: Written) -> None:
-        """Take over what a transaction did."""
-        index = self.index
-        if written.paths:
-            self.changes.append(written)
-        if index is not None:
-            self.change(generation=index.generation, counts=index.counts)
-
-    def count_on(self, before: Workspace) -> None:
-        """Go on counting where another left off that looked after the same folder."""
-        counted = ("generation", "n_failed_syncs", "n_missed_events", "n_rebuilds")
-        self.change(**{name: getattr(before.condition, name) for name in counted})
-        self.n_revisions = before.n_revisions
-
-    def count_revisions(self, n: int) -> None:
-        """So many were recorded; on the lane's thread."""
-        self.n_unpruned += n
-        self.n_revisions += n
-
-    def set_unrecorded(self, paths: deque[str] | None) -> None:
-        """Begin to record these notes, or end it; on the lane's thread."""
-        self.unrecorded = paths
-        if paths is not None:
-            self.change(n_to_record=len(paths))
-        elif self.condition.n_unrecorded:
-            self.change(n_unrecorded=0)
-
-    def tell_unrecorded(self) -> None:
-        """Make the condition say how far recording is; on the lane's thread."""
-        n_unrecorded = len(self.unrecorded or ())
-        if n_unrecorded != self.condition.n_unrecorded:
-            self.change(n_unrecorded=n_unrecorded)
-
-    @property
-    def readers(self) -> Readers | None:
-        """Who answers queries now: the index, or an old one that is being rebuilt; None before either is open."""
-        return self.index.readers if self.index is not None else self.old_readers
-
-    @contextlib.contextmanager
-    def lend(self, seconds: float) -> Iterator[Reader]:
-        """As `Readers.lend`; StoreFailed names the workspace in its data, also why there is no index.
-
-        Raises Busy while the first attempt to open it goes on.
+        Takes at most STOP_S. Returns False if a step has not returned by then: its thread and the
+        databases of its workspace are left as they are.
         """
-        readers = self.readers
-        failure = self.open_failure
-        if readers is None and failure is not None:
-            # Another one each time: several threads may raise it at once.
-            raise type(failure)(f"index.db cannot be opened: {failure.message}", hint=failure.hint, workspace=self.id)
-        if readers is None:
-            raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
+        if self._timer is not None:
+            self._timer.cancel()
+        self.stalls.stop()
+        began_s = time.monotonic()
+        is_unwatched = self.watching.stop(STOP_S / 2)
+        left_s = STOP_S - (time.monotonic() - began_s)
+        is_idle = self._worker.stop(max(STOP_S / 2, left_s))
+        blocked = self._worker.running_steps()
+        for workspace in self.by_id.values():
+            if workspace.id not in blocked:
+                workspace.close()
+        return is_unwatched and is_idle
+
+    def listen(self, on_synced: OnSynced) -> None:
+        """Call `on_synced` on the loop after every sync."""
+        self._listeners.append(on_synced)
+
+    def counters(self, workspace: Workspace) -> Counters:
+        """The workspace's counters; they survive its reopening."""
+        return self._counters.setdefault(workspace.id, Counters())
+
+    def heartbeat(self) -> Future[None]:
+        """Submit an empty job to the worker: done as soon as the worker makes progress."""
+        self.stalls.arm()
+        return self._worker.submit(HEARTBEAT_KEY, heartbeat, is_urgent=True)
+
+    def count_jobs(self) -> int:
+        """The number of jobs of all workspaces that wait for the worker or run."""
+        return self._worker.count_jobs()
+
+    # --- finding a workspace ---
+
+    def find(self, text: str | None) -> Workspace:
+        """As `Registry.find`; may block, as a path that is no root is resolved on disk."""
+        return self.by_id[self._registry.find(text).id]
+
+    def is_root(self, text: str) -> bool:
+        """True if this is exactly the root of a workspace. Does not access the disk."""
+        return any(workspace.entry.root == text for workspace in self.by_id.values())
+
+    def find_near(self, path: str) -> Workspace | None:
+        """As `Registry.find_near`."""
+        entry = self._registry.find_near(path)
+        return None if entry is None else self.by_id.get(entry.id)
+
+    def find_id(self, path: str) -> str:
+        """The id of the workspace that a path belongs to; from any thread, as it may block.
+
+        Raises WorkspaceNotFound.
+        """
+        return self._registry.find(path).id
+
+    # --- adding and removing ---
+
+    def check_folder(self, path: str, silent: Collection[str]) -> FolderCheck:
+        """As `Registry.check_folder`."""
+        return self._registry.check_folder(path, silent)
+
+    def add(
+        self,
+        path: str,
+        *,
+        name: str,
+        include: Iterable[str],
+        exclude: Iterable[str],
+        seen: FolderCheck | None = None,
+    ) -> Workspace:
+        """Register a folder and open it. Raises as `Registry.make_entry` and `Registry.add`.
+
+        Touches no disk but the registry's own if `seen` is the folder's check.
+        """
+        root = seen.root if seen is not None else None
+        made = self._registry.make_entry(
+            path, name=name, include=include, exclude=exclude, seen=root
+        )
+        entry = self._registry.add(made, seen)
+        known = self.by_id.get(entry.id)
+        if known is not None and known.entry == entry:
+            return known
+        if known is not None:
+            self._close(known)
+        self._release_gone()
+        log.info(Event.WORKSPACE_ADDED, workspace=entry.id, root=entry.root)
+        return self._open(entry, known)
+
+    def _release_gone(self) -> None:
+        """Close the records of workspaces whose folder is gone, before another is opened.
+
+        The other may be the same folder, moved.
+        """
+        for workspace in self.by_id.values():
+            if find_identity(workspace.entry.root) is None:
+                job = partial(release_records, workspace)
+                self._worker.submit(workspace.id, job, is_urgent=True)
+
+    def remove(self, workspace: Workspace) -> None:
+        """Forget a workspace and delete its index; its notes and records are kept.
+
+        Raises as `Registry.remove`.
+        """
+        self._registry.remove(workspace.entry)
+        self._counters.pop(workspace.id, None)
+        self._recovered_s.pop(workspace.id, None)
+        folder = workspace.index_path.parent
+        self._close(workspace, then=partial(shutil.rmtree, folder, ignore_errors=True))
+        log.info(Event.WORKSPACE_REMOVED, workspace=workspace.id)
+
+    def reload(self, policy: SyncPolicy, configured: Iterable[Entry]) -> None:
+        """Use another policy and other configured workspaces; reopen those that differ."""
+        is_same = _reading(policy) == _reading(self.policy)
+        was_on = self.watching.is_on
+        self._registry.configure(configured)
+        self.scheduler.set_policy(policy)
+        before = dict(self.by_id)
+        for workspace in before.values():
+            entry = self._registry.entries.get(workspace.id)
+            if entry != workspace.entry or not is_same or was_on != self.watching.is_on:
+                self._close(workspace)
+            else:
+                # A history that was switched on must know the notes' texts before they change.
+                self.scheduler.start_recording(workspace)
+        for entry in self._registry.entries.values():
+            if entry.id not in self.by_id:
+                self._open(entry, before.get(entry.id))
+        self._arm()
+
+    def _open(self, entry: Entry, before: Workspace | None = None) -> Workspace:
+        workspace = Workspace(
+            entry,
+            self.policy,
+            index_path=self._cache_dir / entry.id / "index.db",
+            records_path=self._state_dir / entry.id / "records.db",
+        )
+        if before is not None:
+            workspace.continue_counts(before)
+        self.by_id[entry.id] = workspace
+        self.scheduler.add(workspace)
+        self.watching.add(workspace)
+        return workspace
+
+    def _close(self, workspace: Workspace, *, then: Callable[[], None] | None = None) -> None:
+        self.by_id.pop(workspace.id, None)
+        self.scheduler.forget(workspace)
+        self.watching.forget(workspace)
+        self.stalls.arm()
+        closed = self._worker.submit(workspace.id, partial(close_workspace, workspace))
+        if then is not None:
+            closed.add_done_callback(lambda _: then())
+
+    # --- callbacks ---
+
+    def _follow(self, workspace: Workspace) -> None:
+        self.watching.replan(workspace)
+
+    def _reconciled(self, workspace: Workspace, missed: Collection[str]) -> None:
+        self.watching.note_reconciled(workspace, missed)
+
+    def _steps_checked(self) -> None:
+        self.watching.note_slow()
+
+    def _stalled(self, workspace: Workspace) -> None:
+        """The disk does not answer, so anything there may change without an event."""
+        workspace.note_unscanned(ROOT, self._clock.now_s())
+        workspace.read_unopened_index()
+
+    def _recovered(self, workspace: Workspace) -> None:
+        """The disk answers again: scan for changes made meanwhile."""
+        # Once per reconcile_s: on a disk that is merely slow, each scan itself counts as stalled.
+        now_s = self._clock.now_s()
+        last_s = self._recovered_s.get(workspace.id, float("-inf"))
+        if self.policy.is_enabled and now_s - last_s > self.policy.reconcile_s:
+            self._recovered_s[workspace.id] = now_s
+            self.scheduler.scan(workspace)
+
+    def _synced(self, workspace: Workspace, done: SyncDone) -> None:
+        """Count and log a sync, then call the listeners."""
+        self.counters(workspace).count_sync(done)
+        log_sync = log.info if done.paths else log.debug
+        log_sync(Event.SYNC_DONE, workspace=workspace.id, **done.describe())
+        self.scheduler.start_recording(workspace)
+        for listener in self._listeners:
+            listener(workspace, done)
+
+    def _written(self, workspace: Workspace) -> None:
+        self.counters(workspace).n_writes += 1
+
+    # --- reconcile ---
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(self.policy.reconcile_s, self._reconcile)
+
+    def _reconcile(self) -> None:
+        self._arm()
+        self._on_reconcile()
+        asleep_s = self._clock.asleep_s()
+        if asleep_s - self._asleep_s > SLEPT_S:
+            self.watching.report_events_lost("the machine has slept")
+        self._asleep_s = asleep_s
         try:
-            with readers.lend(seconds) as reader:
-                yield reader
-        except StoreFailed as failure:
-            failure.data["workspace"] = self.id
-            raise
+            # One after the other: two threads that contend for the GIL wake up again and again.
+            self.scheduler.reconcile(then=self.watching.supervise)
+        except MemsyncdError as failure:
+            log.error(Event.SYNC_FAILED, reason=failure.message)
 
-    def may_be_opened(self, now_s: float) -> bool:
-        """True if opening the index failed and it is time to try again, which nobody does yet."""
-        is_trying = self.opening is not None and not self.opening.done()
-        return self.open_failure is not None and not is_trying and now_s - self.open_failed_s >= REOPEN_S
 
-    def close_index(self) -> None:
-        """Close the index and what stands in for it; on the lane's thread."""
-        if self.index is not None:
-            self.index.close()
-        if self.old_readers is not None:
-            self.old_readers.close()
-        self.index = self.old_readers = None
-
-    def close(self) -> None:
-        """Close everything; on the lane's thread."""
-        self.close_index()
-        self.close_records()
-
-    def give_up_records(self) -> None:
-        """They failed: have them opened anew, unless somebody harmed the file; that is left with more care, and said."""
-        if self.records is not None and self.records.find_harm() is None:
-            self.close_records()
-
-    def close_records(self) -> None:
-        if self.records is not None:
-            self.records.close()
-        self.records, self.is_seen = None, False
-        self.set_unrecorded(None)
+def _reading(policy: SyncPolicy) -> tuple[object, ...]:
+    """The settings on which the rows of an index depend."""
+    return policy.chunking, policy.guard, policy.max_file_bytes

@@ -11,9 +11,9 @@ from typing import Any
 
 from memsyncd.core.search.context import Budget, ContextLines
 from memsyncd.engine.context import AskedContext, Built, build_context
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.protocol import fields
 from memsyncd.protocol import search as search_protocol
 from memsyncd.protocol.search import ContextParams
@@ -34,7 +34,7 @@ class Contexts:
 
     def __init__(
         self,
-        house: House,
+        house: Workspaces,
         subscriptions: Subscriptions,
         clock: Clock,
         in_thread: InThread,

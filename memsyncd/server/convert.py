@@ -8,10 +8,9 @@ from memsyncd.core.model import Problem
 from memsyncd.engine import recall
 from memsyncd.engine.browse import PlaceRead
 from memsyncd.engine.findings import describe_recording
-from memsyncd.engine.freshness import Freshness, read_freshness
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.workspaces import Condition, Workspace
+from memsyncd.engine.workspace import Condition, Freshness, Workspace, read_freshness
 from memsyncd.protocol import fields, operations
 from memsyncd.protocol import search as search_protocol
 from memsyncd.store.browse import StoredNote, StoredSection

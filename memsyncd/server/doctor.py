@@ -32,11 +32,11 @@ from memsyncd.engine.findings import (
     judge_progress,
     judge_socket_problem,
 )
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pieces, judge_proof, list_pieces
-from memsyncd.engine.workspaces import Workspace
-from memsyncd.engine.writers import Job
+from memsyncd.engine.scheduler import JobFactory
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
 from memsyncd.server.freshness import OPEN_S, wait_for_work, wait_until_open
@@ -59,7 +59,7 @@ FindSocket = Callable[[], tuple[str, str]]
 class Doctor:
     """Examines workspaces for sessions. `in_thread` runs what reads away from the loop."""
 
-    def __init__(self, house: House, clock: Clock, in_thread: InThread, find_socket: FindSocket = lambda: ("", "")) -> None:
+    def __init__(self, house: Workspaces, clock: Clock, in_thread: InThread, find_socket: FindSocket = lambda: ("", "")) -> None:
         """`find_socket` gives the socket's path and why no new client can connect, empty if one can."""
         self._house = house
         self._find_socket = find_socket
@@ -72,7 +72,7 @@ class Doctor:
     async def examine(self, _session: Session, params: DoctorParams) -> DoctorResult:
         """Examine one workspace, or all. Raises WorkspaceNotFound."""
         if params.workspace is None:
-            chosen = sorted(self._house.workspaces.values(), key=lambda workspace: (workspace.entry.name, workspace.id))
+            chosen = sorted(self._house.by_id.values(), key=lambda workspace: (workspace.entry.name, workspace.id))
         else:
             chosen = [self._house.find(params.workspace)]
         await wait_until_open(chosen, OPEN_S)
@@ -94,7 +94,7 @@ class Doctor:
         found = [*await self._look_from_aside(workspace), *index]
         found += [*await self._try("records", partial(examine_records, workspace, is_thorough=is_verified))]
         if asks_for_rebuild(index):
-            self._house.rounds.report_damage(StoreCorrupt("index.db is damaged", workspace=workspace.id))
+            self._house.scheduler.report_damage(StoreCorrupt("index.db is damaged", workspace=workspace.id))
         elif is_verified and not self._house.stalls.is_stalled(workspace):
             found += await self._verify(workspace)
         return found
@@ -111,7 +111,7 @@ class Doctor:
         """Who makes no progress. One that owes a step is not asked again: who comes later waits for the rest of its time."""
         if all(step.done() for step in self._steps.values()):
             with contextlib.suppress(RuntimeError):  # the daemon is being stopped
-                steps = {"writer": self._house.take_step(), "watcher": self._house.watching.probe()}
+                steps = {"writer": self._house.heartbeat(), "watcher": self._house.watching.probe()}
                 self._steps = {name: asyncio.wrap_future(step) for name, step in steps.items()}
                 self._owed_since_s = self._clock.now_s()
         if self._steps:
@@ -130,14 +130,14 @@ class Doctor:
             whole = alone if has_errors(alone) else [say_mended(whole), *alone]
         return [*found, *whole]
 
-    async def _ask_lane(self, workspace: Workspace, job: Job[list[Finding]]) -> list[Finding]:
+    async def _ask_lane(self, workspace: Workspace, job: JobFactory[list[Finding]]) -> list[Finding]:
         try:
-            return list(await wait_for_work(self._house, workspace, self._house.writers.ask(workspace, job), LANE_S))
+            return list(await wait_for_work(self._house, workspace, self._house.scheduler.run(workspace, job), LANE_S))
         except NotFresh:
             # What it means that a disk does not answer is found with the workspace's other faults.
             return [] if self._house.stalls.is_stalled(workspace) else [say_unexamined(workspace)]
         except StoreFailed as failure:
-            self._house.rounds.report_damage(failure)
+            self._house.scheduler.report_damage(failure)
             return [_cannot("index", failure)]
         except MemsyncdError as failure:
             return [_cannot("index", failure)]
@@ -159,7 +159,7 @@ class Doctor:
                     break
                 late += len(compared.late)
                 pieces = cut_pieces(sorted(compared.late))
-                await wait_for_work(self._house, workspace, self._house.rounds.sync(workspace), VERIFY_S)
+                await wait_for_work(self._house, workspace, self._house.scheduler.sync(workspace), VERIFY_S)
             await self._in_thread(partial(compare_rest, workspace, compared))
         except MemsyncdError as failure:
             return [_cannot("verify", failure)]

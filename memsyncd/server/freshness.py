@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from memsyncd.engine.house import House
-from memsyncd.engine.workspaces import STALL_FAULT, Workspace
+from memsyncd.engine.workspace import STALL_FAULT, Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, NotFresh
 
 WAIT_S = 10.0
@@ -37,12 +37,12 @@ async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
         raise Busy("the workspace is being opened", hint="ask again in a moment, or look at: memsyncd status")
 
 
-async def wait_for_disk(house: House, workspaces: Sequence[Workspace], timeout_s: float) -> frozenset[tuple[str, str]]:
+async def wait_for_disk(house: Workspaces, workspaces: Sequence[Workspace], timeout_s: float) -> frozenset[tuple[str, str]]:
     """Index what is on disk now. Gives the notes that are gone though still indexed: workspace ids and paths."""
     for workspace in workspaces:
         if house.stalls.is_stalled(workspace):
             raise say_stalled(workspace)
-    looks = [asyncio.wrap_future(house.rounds.look(workspace)) for workspace in workspaces]
+    looks = [asyncio.wrap_future(house.scheduler.scan(workspace)) for workspace in workspaces]
     seen = await wait_for(asyncio.gather(*looks), timeout_s)
     return frozenset((workspace.id, path) for workspace, done in zip(workspaces, seen, strict=True) for path in done.absent)
 
@@ -56,7 +56,7 @@ async def wait_for(future: asyncio.Future[Any], timeout_s: float) -> Any:
 
 
 async def wait_unless_stalled(
-    house: House, workspace: Workspace, waiting: asyncio.Future[Any], timeout_s: float | None = None
+    house: Workspaces, workspace: Workspace, waiting: asyncio.Future[Any], timeout_s: float | None = None
 ) -> bool:
     """Wait until the future is done, its workspace is stalled, or the time is over. True if it is done; it goes on if not."""
     stall = house.stalls.expect(workspace)
@@ -67,7 +67,7 @@ async def wait_unless_stalled(
     return waiting.done()
 
 
-async def wait_for_work(house: House, workspace: Workspace, future: Future[T], timeout_s: float) -> T:
+async def wait_for_work(house: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float) -> T:
     """As `wait_for`, for work that needs the disk of this workspace; NotFresh as soon as that is stalled, too."""
     waiting = asyncio.wrap_future(future)
     if await wait_unless_stalled(house, workspace, waiting, timeout_s):

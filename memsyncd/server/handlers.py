@@ -18,10 +18,9 @@ import msgspec
 
 from memsyncd import PROTOCOL, __version__
 from memsyncd.engine import browse, recall
-from memsyncd.engine.freshness import read_freshness
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace, read_freshness
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NoteNotFound, NotFresh, StoreFailed
 from memsyncd.protocol import operations
 from memsyncd.protocol import search as search_protocol
@@ -68,7 +67,7 @@ class Facts:
 class Handlers:
     """Carries methods out for sessions: `dispatch` is what the server calls."""
 
-    def __init__(self, house: House, search_policy: SearchPolicy, clock: Clock, reads: Reads, facts: Facts) -> None:
+    def __init__(self, house: Workspaces, search_policy: SearchPolicy, clock: Clock, reads: Reads, facts: Facts) -> None:
         self._house = house
         self.search_policy = search_policy
         self._clock = clock
@@ -170,7 +169,7 @@ class Handlers:
 
     async def _sync(self, _session: Session, params: SyncParams) -> operations.SyncReport:
         workspace = self._house.find(params.workspace)
-        rounds = self._house.rounds
+        rounds = self._house.scheduler
         future = rounds.rebuild(workspace) if params.rebuild else rounds.sync(workspace, is_full=params.full)
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else SYNC_S
         return convert.to_report(workspace, await wait_for_work(self._house, workspace, future, timeout_s))
@@ -198,7 +197,7 @@ class Handlers:
         except NotFresh:
             return self._search_in_thread(chosen, asked, params, began_s, end_s)
         except StoreFailed as failure:
-            self._house.rounds.report_damage(failure)
+            self._house.scheduler.report_damage(failure)
             raise
         return self._to_result(chosen, found, params, began_s)
 
@@ -269,7 +268,7 @@ class Handlers:
             read = None
         if read is None or not read.is_current:
             # The note may have been saved a moment ago: its anchors and lines are known once it is indexed.
-            await wait_for_work(self._house, workspace, self._house.rounds.look(workspace), WAIT_S)
+            await wait_for_work(self._house, workspace, self._house.scheduler.scan(workspace), WAIT_S)
             read = await self._in_thread(read_place, disk_of=workspace)
         return convert.to_got(workspace, read)
 
@@ -293,8 +292,8 @@ class Handlers:
 
     def _glance_at(self, workspaces: list[Workspace]) -> list[Workspace]:
         for workspace in workspaces:
-            self._house.rounds.glance(workspace)
+            self._house.scheduler.quick_check(workspace)
         return workspaces
 
     def _all(self) -> list[Workspace]:
-        return sorted(self._house.workspaces.values(), key=lambda workspace: (workspace.entry.name, workspace.id))
+        return sorted(self._house.by_id.values(), key=lambda workspace: (workspace.entry.name, workspace.id))

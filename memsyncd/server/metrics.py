@@ -10,10 +10,9 @@ import msgspec
 from memsyncd import __version__
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.findings import UNFOUND, UNREADABLE
-from memsyncd.engine.freshness import read_freshness
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace, read_freshness
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.protocol import metrics as wire
 from memsyncd.protocol.metrics import render_metrics
 from memsyncd.server.counts import Counts, MethodCount
@@ -37,7 +36,7 @@ class Metrics:
 
     def __init__(
         self,
-        house: House,
+        house: Workspaces,
         clock: Clock,
         *,
         started_at_s: float,
@@ -80,12 +79,12 @@ class Metrics:
                 rebuilds_total=watching.n_rebuilds,
             ),
             requests=[_to_requests(method, count) for method, count in sorted(load.counts.methods.items())],
-            workspaces=[self._tell_workspace(workspace) for _, workspace in sorted(house.workspaces.items())],
+            workspaces=[self._tell_workspace(workspace) for _, workspace in sorted(house.by_id.items())],
         )
         return msgspec.structs.replace(told, text=render_metrics(told)) if params.text else told
 
     def _tell_workspace(self, workspace: Workspace) -> wire.WorkspaceMetrics:
-        condition, tally = workspace.condition, self._house.tally(workspace)
+        condition, tally = workspace.condition, self._house.counters(workspace)
         fresh = read_freshness(workspace, self._house.policy, now_s=self._clock.now_s())
         return wire.WorkspaceMetrics(
             id=workspace.id,

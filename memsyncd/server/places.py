@@ -10,10 +10,10 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from memsyncd.engine.house import House
-from memsyncd.engine.queries import QueryThreads
-from memsyncd.engine.registry import SeenFolder
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.registry import FolderCheck
+from memsyncd.engine.worker import QueryPool
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy
 from memsyncd.server.freshness import STALL_HINT
 from memsyncd.server.sockets import check_outside
@@ -26,7 +26,7 @@ T = TypeVar("T")
 class Places:
     """Looks at paths on the threads that read for clients."""
 
-    def __init__(self, house: House, threads: QueryThreads, socket: str) -> None:
+    def __init__(self, house: Workspaces, threads: QueryPool, socket: str) -> None:
         self._house = house
         self._threads = threads
         self._socket = socket
@@ -48,13 +48,13 @@ class Places:
                 raise _say_silent(path) from None
             return near
 
-    async def look_at_new(self, path: str) -> SeenFolder:
+    async def look_at_new(self, path: str) -> FolderCheck:
         """What stands at a path that is to be added. Raises BadConfig, BadRequest, and Busy if the disk does not answer."""
-        stalled = frozenset(one.id for one in self._house.workspaces.values() if self._house.stalls.is_stalled(one))
+        stalled = frozenset(one.id for one in self._house.by_id.values() if self._house.stalls.is_stalled(one))
 
-        def look() -> SeenFolder:
+        def look() -> FolderCheck:
             check_outside(self._socket, [path])
-            return self._house.see_folder(path, stalled)
+            return self._house.check_folder(path, stalled)
 
         try:
             return await self._ask(path, look, ADD_S)
@@ -72,7 +72,7 @@ class Places:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self._threads.read_disk(key, look)), limit_s)
         finally:
-            self._house.stalls.relax()
+            self._house.stalls.disarm_if_idle()
 
 
 def _say_silent(path: str) -> Busy:

@@ -16,10 +16,10 @@ from functools import partial
 from typing import Any, TypeVar
 
 from memsyncd.core.fairqueue import FairQueue, Flow
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.queries import QueryThreads
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import QueryPool
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import NotFresh, StoreFailed
 from memsyncd.server.freshness import say_stalled, wait_for_work
 from memsyncd.server.session import Session, current_request
@@ -39,14 +39,14 @@ T = TypeVar("T")
 class Reads:
     """Reads on `threads`, at most `max_running` at once, for the client of the current request."""
 
-    def __init__(self, house: House, threads: QueryThreads, clock: Clock, max_running: int) -> None:
+    def __init__(self, house: Workspaces, threads: QueryPool, clock: Clock, max_running: int) -> None:
         self.threads = threads
         self._house = house
         self._clock = clock
         self._turns = ReadTurns(max_running)
         self.n_pending = 0
         """Reads that wait or run."""
-        house.stalls.watch(threads.pool)
+        house.stalls.add_pool(threads.pool)
 
     async def run(self, read: Callable[[], T], end_s: float = math.inf, *, disk_of: Workspace | None = None) -> T:
         """Return what `read` gives. It is stopped when the client leaves, and at `end_s` by the clock.
@@ -62,11 +62,11 @@ class Reads:
             async with self._turns.turn(origin.session.reads if origin else Flow(), end_s) as turn:
                 return await self._run_in_thread(read, Patience(end_s - self._clock.now_s()), turn)
         except StoreFailed as failure:
-            self._house.rounds.report_damage(failure)
+            self._house.scheduler.report_damage(failure)
             raise
         finally:
             self.n_pending -= 1
-            self._house.stalls.relax()
+            self._house.stalls.disarm_if_idle()
 
     async def _run_in_thread(self, read: Callable[[], T], patience: Patience, turn: Turn) -> T:
         def run() -> T:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memsyncd.core.globs import Globs
-from memsyncd.engine.house import House
 from memsyncd.engine.sync import SyncDone
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NotFound, NotFresh
 from memsyncd.protocol import search as search_protocol
 from memsyncd.protocol.search import SubscribeParams, UnsubscribeParams
@@ -39,7 +39,7 @@ class _Subscription:
 class Subscriptions:
     """All subscriptions of all sessions, on the loop."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: Workspaces) -> None:
         self._house = house
         self._ids = itertools.count(1)
         self._subscriptions: dict[str, _Subscription] = {}
@@ -63,7 +63,7 @@ class Subscriptions:
         session.is_listening = True
         if workspace is not None and params.since is not None:
             asyncio.get_running_loop().call_soon(self._catch_up, subscription, workspace, params.since)
-        chosen = [workspace] if workspace else list(self._house.workspaces.values())
+        chosen = [workspace] if workspace else list(self._house.by_id.values())
         return search_protocol.Subscribed(
             subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen}
         )

@@ -18,10 +18,10 @@ from memsyncd.core.editing.additions import Addition
 from memsyncd.core.editing.diff import render_diff
 from memsyncd.engine import backup, history, memory, remember, undo
 from memsyncd.engine.edit import Act, Decide, Edited, edit_workspace
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.workspaces import Workspace
-from memsyncd.engine.writers import Job
+from memsyncd.engine.scheduler import JobFactory
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, Busy, NotFresh
 from memsyncd.protocol import memory as wire
 from memsyncd.server.freshness import forget, say_stalled, wait_unless_stalled, wait_until_recovered
@@ -40,7 +40,7 @@ T = TypeVar("T")
 class Writing:
     """Carries out writes for sessions. `in_thread` runs what only reads away from the loop."""
 
-    def __init__(self, house: House, clock: Clock, in_thread: InThread) -> None:
+    def __init__(self, house: Workspaces, clock: Clock, in_thread: InThread) -> None:
         self._house = house
         self._clock = clock
         self._in_thread = in_thread
@@ -145,7 +145,7 @@ class Writing:
             act=params.act,
             client=_name_client(session, params.client),
         )
-        future = self._house.writers.edit(workspace, job)
+        future = self._house.scheduler.edit(workspace, job)
         edited = await await_turn(self._house, workspace, future, _read_timeout_s(params.timeout_ms))
         return wire.Undone(
             act=edited.act,
@@ -185,7 +185,7 @@ class Writing:
 
     async def _back_up(self, _session: Session, params: wire.BackupParams) -> wire.Backup:
         workspace = self._house.find(params.workspace)
-        future = self._house.writers.ask(workspace, backup.back_up_records)
+        future = self._house.scheduler.run(workspace, backup.back_up_records)
         made = await await_turn(self._house, workspace, future, WRITE_S)
         return wire.Backup(workspace=workspace.id, path=str(made.path), revisions=made.n_revisions, bytes=made.n_bytes)
 
@@ -200,7 +200,7 @@ class Writing:
             is_replacing=params.replace,
             client=_name_client(session, params.client),
         )
-        future = self._house.writers.edit(workspace, job)
+        future = self._house.scheduler.edit(workspace, job)
         restored = (await await_turn(self._house, workspace, future, WRITE_S)).answer
         return wire.Restored(
             workspace=workspace.id,
@@ -220,18 +220,18 @@ class Writing:
                 raise Busy("the write was withdrawn: its disk did not answer in time", hint="try again")
             return decided
 
-        future = self._house.writers.edit(workspace, partial(edit_workspace, decide=decide_if_wanted))
+        future = self._house.scheduler.edit(workspace, partial(edit_workspace, decide=decide_if_wanted))
         try:
             return await await_turn(self._house, workspace, future, _read_timeout_s(timeout_ms))
         except NotFresh:
             withdrawn.set()
             raise
 
-    async def _ask(self, workspace: Workspace, job: Job[T]) -> T:
-        return await await_turn(self._house, workspace, self._house.writers.ask(workspace, job), LOOK_S)
+    async def _ask(self, workspace: Workspace, job: JobFactory[T]) -> T:
+        return await await_turn(self._house, workspace, self._house.scheduler.run(workspace, job), LOOK_S)
 
 
-async def await_turn(house: House, workspace: Workspace, future: Future[T], timeout_s: float) -> T:
+async def await_turn(house: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float) -> T:
     """What a job of the lane gives. Raises Busy if its turn does not come in time, or will not because the disk is stalled.
 
     One that has begun is waited for, but for a disk that does not answer: then NotFresh.
@@ -248,7 +248,7 @@ async def await_turn(house: House, workspace: Workspace, future: Future[T], time
     return waiting.result()
 
 
-def _say_not_done(house: House, workspace: Workspace, timeout_s: float) -> Busy:
+def _say_not_done(house: Workspaces, workspace: Workspace, timeout_s: float) -> Busy:
     if house.stalls.is_stalled(workspace):
         failure = say_stalled(workspace)
         return Busy(f"nothing was done: {failure.message}", hint=failure.hint)

@@ -21,10 +21,10 @@ from memsyncd.core.guard.warnings import DEFAULT_GUARD, find_warnings
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.indexing import fingerprint_of
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.index import Index
 from memsyncd.store.notes import find_indexed
 from memsyncd.store.schema import TOKENIZER
@@ -134,7 +134,7 @@ def index_workspace(corpus: Path, folder: Path) -> None:
 def open_workspace(root: Path, folder: Path) -> Workspace:
     entry = Entry(id="measured", name="measured", root=str(root.resolve()))
     workspace = Workspace(entry, POLICY, index_path=folder / "index.db", records_path=folder / "records.db")
-    workspace.index = Index(workspace.index_path, fingerprint_of(POLICY))
+    workspace.index = Index(workspace.index_path, index_fingerprint(POLICY))
     return workspace
 
 

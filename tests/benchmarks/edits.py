@@ -9,7 +9,7 @@ from pathlib import Path
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.sync import SyncRequest
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from tests.benchmarks.cold import POLICY, open_workspace, run_sync, scratch
 from tests.benchmarks.figure import Figure, find_median
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from memsyncd.core.search.query import NO_FILTERS, compile_query
 from memsyncd.engine import recall
 from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.readers import Readers
 from memsyncd.store.search import find_candidates
 from memsyncd.store.updates import Counts

@@ -25,11 +25,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from memsyncd.client import Client
 from memsyncd.engine import browse
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.recall import Asked, search
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError
 from tests.watch.faults import fake_overflow, kill_reader
 
@@ -76,8 +76,8 @@ class EngineBody:
         self._thread.start()
         self.house, self._workspace = self._on_loop(lambda: self._open(home, root))
 
-    def _open(self, home: Home, root: Path) -> tuple[House, browse.Workspace]:
-        house = House(
+    def _open(self, home: Home, root: Path) -> tuple[Workspaces, browse.Workspace]:
+        house = Workspaces(
             registry=Registry(home.folder / f"{root.parent.name}.json", home=str(home.folder), uid=os.geteuid()),
             state_dir=home.folder / "state",
             cache_dir=home.folder / "cache",
@@ -97,7 +97,7 @@ class EngineBody:
             return {"": failure.message}
 
     def find_fresh(self, word: str) -> set[str]:
-        looked: Future[SyncDone] = self._on_loop(lambda: self.house.rounds.look(self._workspace))
+        looked: Future[SyncDone] = self._on_loop(lambda: self.house.scheduler.scan(self._workspace))
         absent = looked.result(SETTLE_S).absent
         asked = Asked(query=word, hidden=frozenset((self._workspace.id, path) for path in absent))
         return {hit.path for hit in search([self._workspace], asked, SearchPolicy()).hits}
@@ -107,7 +107,7 @@ class EngineBody:
         return f"{condition.pending} pending" if condition.pending and condition.state == "ready" else condition.state
 
     def sync(self) -> int:
-        future: Future[SyncDone] = self._on_loop(lambda: self.house.rounds.sync(self._workspace))
+        future: Future[SyncDone] = self._on_loop(lambda: self.house.scheduler.sync(self._workspace))
         done = future.result(SETTLE_S)
         return len(done.added) + len(done.modified) + len(done.moved) + len(done.removed)
 

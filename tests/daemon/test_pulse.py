@@ -14,18 +14,17 @@ import pytest
 
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.daemon.pulse import Pulse, make_proofs
-from memsyncd.engine.house import House
-from memsyncd.engine.lane import Lane, Steps, take_a_step
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
+from memsyncd.engine.worker import Job, QueryPool, Worker, heartbeat
+from memsyncd.engine.workspaces import Workspaces
 
 PATIENT_S, HASTY_S = 10.0, 0.2
 
 
 @pytest.fixture
-def lane() -> Iterator[Lane]:
-    lane = Lane("memsyncd-index")
+def lane() -> Iterator[Worker]:
+    lane = Worker("memsyncd-index")
     yield lane
     assert lane.stop(PATIENT_S)
 
@@ -50,16 +49,16 @@ def find_stalled(submit: Callable[[], Future[None]], limits_s: list[float], betw
     return asyncio.run(ask())
 
 
-def submit_to(lane: Lane) -> Callable[[], Future[None]]:
-    return lambda: lane.submit("pulse", take_a_step, is_urgent=True)
+def submit_to(lane: Worker) -> Callable[[], Future[None]]:
+    return lambda: lane.submit("pulse", heartbeat, is_urgent=True)
 
 
-def test_an_idle_writer_makes_progress(lane: Lane) -> None:
+def test_an_idle_writer_makes_progress(lane: Worker) -> None:
     assert find_stalled(submit_to(lane), [PATIENT_S, PATIENT_S], lambda: None) == [(), ()]
 
 
-def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(lane: Lane, gate: threading.Event) -> None:
-    def index() -> Steps[None]:
+def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(lane: Worker, gate: threading.Event) -> None:
+    def index() -> Job[None]:
         while not gate.wait(0.001):
             yield
 
@@ -67,10 +66,10 @@ def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(lane: Lane
     assert find_stalled(submit_to(lane), [PATIENT_S], lambda: None) == [()]
 
 
-def test_a_writer_that_hangs_in_a_step_is_named_until_it_goes_on(lane: Lane, gate: threading.Event) -> None:
+def test_a_writer_that_hangs_in_a_step_is_named_until_it_goes_on(lane: Worker, gate: threading.Event) -> None:
     is_hanging = threading.Event()
 
-    def hang() -> Steps[None]:
+    def hang() -> Job[None]:
         is_hanging.set()
         gate.wait()
         yield
@@ -98,8 +97,8 @@ def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, ga
     is_hanging = threading.Event()
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
 
-    async def live(wedge: Callable[[House, Steps[None]], object]) -> tuple[str, ...]:
-        house = House(registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock)
+    async def live(wedge: Callable[[Workspaces, Job[None]], object]) -> tuple[str, ...]:
+        house = Workspaces(registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock)
         with ThreadPoolExecutor(1) as threads:
             pulse = Pulse(make_proofs(house, threads))
             assert await pulse.find_stalled(PATIENT_S) == ()
@@ -113,12 +112,12 @@ def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, ga
         is_hanging.clear()
         return stalled
 
-    def hang() -> Steps[None]:
+    def hang() -> Job[None]:
         is_hanging.set()
         gate.wait()
         yield
 
-    assert asyncio.run(live(lambda house, job: house._lane.submit("ws", lambda: job))) == ("writer",)
+    assert asyncio.run(live(lambda house, job: house._worker.submit("ws", lambda: job))) == ("writer",)
     assert asyncio.run(live(lambda house, job: house.watching._pool.call(lambda: next(job)))) == ("watcher",)
 
 
@@ -128,18 +127,18 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(tmp
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
     stalls = StallPolicy(takeover_s=0.1, stalled_s=0.2)
 
-    def hang() -> Steps[None]:
+    def hang() -> Job[None]:
         is_hanging.set()
         gate.wait()
         yield
 
     async def live() -> tuple[str, ...]:
-        house = House(
+        house = Workspaces(
             registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock, stall_policy=stalls
         )
-        threads = QueryThreads(1)
+        threads = QueryPool(1)
         pulse = Pulse(make_proofs(house, threads))
-        house._lane.submit("ws", hang)
+        house._worker.submit("ws", hang)
         assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
         stalled = await pulse.find_stalled(PATIENT_S)
         gate.set()
@@ -159,7 +158,7 @@ def test_an_answer_that_is_a_failure_is_an_answer() -> None:
 def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_until_they_hang() -> None:
     step = threading.Semaphore(0)
 
-    async def scene(threads: QueryThreads) -> None:
+    async def scene(threads: QueryPool) -> None:
         loop = asyncio.get_running_loop()
         pulse = Pulse({"store": lambda: loop.run_in_executor(threads, int)}, {"store": lambda: threads.n_done})
         reads = [threads.submit(step.acquire) for _ in range(8)]
@@ -173,7 +172,7 @@ def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_unt
         step.release(len(reads))
         assert await pulse.find_stalled(PATIENT_S) == ()
 
-    with QueryThreads(2) as threads:
+    with QueryPool(2) as threads:
         try:
             asyncio.run(scene(threads))
         finally:

@@ -9,7 +9,7 @@ import pytest
 
 from memsyncd.daemon.standing import Standing
 from memsyncd.engine.policies import SyncPolicy
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.updates import Counts
 
 

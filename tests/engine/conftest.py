@@ -1,4 +1,4 @@
-"""A workspace on the real disk, and someone to take the steps of its jobs at once."""
+"""A workspace on the real disk, with functions that run its jobs at once."""
 
 from __future__ import annotations
 
@@ -16,21 +16,27 @@ import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.engine.edit import edit_workspace
+from memsyncd.engine.external import record_all, sync_and_record
 from memsyncd.engine.history import list_revisions, parse_subject
-from memsyncd.engine.indexing import Opened, close_workspace, open_workspace, rebuild_index, update_index
 from memsyncd.engine.memory import Answer, Asked, find_decision, view
-from memsyncd.engine.outside import follow_disk, see_all
 from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import (
+    OpenResult,
+    close_workspace,
+    open_workspace,
+    rebuild_index,
+    update_index,
+)
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.undo import undo
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import Revision
 
 POLICY = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=0))
 
 
 def take(steps: Generator[None, None, Any]) -> Any:
-    """Take all steps of a job and give its result."""
+    """Run all steps of a job and return its result."""
     while True:
         try:
             next(steps)
@@ -60,7 +66,7 @@ def other_program_reading(path: Path) -> Iterator[None]:
 
 @dataclass(kw_only=True)
 class Bench:
-    """One workspace, its folder, and a clock that goes only when told to."""
+    """One workspace, its folder, and a clock that the test sets."""
 
     root: Path
     workspace: Workspace
@@ -77,18 +83,20 @@ class Bench:
         place.write_bytes(text.encode() if isinstance(text, str) else text)
         return place
 
-    def open(self) -> Opened:
+    def open(self) -> OpenResult:
         return take(open_workspace(self.workspace, self.policy, self.clock))
 
     def sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> SyncDone:
         return take(self.start_sync(*only, is_full=is_full, grace_s=grace_s))
 
-    def start_sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> Generator[None, None, SyncDone]:
+    def start_sync(
+        self, *only: str, is_full: bool = False, grace_s: float = 0.0
+    ) -> Generator[None, None, SyncDone]:
         request = SyncRequest(only=frozenset(only) or None, is_full=is_full, grace_s=grace_s)
         return sync_workspace(self.workspace, self.policy, self.clock, request)
 
     def update(self) -> SyncDone:
-        """As rounds do: sync, or make an index first."""
+        """As the scheduler does: sync, or build an index first."""
         return take(update_index(self.workspace, self.policy, self.clock, SyncRequest()))
 
     def close_for_good(self) -> None:
@@ -101,35 +109,55 @@ class Bench:
         return take(edit_workspace(self.workspace, self.policy, self.clock, decide))
 
     def memory(self, command: str, path: str | None = None, **parameters: Any) -> Answer:
-        """One command of the memory tool, carried out to its end."""
+        """Run one command of the memory tool."""
         asked = Asked(command=command, path=path, **parameters)  # type: ignore[arg-type]
         if command == "view":
             return view(self.workspace, asked)
-        return self.edit(find_decision(self.workspace, self.policy, asked)).answer  # type: ignore[no-any-return]
+        # type: ignore[no-any-return]
+        return self.edit(find_decision(self.workspace, self.policy, asked)).answer
 
-    def past(self, path: str | None = None, anchor: str | None = None, limit: int = 100) -> list[Revision]:
+    def past(
+        self, path: str | None = None, anchor: str | None = None, limit: int = 100
+    ) -> list[Revision]:
         subject = parse_subject(anchor=anchor, path=path)
-        return take(list_revisions(self.workspace, self.policy, self.clock, subject, limit=limit))  # type: ignore[no-any-return]
+        # type: ignore[no-any-return]
+        return take(list_revisions(self.workspace, self.policy, self.clock, subject, limit=limit))
 
     def undo(
-        self, path: str | None = None, anchor: str | None = None, revision: int | None = None, act: int | None = None
+        self,
+        path: str | None = None,
+        anchor: str | None = None,
+        revision: int | None = None,
+        act: int | None = None,
     ) -> Any:
         subject = parse_subject(anchor=anchor, path=path)
-        return take(undo(self.workspace, self.policy, self.clock, subject, revision=revision, act=act, client="test"))
+        return take(
+            undo(
+                self.workspace,
+                self.policy,
+                self.clock,
+                subject,
+                revision=revision,
+                act=act,
+                client="test",
+            )
+        )
 
     def see(self) -> None:
-        """Have the records learn what all notes say."""
-        take(see_all(self.workspace, self.policy, self.clock))
+        """Record the texts of all notes."""
+        take(record_all(self.workspace, self.policy, self.clock))
 
     def follow(self, *only: str) -> SyncDone:
-        """As rounds do: sync, and have the records learn what that saw."""
+        """As the scheduler does: sync, and record the changes."""
         return take(self.start_following(*only))  # type: ignore[no-any-return]
 
     def start_following(self, *only: str) -> Generator[None, None, SyncDone]:
-        return follow_disk(self.workspace, self.policy, self.clock, SyncRequest(only=frozenset(only) or None))
+        return sync_and_record(
+            self.workspace, self.policy, self.clock, SyncRequest(only=frozenset(only) or None)
+        )
 
     def files(self) -> dict[str, bytes]:
-        """Everything that stands on the disk."""
+        """The contents of all files on the disk."""
         found = (place for place in self.root.rglob("*") if place.is_file())
         return {str(place.relative_to(self.root)): place.read_bytes() for place in found}
 
@@ -139,12 +167,15 @@ class Bench:
             return reader.rows(statement, bindings)
 
     def paths(self) -> list[str]:
-        """Of the notes that the index has."""
+        """The paths of the indexed notes."""
         return [row[0] for row in self.ask("SELECT path FROM files ORDER BY path")]
 
     def texts(self) -> dict[str, str]:
-        """Path and text of notes that have one chunk."""
-        rows = "SELECT f.path, t.text FROM chunks c JOIN files f ON f.id = c.file JOIN chunks_fts t ON t.rowid = c.id"
+        """The paths and texts of notes with one chunk."""
+        rows = (
+            "SELECT f.path, t.text FROM chunks c"
+            " JOIN files f ON f.id = c.file JOIN chunks_fts t ON t.rowid = c.id"
+        )
         return dict(self.ask(rows))
 
 
@@ -152,7 +183,8 @@ class Bench:
 def make_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     made: list[Bench] = []
 
-    def make(name: str = "project", *, id: str = "", **entry: Any) -> Bench:  # noqa: A002  as the entry names it
+    # `id` as in Entry.
+    def make(name: str = "project", *, id: str = "", **entry: Any) -> Bench:  # noqa: A002
         root = Path(os.path.realpath(tmp_path)) / name
         (root / ".memories").mkdir(parents=True)
         workspace = Workspace(

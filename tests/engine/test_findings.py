@@ -9,7 +9,7 @@ import pytest
 from memsyncd.core.model import Problem
 from memsyncd.engine.findings import Finding, judge_clock, judge_condition, judge_problems, name_places
 from memsyncd.engine.policies import SyncPolicy
-from memsyncd.engine.workspaces import Condition
+from memsyncd.engine.workspace import Condition
 from memsyncd.files import problems
 from memsyncd.watch.health import WatchHealth
 

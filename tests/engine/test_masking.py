@@ -14,8 +14,8 @@ from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
 from memsyncd.core.search.context import Budget
 from memsyncd.engine.browse import Place, find_problems, list_notes, read_place
 from memsyncd.engine.context import AskedContext, build_context
-from memsyncd.engine.indexing import fingerprint_of
 from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.engine.recall import Asked, search
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
 
@@ -147,7 +147,7 @@ def test_problems_name_secrets_until_they_are_taken_out(filled: Any) -> None:
 
 def test_what_is_looked_for_is_part_of_how_an_index_was_made(bench: Any) -> None:
     off = dataclasses.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
-    assert fingerprint_of(off) != fingerprint_of(bench.policy)
+    assert index_fingerprint(off) != index_fingerprint(bench.policy)
     bench.policy = off
     bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")
     bench.sync()

@@ -15,7 +15,7 @@ from memsyncd.core.search.ranking import Boosts
 from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, Found, search
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
 from memsyncd.store.updates import Counts
 

@@ -38,9 +38,13 @@ def make_folder(home: Path, name: str) -> str:
     return str(home / name)
 
 
-def test_what_was_added_is_there_after_a_restart(home: Path, open_registry: Open) -> None:
+def test_added_workspaces_are_there_after_a_restart(home: Path, open_registry: Open) -> None:
     registry = open_registry()
-    entry = registry.add(registry.make_entry(make_folder(home, "project"), include=["docs/**/*.md"], exclude=["drafts/"]))
+    entry = registry.add(
+        registry.make_entry(
+            make_folder(home, "project"), include=["docs/**/*.md"], exclude=["drafts/"]
+        )
+    )
     assert (entry.name, entry.source) == ("project", "added")
     assert open_registry().entries == {entry.id: entry}
     registry.remove(entry)
@@ -56,17 +60,26 @@ def test_a_folder_is_one_workspace_however_it_is_spelled(home: Path, open_regist
             assert registry.add(registry.make_entry(str(path))) == entry
 
 
-def test_adding_a_folder_again_changes_what_is_given_and_keeps_the_rest(home: Path, open_registry: Open) -> None:
+def test_adding_a_folder_again_changes_only_the_given_fields(
+    home: Path, open_registry: Open
+) -> None:
     registry = open_registry()
-    first = registry.add(registry.make_entry(make_folder(home, "project"), include=["a.md"], exclude=["b.md"]))
+    first = registry.add(
+        registry.make_entry(make_folder(home, "project"), include=["a.md"], exclude=["b.md"])
+    )
     again = registry.add(registry.make_entry(first.root, name="better", include=["c.md"]))
     assert again == replace(first, name="better", include=("c.md",))
     assert registry.add(registry.make_entry(first.root)) == again
 
 
-def test_folders_of_one_name_get_numbers_and_a_name_that_is_taken_is_refused(home: Path, open_registry: Open) -> None:
+def test_folders_with_the_same_name_get_numbers_and_a_taken_name_is_refused(
+    home: Path, open_registry: Open
+) -> None:
     registry = open_registry()
-    names = [registry.add(registry.make_entry(make_folder(home, f"{parent}/notes"))).name for parent in "abc"]
+    names = [
+        registry.add(registry.make_entry(make_folder(home, f"{parent}/notes"))).name
+        for parent in "abc"
+    ]
     assert names == ["notes", "notes-2", "notes-3"]
     with pytest.raises(Conflict):
         registry.add(registry.make_entry(make_folder(home, "d"), name="notes"))
@@ -75,12 +88,14 @@ def test_folders_of_one_name_get_numbers_and_a_name_that_is_taken_is_refused(hom
 
 
 @pytest.mark.parametrize("include", ["/etc/*", "../x", "**/*.md", ".git/*", ""])
-def test_globs_that_cannot_be_are_refused(home: Path, open_registry: Open, include: str) -> None:
+def test_invalid_globs_are_refused(home: Path, open_registry: Open, include: str) -> None:
     with pytest.raises(BadRequest):
         open_registry().make_entry(make_folder(home, "project"), include=[include])
 
 
-def test_folders_that_hold_too_much_or_are_none_are_refused(home: Path, open_registry: Open) -> None:
+def test_folders_that_are_too_large_or_do_not_exist_are_refused(
+    home: Path, open_registry: Open
+) -> None:
     registry = open_registry()
     (home / "file").touch()
     for path in ("/", str(home), str(home.parent), str(home / "file"), str(home / "none")):
@@ -89,7 +104,9 @@ def test_folders_that_hold_too_much_or_are_none_are_refused(home: Path, open_reg
     assert not registry.entries
 
 
-def test_a_workspace_is_found_by_name_id_or_any_path_inside(home: Path, open_registry: Open) -> None:
+def test_a_workspace_is_found_by_name_id_or_any_path_inside(
+    home: Path, open_registry: Open
+) -> None:
     registry = open_registry()
     with pytest.raises(WorkspaceNotFound, match="no workspace yet"):
         registry.find(None)
@@ -113,7 +130,9 @@ def test_a_workspace_is_found_by_name_id_or_any_path_inside(home: Path, open_reg
         registry.find(None)
 
 
-def test_the_configuration_goes_before_what_was_added_and_is_changed_there_only(home: Path, open_registry: Open) -> None:
+def test_a_configured_workspace_replaces_an_added_one_and_changes_only_in_the_file(
+    home: Path, open_registry: Open
+) -> None:
     registry = open_registry()
     added = registry.add(registry.make_entry(make_folder(home, "project")))
     configured = replace(added, name="configured", source="config")
@@ -137,12 +156,20 @@ def test_the_configuration_goes_before_what_was_added_and_is_changed_there_only(
         '{"workspaces": ["text"]}',
         '{"workspaces": {"a": 1}}',
         '{"workspaces": [{"id": "a"}]}',
-        '{"workspaces": [{"id": "a", "name": "a", "root": "/a", "include": ["/x"], "exclude": []}]}',
-        '{"workspaces": [{"id": "a", "name": "a", "root": "/a", "include": [], "exclude": ["../x"]}]}',
+        (
+            '{"workspaces": [{"id": "a", "name": "a", "root": "/a",'
+            ' "include": ["/x"], "exclude": []}]}'
+        ),
+        (
+            '{"workspaces": [{"id": "a", "name": "a", "root": "/a",'
+            ' "include": [], "exclude": ["../x"]}]}'
+        ),
         "\udcff",
     ],
 )
-def test_a_damaged_file_is_set_aside_and_stops_nothing(home: Path, open_registry: Open, text: str) -> None:
+def test_a_damaged_file_is_set_aside_and_the_registry_works(
+    home: Path, open_registry: Open, text: str
+) -> None:
     file = home / "state" / "workspaces.json"
     file.parent.mkdir()
     file.write_bytes(text.encode("utf-8", "surrogateescape"))
@@ -163,7 +190,7 @@ def test_a_file_that_cannot_be_read_now_is_neither_set_aside_nor_written_over(ho
     assert file.is_dir()
 
 
-def test_another_configuration_leaves_what_was_added(home: Path, open_registry: Open) -> None:
+def test_another_configuration_keeps_added_workspaces(home: Path, open_registry: Open) -> None:
     registry = open_registry()
     added = registry.add(registry.make_entry(make_folder(home, "project")))
     configured = replace(registry.make_entry(make_folder(home, "other")), source="config")
@@ -173,10 +200,12 @@ def test_another_configuration_leaves_what_was_added(home: Path, open_registry: 
     assert set(registry.entries) == {added.id}
 
 
-def test_of_two_that_the_configuration_came_to_call_the_same_none_is_found_by_that_name(home: Path, open_registry: Open) -> None:
+def test_a_name_that_two_workspaces_have_finds_neither(home: Path, open_registry: Open) -> None:
     registry = open_registry()
     added = registry.add(registry.make_entry(make_folder(home, "one"), name="notes"))
-    configured = replace(registry.make_entry(make_folder(home, "two"), name="notes"), source="config")
+    configured = replace(
+        registry.make_entry(make_folder(home, "two"), name="notes"), source="config"
+    )
     registry.configure([configured])
     with pytest.raises(Conflict, match="2 workspaces are called notes") as refused:
         registry.find("notes")

@@ -1,4 +1,4 @@
-"""A workspace whose disk does not answer is said to be stalled, and leaves all others alone. A real house with short limits."""
+"""A workspace whose disk does not answer is stalled and affects no other; with short limits."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ import pytest
 from watchdog.observers.api import BaseObserver
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine import watching
-from memsyncd.engine.freshness import read_freshness
-from memsyncd.engine.house import House
-from memsyncd.engine.lane import Steps
+from memsyncd.engine import watchturn
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace, read_freshness
+from memsyncd.engine.workspaces import Workspaces
 
 LIMIT_S = 20.0
 POLICY = SyncPolicy(delete_grace_s=0.1)
@@ -29,7 +28,7 @@ CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """What blocked steps wait for."""
+    """The event that blocked steps wait for."""
     made = threading.Event()
     yield made
     made.set()
@@ -41,14 +40,16 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def live(folder: Path, story: Callable[[House, Workspace, Workspace], Awaitable[None]]) -> None:
-    """A house with two workspaces, each with a note."""
+def live(
+    folder: Path, story: Callable[[Workspaces, Workspace, Workspace], Awaitable[None]]
+) -> None:
+    """Run two workspaces, each with a note."""
     for name in ("a", "b"):
         (folder / name / ".memories").mkdir(parents=True)
         (folder / name / ".memories" / "first.md").write_text("larch\n")
 
     async def run() -> None:
-        house = House(
+        workspaces = Workspaces(
             registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
             state_dir=folder / "state",
             cache_dir=folder / "cache",
@@ -56,15 +57,15 @@ def live(folder: Path, story: Callable[[House, Workspace, Workspace], Awaitable[
             clock=CLOCK,
             stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6),
         )
-        house.start(())
-        add = partial(house.add, name="", include=(), exclude=())
-        await story(house, add(str(folder / "a")), add(str(folder / "b")))
-        await asyncio.to_thread(house.stop)
+        workspaces.start(())
+        add = partial(workspaces.add, name="", include=(), exclude=())
+        await story(workspaces, add(str(folder / "a")), add(str(folder / "b")))
+        await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(run())
 
 
-def hold(gate: threading.Event) -> Steps[None]:
+def hold(gate: threading.Event) -> Job[None]:
     gate.wait(LIMIT_S)
     yield
 
@@ -78,10 +79,12 @@ def save(workspace: Workspace, name: str) -> None:
     Path(workspace.entry.root, ".memories", name).write_text("maple\n")
 
 
-def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(tmp_path: Path, gate: threading.Event) -> None:
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
+    tmp_path: Path, gate: threading.Event
+) -> None:
+    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
-        house.rounds._submit(a, partial(hold, gate), lambda _workspace, _result: None)
+        workspaces.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
         await wait_for(lambda: a.condition.state == "stalled")
@@ -100,47 +103,49 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(tmp_pat
     live(tmp_path, story)
 
 
-def test_planning_that_blocks_keeps_nobody_else_from_being_watched(
+def test_planning_that_blocks_does_not_keep_other_workspaces_from_being_watched(
     tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_folder = watching._is_folder
+    is_folder = watchturn._is_folder
 
     def block(path: str) -> bool:
         if path.startswith(str(tmp_path / "a")):
             gate.wait(LIMIT_S)
         return is_folder(path)
 
-    monkeypatch.setattr(watching, "_is_folder", block)
+    monkeypatch.setattr(watchturn, "_is_folder", block)
 
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
-        await wait_for(lambda: house.watching.watcher.n_watches == 2)
+    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 2)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
-        assert house.watching.health(a).mode == "timed"
+        assert workspaces.watching.health(a).mode == "timed"
         gate.set()
-        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         save(a, "second.md")
         await wait_for(lambda: is_ready(a, 2))
-        assert house.watching.health(a).mode == "events"
+        assert workspaces.watching.health(a).mode == "events"
 
     live(tmp_path, story)
 
 
-def test_a_large_tree_that_takes_long_to_watch_is_watched_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_tree_that_takes_long_to_watch_is_still_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schedule = BaseObserver.schedule
 
     def take_long(self: BaseObserver, *args: object, **options: object) -> object:
-        time.sleep(0.12)  # for four folders longer than a step may take in this house
+        time.sleep(0.12)  # for four folders longer than a step may take in this workspaces
         return schedule(self, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(BaseObserver, "schedule", take_long)
 
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
-        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         save(a, "second.md")
         save(b, "second.md")
         await wait_for(lambda: is_ready(a, 2) and is_ready(b, 2))
-        assert [house.watching.health(one).mode for one in (a, b)] == ["events", "events"]
+        assert [workspaces.watching.health(one).mode for one in (a, b)] == ["events", "events"]
 
     live(tmp_path, story)
 
@@ -148,25 +153,32 @@ def test_a_large_tree_that_takes_long_to_watch_is_watched_all_the_same(tmp_path:
 def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blocks_it(
     tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_plans = watching.Watcher.set_plans
+    set_plans = watchturn.Watcher.set_plans
 
-    def block(self: watching.Watcher, plans: dict[str, watching.Plan]) -> frozenset[str]:
+    def block(self: watchturn.Watcher, plans: dict[str, watchturn.Plan]) -> frozenset[str]:
         if any(plan.root == str(tmp_path / "a") for plan in plans.values()):
             with self._lock:
                 gate.wait(LIMIT_S)
         return set_plans(self, plans)
 
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
-        await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1) and house.watching.watcher.n_watches == 4)
-        monkeypatch.setattr(watching.Watcher, "set_plans", block)
-        first = house.watching.watcher
-        house.watching.supervise()
-        # The first new one is blocked, too, and tells by whom.
-        await wait_for(lambda: house.watching.watcher.n_watches == 2 and house.watching.watcher is not first)
+    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+        await wait_for(
+            lambda: is_ready(a, 1) and is_ready(b, 1) and workspaces.watching.watcher.n_watches == 4
+        )
+        monkeypatch.setattr(watchturn.Watcher, "set_plans", block)
+        first = workspaces.watching.watcher
+        workspaces.watching.supervise()
+        # The first new watcher is blocked, too, and names the workspace.
+        await wait_for(
+            lambda: (
+                workspaces.watching.watcher.n_watches == 2
+                and workspaces.watching.watcher is not first
+            )
+        )
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
         gate.set()
-        await wait_for(lambda: house.watching.watcher.n_watches == 4)
+        await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         save(a, "second.md")
         await wait_for(lambda: is_ready(a, 2))
         await wait_for(lambda: first.observer_name == "none")
@@ -174,13 +186,15 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
     live(tmp_path, story)
 
 
-def test_a_house_with_a_blocked_workspace_stops_soon_and_closes_the_others(tmp_path: Path, gate: threading.Event) -> None:
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+def test_stopping_with_a_blocked_workspace_is_quick_and_closes_the_others(
+    tmp_path: Path, gate: threading.Event
+) -> None:
+    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
-        house.rounds._submit(a, partial(hold, gate), lambda _workspace, _result: None)
+        workspaces.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         await wait_for(lambda: a.condition.state == "stalled")
         began_s = time.monotonic()
-        assert not await asyncio.to_thread(house.stop)
+        assert not await asyncio.to_thread(workspaces.stop)
         assert time.monotonic() - began_s < 5
         assert b.index is None
         assert b.records is None
@@ -189,22 +203,28 @@ def test_a_house_with_a_blocked_workspace_stops_soon_and_closes_the_others(tmp_p
     live(tmp_path, story)
 
 
-def test_nothing_wakes_up_when_no_job_is_left(tmp_path: Path) -> None:
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
+def test_no_timer_runs_when_no_job_is_left(tmp_path: Path) -> None:
+    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
-        await asyncio.wrap_future(house.watching.probe())
-        await wait_for(lambda: house.count_jobs() == 0)
+        await asyncio.wrap_future(workspaces.watching.probe())
+        await wait_for(lambda: workspaces.count_jobs() == 0)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
-        await wait_for(lambda: house.stalls._timer is None)
+        await wait_for(lambda: workspaces.stalls._timer is None)
 
     live(tmp_path, story)
 
 
-def test_a_path_that_was_announced_counts_as_pending_until_it_was_looked_at(tmp_path: Path, gate: threading.Event) -> None:
-    async def story(house: House, a: Workspace, b: Workspace) -> None:
-        await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1) and house.watching.watcher.n_watches == 4)
-        held = house.rounds._submit(a, partial(hold, gate), lambda _workspace, _result: None)
+def test_an_announced_path_counts_as_pending_until_it_is_scanned(
+    tmp_path: Path, gate: threading.Event
+) -> None:
+    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+        await wait_for(
+            lambda: is_ready(a, 1) and is_ready(b, 1) and workspaces.watching.watcher.n_watches == 4
+        )
+        held = workspaces.scheduler._submit(
+            a, partial(hold, gate), lambda _workspace, _result: None
+        )
         save(a, "second.md")
         await wait_for(lambda: read_freshness(a, POLICY, now_s=time.monotonic()).pending == 1)
         assert not held.done()
@@ -214,8 +234,8 @@ def test_a_path_that_was_announced_counts_as_pending_until_it_was_looked_at(tmp_
     live(tmp_path, story)
 
 
-def test_a_scan_that_is_overdue_is_not_said_to_be_ready(tmp_path: Path) -> None:
-    async def story(_house: House, a: Workspace, _b: Workspace) -> None:
+def test_a_workspace_whose_scan_is_overdue_is_not_ready(tmp_path: Path) -> None:
+    async def story(_workspaces: Workspaces, a: Workspace, _b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1))
         later_s = time.monotonic() + POLICY.reconcile_s + 40
         fresh = read_freshness(a, POLICY, now_s=later_s)

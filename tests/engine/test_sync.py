@@ -10,10 +10,10 @@ from memsyncd.engine.sync import BATCH_FILES
 from memsyncd.errors import StoreFull
 from memsyncd.store.records import Records
 
-# --- what comes -------------------------------------------------------------------------------------------------------
+# --- added and changed notes ----------------------------------------------------------------------
 
 
-def test_what_stands_on_the_disk_is_indexed(bench: Any) -> None:
+def test_the_notes_on_the_disk_are_indexed(bench: Any) -> None:
     bench.write("MEMORY.md", "# a\none")
     bench.write(".memories/deep/b.txt", "two")
     bench.write("README.md", "no memory")
@@ -28,7 +28,13 @@ def test_syncing_twice_changes_nothing(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     again = bench.sync()
-    assert (again.generation, again.paths, again.added, again.modified, again.removed) == (1, [], [], [], [])
+    assert (again.generation, again.paths, again.added, again.modified, again.removed) == (
+        1,
+        [],
+        [],
+        [],
+        [],
+    )
     assert again.n_unchanged == 1
     full = bench.sync(is_full=True)
     assert (full.generation, full.modified) == (1, [])
@@ -52,7 +58,7 @@ def test_a_touch_is_recorded_and_changes_no_generation(bench: Any) -> None:
     assert bench.workspace.index.recorded()["MEMORY.md"].stat.mtime_ns == 1
 
 
-def test_a_settle_is_one_transaction_whatever_it_does(bench: Any) -> None:
+def test_one_sync_of_few_notes_is_one_transaction(bench: Any) -> None:
     for number in range(40):
         bench.write(f".memories/{number}.md", f"note {number}")
     assert bench.sync().generation == 1
@@ -81,7 +87,7 @@ def test_many_notes_are_written_in_batches_with_pauses_between(bench: Any) -> No
     assert bench.workspace.condition.pending == 0
 
 
-def test_a_sync_of_some_paths_looks_at_these_only(bench: Any) -> None:
+def test_a_sync_of_some_paths_scans_only_these(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.write(".memories/a/b.md", "two")
     bench.write(".memories/c.md", "three")
@@ -104,15 +110,15 @@ def test_a_saved_link_makes_no_other_note_look_new(bench: Any) -> None:
     assert done.paths == [".memories/link.md"]
 
 
-# --- what goes --------------------------------------------------------------------------------------------------------
+# --- vanished and moved notes ---------------------------------------------------------------------
 
 
-def test_a_vanished_note_stays_for_the_grace(bench: Any) -> None:
+def test_a_vanished_note_is_kept_for_the_grace(bench: Any) -> None:
     place = bench.write("MEMORY.md", "one")
     bench.sync()
     place.unlink()
     done = bench.sync(grace_s=1.5)
-    assert (done.waiting, done.removed, done.absent) == (("MEMORY.md",), [], {"MEMORY.md"})
+    assert (done.pending_deletes, done.removed, done.absent) == (("MEMORY.md",), [], {"MEMORY.md"})
     assert bench.workspace.condition.pending == 1
     bench.now_s += 1.4
     assert bench.sync(grace_s=1.5).removed == []
@@ -121,7 +127,7 @@ def test_a_vanished_note_stays_for_the_grace(bench: Any) -> None:
     assert bench.paths() == []
 
 
-def test_a_note_that_comes_back_within_the_grace_was_never_gone(bench: Any) -> None:
+def test_a_note_that_comes_back_within_the_grace_is_unchanged(bench: Any) -> None:
     place = bench.write("MEMORY.md", "one")
     bench.sync()
     place.unlink()
@@ -132,12 +138,12 @@ def test_a_note_that_comes_back_within_the_grace_was_never_gone(bench: Any) -> N
     assert (done.removed, done.added, done.generation) == ([], [], 1)
 
 
-def test_a_note_that_was_emptied_just_now_keeps_its_text_for_the_grace(bench: Any) -> None:
+def test_a_note_that_was_just_emptied_keeps_its_text_for_the_grace(bench: Any) -> None:
     place = bench.write("MEMORY.md", "one")
     bench.sync()
     bench.write("MEMORY.md", "")
     done = bench.sync(grace_s=1.5)
-    assert (done.growing, done.absent, done.modified) == (("MEMORY.md",), {"MEMORY.md"}, [])
+    assert (done.unstable, done.absent, done.modified) == (("MEMORY.md",), {"MEMORY.md"}, [])
     assert bench.texts() != {}
     emptied_at_s = place.stat().st_mtime - 2
     os.utime(place, (emptied_at_s, emptied_at_s))
@@ -145,7 +151,7 @@ def test_a_note_that_was_emptied_just_now_keeps_its_text_for_the_grace(bench: An
     assert bench.texts() == {}
 
 
-def test_whoever_asks_for_a_sync_sees_an_emptied_note_empty(bench: Any) -> None:
+def test_a_requested_sync_indexes_an_emptied_note_as_empty(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.write("MEMORY.md", "")
@@ -159,7 +165,12 @@ def test_a_moved_note_is_a_move_at_once_and_is_kept_in_the_records(bench: Any) -
     (bench.root / ".memories/new").mkdir()
     (bench.root / ".memories/old.md").rename(bench.root / ".memories/new/name.md")
     done = bench.sync(grace_s=60)
-    assert (done.moved, done.added, done.removed, done.waiting) == ([(".memories/old.md", ".memories/new/name.md")], [], [], ())
+    assert (done.moved, done.added, done.removed, done.pending_deletes) == (
+        [(".memories/old.md", ".memories/new/name.md")],
+        [],
+        [],
+        (),
+    )
     assert bench.ask("SELECT id, path FROM files") == [(file_id, ".memories/new/name.md")]
     [move] = bench.workspace.records.find_moves(".memories/new/name.md")
     assert move.old_path == ".memories/old.md"
@@ -190,7 +201,9 @@ def test_a_missing_root_keeps_everything(bench: Any) -> None:
     assert bench.workspace.condition.root_state == "present"
 
 
-def test_a_folder_that_cannot_be_listed_deletes_nothing(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_listed_deletes_nothing(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.write("MEMORY.md", "one")
     bench.write(".memories/a/b.md", "two")
     bench.sync()
@@ -205,12 +218,16 @@ def test_a_folder_that_cannot_be_listed_deletes_nothing(bench: Any, monkeypatch:
     done = bench.sync()
     monkeypatch.undo()
     assert done.removed == []
-    assert [(problem.path, problem.code) for problem in done.failed] == [(".memories/a", "unreadable_folder")]
+    assert [(problem.path, problem.code) for problem in done.failed] == [
+        (".memories/a", "unreadable_folder")
+    ]
     assert bench.paths() == [".memories/a/b.md", "MEMORY.md"]
-    assert "unreadable_folder" in {problem.code for problem in bench.workspace.condition.scan_problems}
+    assert "unreadable_folder" in {
+        problem.code for problem in bench.workspace.condition.scan_problems
+    }
 
 
-def test_a_folder_that_becomes_a_file_takes_its_notes_away(bench: Any) -> None:
+def test_notes_of_a_folder_that_becomes_a_file_are_removed(bench: Any) -> None:
     bench.write(".memories/a.md/b.md", "one")
     bench.sync()
     (bench.root / ".memories/a.md/b.md").unlink()
@@ -220,7 +237,7 @@ def test_a_folder_that_becomes_a_file_takes_its_notes_away(bench: Any) -> None:
     assert (done.added, done.removed) == ([".memories/a.md"], [".memories/a.md/b.md"])
 
 
-# --- what is odd ------------------------------------------------------------------------------------------------------
+# --- problems -------------------------------------------------------------------------------------
 
 
 def test_one_bad_note_never_stops_the_others(bench: Any) -> None:
@@ -233,12 +250,16 @@ def test_one_bad_note_never_stops_the_others(bench: Any) -> None:
     bench.sync()
     assert bench.paths() == [".memories/odd.md", "MEMORY.md"]
     codes = {problem.path: problem.code for problem in bench.workspace.condition.scan_problems}
-    assert codes == {".memories/big.md": "too_large", ".memories/fifo.md": "not_a_file", ".memories/out.md": "link_outside"}
+    assert codes == {
+        ".memories/big.md": "too_large",
+        ".memories/fifo.md": "not_a_file",
+        ".memories/out.md": "link_outside",
+    }
     again = bench.sync()
     assert again.generation == 1
 
 
-def test_a_problem_is_said_until_it_is_mended(bench: Any) -> None:
+def test_a_problem_is_reported_until_it_is_fixed(bench: Any) -> None:
     (bench.root / ".memories/out.md").symlink_to("/etc/hostname")
     bench.write("MEMORY.md", "one")
     bench.sync()
@@ -250,7 +271,9 @@ def test_a_problem_is_said_until_it_is_mended(bench: Any) -> None:
     assert bench.workspace.condition.scan_problems == ()
 
 
-def test_a_note_that_grows_while_it_is_read_is_indexed_and_looked_at_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_note_that_grows_while_it_is_read_is_indexed_and_synced_again(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = bench.write("MEMORY.md", "one")
     real_pread = os.pread
 
@@ -264,16 +287,16 @@ def test_a_note_that_grows_while_it_is_read_is_indexed_and_looked_at_again(bench
     monkeypatch.setattr(os, "pread", pread)
     done = bench.sync()
     monkeypatch.undo()
-    assert done.growing == ("MEMORY.md",)
+    assert done.unstable == ("MEMORY.md",)
     assert bench.workspace.condition.pending == 1
     assert bench.paths() == ["MEMORY.md"]
     done = bench.sync("MEMORY.md")
-    assert (done.modified, done.growing) == (["MEMORY.md"], ())
+    assert (done.modified, done.unstable) == (["MEMORY.md"], ())
     assert bench.texts() == {"MEMORY.md": place.read_text()}
     assert bench.workspace.condition.pending == 0
 
 
-def test_without_records_moves_are_synced_all_the_same(bench: Any) -> None:
+def test_moves_are_synced_without_records_too(bench: Any) -> None:
     records: Records = bench.workspace.records
     records.close()
     bench.workspace.records = None
@@ -283,7 +306,7 @@ def test_without_records_moves_are_synced_all_the_same(bench: Any) -> None:
     assert bench.sync().moved == [(".memories/a.md", ".memories/b.md")]
 
 
-def test_what_was_committed_before_a_failure_stays_and_the_next_sync_ends_the_work(
+def test_commits_before_a_failure_are_kept_and_the_next_sync_finishes(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync_module, "BATCH_FILES", 4)
@@ -305,7 +328,7 @@ def test_what_was_committed_before_a_failure_stays_and_the_next_sync_ends_the_wo
     assert len(bench.paths()) == 10
 
 
-def test_a_sync_that_is_given_up_leaves_the_index_whole(bench: Any) -> None:
+def test_a_cancelled_sync_leaves_the_index_intact(bench: Any) -> None:
     for number in range(40):
         bench.write(f".memories/{number}.md", f"note {number}")
     steps = bench.start_sync()

@@ -15,10 +15,10 @@ import pytest
 from watchdog.observers import inotify_c
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine.house import DEFAULT_STALLS, House
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import DEFAULT_STALLS, Workspaces
 from memsyncd.watch import targets
 
 WAIT_S = 20.0
@@ -188,16 +188,16 @@ def test_a_folder_event_on_a_disk_that_hangs_delays_no_event_of_another_workspac
         gate.set()
 
 
-def add_workspace(house: House, root: Path) -> Workspace:
+def add_workspace(house: Workspaces, root: Path) -> Workspace:
     """Add a workspace with one note."""
     (root / ".memories").mkdir(parents=True, exist_ok=True)
     (root / ".memories" / "first.md").write_text("larch")
     return house.add(str(root), name="", include=(), exclude=())
 
 
-def open_house(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS) -> House:
+def open_house(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS) -> Workspaces:
     """A house that makes no timed scan."""
-    house = House(
+    house = Workspaces(
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",
         cache_dir=folder / "cache",

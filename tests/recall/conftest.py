@@ -12,11 +12,11 @@ import pytest
 
 from memsyncd.core.search.context import Budget
 from memsyncd.engine.context import AskedContext, build_context
-from memsyncd.engine.indexing import close_workspace, open_workspace
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
+from memsyncd.engine.rebuild import close_workspace, open_workspace
 from memsyncd.engine.recall import Asked, search
 from memsyncd.engine.sync import SyncRequest, sync_workspace
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
 
 Answers = tuple[dict[str, list[Lines]], dict[str, list[Lines]]]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memsyncd.engine.freshness import read_freshness
 from memsyncd.engine.policies import SyncPolicy
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace, read_freshness
 from memsyncd.server.convert import to_freshness_of, to_workspace_status
 from memsyncd.watch.health import WatchHealth
 

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from memsyncd.engine.house import House
-from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import Job, QueryPool
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import WorkspaceNotFound
 from memsyncd.protocol.operations import DoctorParams, FindingInfo
 from memsyncd.server.doctor import Doctor
@@ -37,9 +36,11 @@ class Surgery:
             asleep_s=lambda: self.slept_s,
         )
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = House(registry=registry, state_dir=folder / "s", cache_dir=folder / "c", policy=SyncPolicy(), clock=clock)
+        self.house = Workspaces(
+            registry=registry, state_dir=folder / "s", cache_dir=folder / "c", policy=SyncPolicy(), clock=clock
+        )
         self.house.start([])
-        self._threads = QueryThreads(2)
+        self._threads = QueryPool(2)
         self._doctor = Doctor(self.house, clock, self._in_thread)
         self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)
 
@@ -104,7 +105,7 @@ def test_a_look_that_is_long_overdue_is_an_error(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
         workspace = await surgery.add(tmp_path / "w")
         # What the beginning has set going must be over, or it is not overdue any more.
-        await asyncio.wrap_future(surgery.house.rounds.sync(workspace))
+        await asyncio.wrap_future(surgery.house.scheduler.sync(workspace))
         await wait_for(lambda: not surgery.house.count_jobs())
         workspace.change(synced_at_s=time.time() - 500)
         assert (await surgery.examine())["freshness"].level == "error"
@@ -112,7 +113,7 @@ def test_a_look_that_is_long_overdue_is_an_error(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def close_index(workspace: Workspace, *_: object) -> Steps[None]:
+def close_index(workspace: Workspace, *_: object) -> Job[None]:
     yield
     workspace.close_index()
 
@@ -121,7 +122,7 @@ def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(tmp
     async def scene(surgery: Surgery) -> None:
         surgery.house.reload(SyncPolicy(is_enabled=False), [])  # or a look at the notes would open it again
         workspace = await surgery.add(tmp_path / "w")
-        await asyncio.wrap_future(surgery.house.writers.ask(workspace, close_index))
+        await asyncio.wrap_future(surgery.house.scheduler.run(workspace, close_index))
         found = await surgery.examine(verify=True)
         assert found["index"].level == "error"
         assert found["verify"].level == "error"
@@ -134,11 +135,11 @@ def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verif
     async def scene(surgery: Surgery) -> None:
         surgery.house.reload(SyncPolicy(is_enabled=False), [])
         workspace = await surgery.add(tmp_path / "w")
-        await asyncio.wrap_future(surgery.house.writers.ask(workspace, close_index))
+        await asyncio.wrap_future(surgery.house.scheduler.run(workspace, close_index))
         workspace.change(is_indexing=True)
         found = await surgery.examine()
         assert (found["index"].level, found["freshness"].level) == ("info", "info")
-        rebuild = surgery.house.rounds.rebuild(workspace)
+        rebuild = surgery.house.scheduler.rebuild(workspace)
         assert (await surgery.examine(verify=True))["verify"].level == "ok"
         assert rebuild.done()
 
@@ -161,8 +162,8 @@ def test_verifying_while_the_index_is_built_anew_finds_no_difference(tmp_path: P
         workspace = await surgery.add(tmp_path / "w")
         for number in range(50):
             write_note(tmp_path / "w" / ".memories" / f"{number}.md", f"# N\n\nlarch {number}\n" * 9)
-        await asyncio.wrap_future(surgery.house.rounds.sync(workspace))
-        rebuilds = [surgery.house.rounds.rebuild(workspace) for _ in range(3)]
+        await asyncio.wrap_future(surgery.house.scheduler.sync(workspace))
+        rebuilds = [surgery.house.scheduler.rebuild(workspace) for _ in range(3)]
         while not all(rebuild.done() for rebuild in rebuilds):
             found = await surgery.examine(verify=True)
             assert "error" not in {finding.level for finding in found.values()}, found

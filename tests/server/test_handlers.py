@@ -15,13 +15,13 @@ import apsw
 import pytest
 
 from memsyncd.daemon.vitals import read_vitals
-from memsyncd.engine import indexing, recall
+from memsyncd.engine import rebuild, recall
 from memsyncd.engine.explain import explain_nothing
-from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
-from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.workspaces import Workspace
+from memsyncd.engine.worker import QueryPool
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
 from memsyncd.protocol.fields import Params, WorkspaceParams
 from memsyncd.protocol.search import ContextParams, GetParams, ListParams, SearchParams
@@ -41,9 +41,9 @@ class Seat:
 
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = House(registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK)
+        self.house = Workspaces(registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK)
         self.house.start([])
-        self._threads = QueryThreads(1)
+        self._threads = QueryPool(1)
         self.counts = Counts()
         facts = Facts(
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
@@ -150,7 +150,7 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
         return Index(*args, **options)
 
     run(tmp_path, index)
-    monkeypatch.setattr(indexing, "Index", open_slowly)
+    monkeypatch.setattr(rebuild, "Index", open_slowly)
     run(tmp_path, ask_at_once)
 
 

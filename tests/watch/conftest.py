@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.changes.watchplan import NO_INCLUDES, Includes, plan_watches
-from memsyncd.engine.workers import WorkerPool
+from memsyncd.engine.worker import WorkerPool
 from memsyncd.watch.backlog import RunLater
 from memsyncd.watch.watcher import Plan, Watcher
 

@@ -19,7 +19,7 @@ import pytest
 from memsyncd.core.changes.debounce import DebouncePolicy, Debouncer, Settled
 from memsyncd.core.changes.watchplan import is_relevant, plan_watches
 from memsyncd.core.notepath import is_note_name
-from memsyncd.engine.workers import WorkerPool
+from memsyncd.engine.worker import WorkerPool
 from memsyncd.watch.watcher import Plan, Watcher
 from tests.watch.faults import fake_overflow, kill_reader
 

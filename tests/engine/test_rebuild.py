@@ -4,16 +4,27 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from structlog.testing import capture_logs
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.engine import indexing
-from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, build_index, may_rebuild, rebuild_index, tidy_workspace
+from memsyncd.engine import rebuild
+from memsyncd.engine.policies import Clock
+from memsyncd.engine.rebuild import (
+    DAMAGE_REBUILD_INTERVAL_S,
+    INDEX_FAULT,
+    RebuildPolicy,
+    build_index,
+    may_rebuild,
+    rebuild_index,
+    tidy_workspace,
+)
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
 from memsyncd.store import footing
 from memsyncd.store import readers as readers_module
@@ -32,7 +43,7 @@ def test_a_new_workspace_opens_with_empty_databases(make_bench: Callable[..., An
     assert bench.paths() == []
 
 
-def test_an_index_made_with_other_chunking_answers_until_it_is_rebuilt(bench: Any) -> None:
+def test_an_index_with_other_chunking_answers_queries_until_it_is_rebuilt(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.workspace.close()
@@ -46,7 +57,7 @@ def test_an_index_made_with_other_chunking_answers_until_it_is_rebuilt(bench: An
     assert bench.workspace.old_readers is None
 
 
-def test_a_rebuild_that_a_sync_has_forestalled_is_not_done_again(bench: Any) -> None:
+def test_a_waiting_rebuild_is_skipped_if_a_sync_has_made_the_index(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.workspace.close()
@@ -60,7 +71,9 @@ def test_a_rebuild_that_a_sync_has_forestalled_is_not_done_again(bench: Any) -> 
     assert bench.paths() == [".memories/late.md", "MEMORY.md"]
 
 
-def test_the_old_index_answers_at_every_step_of_a_rebuild_and_nothing_is_left_of_it(bench: Any) -> None:
+def test_the_old_index_answers_at_every_step_of_a_rebuild_and_is_removed_afterwards(
+    bench: Any,
+) -> None:
     for number in range(40):
         bench.write(f".memories/{number}.md", f"old {number}")
     bench.sync()
@@ -79,7 +92,9 @@ def test_the_old_index_answers_at_every_step_of_a_rebuild_and_nothing_is_left_of
     assert bench.workspace.index.find_harm() is None
 
 
-def test_nobody_opens_an_index_while_another_takes_its_place(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_reader_opens_an_index_while_it_is_replaced(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     old = bench.workspace.index.readers
@@ -100,7 +115,7 @@ def test_nobody_opens_an_index_while_another_takes_its_place(bench: Any, monkeyp
         assert not Path(f"{path}-shm").exists()
         fresh.replace(path)
 
-    monkeypatch.setattr(indexing, "replace_index", replace_and_look)
+    monkeypatch.setattr(rebuild, "replace_index", replace_and_look)
     bench.rebuild()
     asking.join()
     assert len(seen) == 3
@@ -110,7 +125,7 @@ def test_nobody_opens_an_index_while_another_takes_its_place(bench: Any, monkeyp
     assert bench.workspace.index.find_damage() == ""
 
 
-def test_a_rebuilt_index_is_written_on_and_opens_again(bench: Any) -> None:
+def test_a_rebuilt_index_can_be_written_and_opened_again(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.rebuild()
@@ -127,11 +142,13 @@ def test_the_generation_grows_over_a_rebuild(bench: Any) -> None:
     generation = bench.sync().generation
     done = bench.rebuild()
     assert done.generation > generation
-    assert bench.workspace.condition.generation == bench.workspace.index.generation == done.generation
+    assert (
+        bench.workspace.condition.generation == bench.workspace.index.generation == done.generation
+    )
     assert bench.workspace.condition.n_rebuilds == 1
 
 
-def test_one_rebuild_makes_up_for_a_deleted_index(bench: Any) -> None:
+def test_one_rebuild_restores_a_deleted_index(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     for name in files_of(bench):
@@ -151,7 +168,7 @@ def test_a_rebuild_without_the_folder_keeps_the_old_index(bench: Any) -> None:
     assert not [name for name in files_of(bench) if "new" in name]
 
 
-def test_a_rebuild_that_is_given_up_keeps_the_old_index_and_leaves_nothing(bench: Any) -> None:
+def test_a_cancelled_rebuild_keeps_the_old_index_and_removes_the_new_file(bench: Any) -> None:
     for number in range(40):
         bench.write(f".memories/{number}.md", f"old {number}")
     bench.sync()
@@ -164,7 +181,7 @@ def test_a_rebuild_that_is_given_up_keeps_the_old_index_and_leaves_nothing(bench
 
 
 @pytest.mark.parametrize("suffixes", [("",), ("", "-wal", "-shm"), ("-wal",)])
-def test_an_index_that_somebody_deleted_is_noticed_and_comes_back(bench: Any, suffixes: tuple[str, ...]) -> None:
+def test_a_deleted_index_is_noticed_and_rebuilt(bench: Any, suffixes: tuple[str, ...]) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     for suffix in suffixes:
@@ -175,7 +192,7 @@ def test_an_index_that_somebody_deleted_is_noticed_and_comes_back(bench: Any, su
     assert not bench.sync().index_trouble
 
 
-def test_garbage_in_place_of_the_index_is_rebuilt(bench: Any) -> None:
+def test_a_garbage_index_file_is_rebuilt(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.workspace.close()
@@ -185,7 +202,7 @@ def test_garbage_in_place_of_the_index_is_rebuilt(bench: Any) -> None:
     assert bench.paths() == ["MEMORY.md"]
 
 
-def test_a_sync_makes_the_index_that_could_not_be_made_while_the_folder_was_gone(bench: Any) -> None:
+def test_a_sync_builds_the_index_that_failed_while_the_folder_was_missing(bench: Any) -> None:
     bench.write("MEMORY.md", "# a\nredis")
     bench.open()
     bench.sync()
@@ -202,15 +219,15 @@ def test_a_sync_makes_the_index_that_could_not_be_made_while_the_folder_was_gone
     assert bench.workspace.condition.faults == {}
 
 
-def test_opening_what_is_open_changes_nothing(bench: Any) -> None:
+def test_opening_an_open_workspace_changes_nothing(bench: Any) -> None:
     bench.open()
     index, records = bench.workspace.index, bench.workspace.records
     assert not bench.open().rebuild_reason
     assert (bench.workspace.index, bench.workspace.records) == (index, records)
 
 
-def test_a_job_that_comes_after_the_workspace_was_closed_for_good_opens_nothing(bench: Any) -> None:
-    """Another workspace may have the same files open by then, and two writers would spoil them."""
+def test_a_job_after_the_workspace_was_closed_for_good_opens_nothing(bench: Any) -> None:
+    """Another Workspace may have the same files open by then: two writers would damage them."""
     bench.open()
     bench.close_for_good()
     for job in (bench.open, bench.update, bench.rebuild):
@@ -226,7 +243,7 @@ def test_damaged_records_are_set_aside_and_named(bench: Any) -> None:
     assert bench.workspace.records.set_aside.exists()
 
 
-def test_records_that_are_damaged_while_they_are_open_stop_no_indexing_and_are_set_aside(bench: Any) -> None:
+def test_records_damaged_while_open_are_set_aside_and_indexing_goes_on(bench: Any) -> None:
     old = bench.write(".memories/old.md", "same bytes")
     bench.sync()
     with sqlite3.connect(bench.workspace.records_path) as other:
@@ -242,7 +259,7 @@ def test_records_that_are_damaged_while_they_are_open_stop_no_indexing_and_are_s
     assert bench.workspace.records.set_aside.exists()
 
 
-def test_records_that_are_emptied_while_they_are_read_are_set_aside_and_not_begun_anew_in_silence(bench: Any) -> None:
+def test_records_emptied_while_they_are_read_are_set_aside_and_reported(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="one")
     records = bench.workspace.records
     records.footing.empty_log()
@@ -252,10 +269,14 @@ def test_records_that_are_emptied_while_they_are_read_are_set_aside_and_not_begu
     assert "records.db" in bench.workspace.condition.faults["records"]
     bench.update()
     assert bench.workspace.condition.faults == {}
-    assert "damaged records were set aside" in bench.workspace.condition.notices["records_set_aside"]
+    assert (
+        "damaged records were set aside" in bench.workspace.condition.notices["records_set_aside"]
+    )
 
 
-def test_records_that_cannot_be_opened_are_a_fault_and_stop_no_indexing(make_bench: Callable[..., Any]) -> None:
+def test_records_that_cannot_be_opened_are_a_fault_and_indexing_goes_on(
+    make_bench: Callable[..., Any],
+) -> None:
     bench = make_bench()
     bench.workspace.records_path.parent.parent.mkdir(parents=True, exist_ok=True)
     bench.workspace.records_path.parent.write_text("a file where the folder should be")
@@ -266,7 +287,9 @@ def test_records_that_cannot_be_opened_are_a_fault_and_stop_no_indexing(make_ben
     assert "records.db" in bench.workspace.condition.faults["records"]
 
 
-def test_damage_is_healed_once_in_ten_minutes_and_a_full_disk_never(bench: Any) -> None:
+def test_damage_is_repaired_once_in_ten_minutes_and_a_full_disk_never_causes_a_rebuild(
+    bench: Any,
+) -> None:
     damage = StoreCorrupt("damaged")
     assert not may_rebuild(bench.workspace, StoreFull("full"), 0.0)
     assert may_rebuild(bench.workspace, damage, 0.0)
@@ -274,7 +297,7 @@ def test_damage_is_healed_once_in_ten_minutes_and_a_full_disk_never(bench: Any) 
     assert may_rebuild(bench.workspace, damage, DAMAGE_REBUILD_INTERVAL_S + 1)
 
 
-def test_tidying_lets_go_of_the_pages_that_were_read(bench: Any) -> None:
+def test_tidying_releases_cached_pages(bench: Any) -> None:
     for number in range(200):
         bench.write(f".memories/{number}.md", f"# note {number}\n\n{'some words ' * 30}")
     bench.sync()
@@ -282,14 +305,17 @@ def test_tidying_lets_go_of_the_pages_that_were_read(bench: Any) -> None:
     connections = [bench.workspace.index._writer, bench.workspace.records._writer]
     before = [count_cache_bytes(connection) for connection in connections]
     take(tidy_workspace(bench.workspace))
-    assert all(count_cache_bytes(connection) < was / 4 for connection, was in zip(connections, before, strict=True))
+    assert all(
+        count_cache_bytes(connection) < was / 4
+        for connection, was in zip(connections, before, strict=True)
+    )
 
 
-def test_a_look_at_everything_closes_readers_that_nobody_uses(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_scan_closes_unused_readers(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers_module, "UNUSED_S", 0.0)
     bench.write("MEMORY.md", "larch")
     bench.update()
-    with bench.workspace.lend(5) as reader:
+    with bench.workspace.acquire(5) as reader:
         pass
     bench.update()
     with pytest.raises(apsw.ConnectionClosedError):
@@ -300,7 +326,7 @@ def count_cache_bytes(connection: apsw.Connection) -> int:
     return connection.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0]
 
 
-def test_tidying_says_whether_a_query_kept_the_text_there(bench: Any) -> None:
+def test_tidying_reports_whether_a_query_kept_deleted_text_in_the_file(bench: Any) -> None:
     def tidy() -> bool:
         steps = tidy_workspace(bench.workspace)
         while True:
@@ -329,7 +355,9 @@ def write_much(bench: Any, n: int, word: str) -> None:
         bench.write(f".memories/{number}.md", f"{word} {number} {os.urandom(40_000).hex()}\n")
 
 
-def test_the_log_of_the_records_is_small_again_after_a_large_act_and_quiet_time(bench: Any) -> None:
+def test_the_wal_of_the_records_is_small_again_after_a_large_change_and_quiet_time(
+    bench: Any,
+) -> None:
     write_much(bench, 64, "one")
     bench.follow()
     bench.see()
@@ -338,13 +366,17 @@ def test_the_log_of_the_records_is_small_again_after_a_large_act_and_quiet_time(
     assert bench.workspace.condition.records_wal_bytes == wal_bytes(records_path)
     assert take(tidy_workspace(bench.workspace)) is True
     assert wal_bytes(records_path) == wal_bytes(bench.workspace.index_path) == 0
-    assert bench.workspace.condition.records_wal_bytes == bench.workspace.condition.index_wal_bytes == 0
+    assert (
+        bench.workspace.condition.records_wal_bytes
+        == bench.workspace.condition.index_wal_bytes
+        == 0
+    )
     bench.memory("create", "/memories/after.md", file_text="after\n")
     assert bench.undo(".memories/after.md").answer.digests == ((".memories/after.md", None),)
 
 
 @pytest.mark.parametrize("name", ["index", "records"])
-def test_a_log_that_another_program_keeps_from_being_emptied_is_said_until_that_lets_go(
+def test_a_wal_that_another_program_holds_is_reported_until_it_is_released(
     bench: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(footing, "HELD_LOG_BYTES", 1_000_000)
@@ -362,8 +394,112 @@ def test_a_log_that_another_program_keeps_from_being_emptied_is_said_until_that_
         assert list(notices) == [word]
         assert f"another program reads {path.name}" in notices[word]
         assert str(path) in notices[word]
-        assert getattr(bench.workspace.condition, f"{name}_wal_bytes") == wal_bytes(path) > 1_000_000
+        assert (
+            getattr(bench.workspace.condition, f"{name}_wal_bytes") == wal_bytes(path) > 1_000_000
+        )
         assert take(tidy_workspace(bench.workspace)) is False
     assert take(tidy_workspace(bench.workspace)) is True
     assert bench.workspace.condition.notices == {}
     assert wal_bytes(path) == 0
+
+
+DAMAGE = StoreCorrupt("the database is damaged")
+
+
+class Repaired:
+    """A workspace under a RebuildPolicy, and the rebuilds that it has begun."""
+
+    def __init__(self, workspace: Any) -> None:
+        self.workspace, self.now_s = workspace, 1000.0
+        self.rebuilds: list[Future[Any]] = []
+        self.policy = RebuildPolicy(
+            Clock(now_s=lambda: self.now_s, wall_ns=lambda: 0), self._rebuild
+        )
+
+    def _rebuild(self, _workspace: Any) -> Future[Any]:
+        self.rebuilds.append(Future())
+        return self.rebuilds[-1]
+
+    def end(self, *, is_good: bool = True) -> None:
+        self.rebuilds[-1].set_result(None)
+        if is_good:
+            self.workspace.set_fault(INDEX_FAULT, "")
+
+    @property
+    def fault(self) -> str:
+        return str(self.workspace.condition.faults.get(INDEX_FAULT, ""))
+
+
+@pytest.fixture
+def repaired(bench: Any) -> Repaired:
+    return Repaired(bench.workspace)
+
+
+def test_damage_is_repaired_at_once_and_is_a_fault_until_then(repaired: Repaired) -> None:
+    repaired.policy.repair(repaired.workspace, DAMAGE)
+    assert len(repaired.rebuilds) == 1
+    assert "being rebuilt" in repaired.fault
+    repaired.policy.repair(repaired.workspace, DAMAGE)
+    repaired.policy.retry(repaired.workspace)
+    assert len(repaired.rebuilds) == 1
+    assert "being rebuilt" in repaired.fault
+
+
+def test_damage_that_recurs_is_repaired_when_ten_minutes_are_over_without_another_failure(
+    repaired: Repaired,
+) -> None:
+    repaired.policy.repair(repaired.workspace, DAMAGE)
+    repaired.end()
+    repaired.now_s += 1
+    repaired.policy.repair(repaired.workspace, DAMAGE)
+    assert "again within ten minutes" in repaired.fault
+    repaired.now_s += DAMAGE_REBUILD_INTERVAL_S - 2
+    repaired.policy.retry(repaired.workspace)
+    assert len(repaired.rebuilds) == 1
+    repaired.now_s += 1
+    repaired.policy.retry(repaired.workspace)
+    assert len(repaired.rebuilds) == 2
+    repaired.end()
+    repaired.now_s += DAMAGE_REBUILD_INTERVAL_S
+    repaired.policy.retry(repaired.workspace)
+    assert len(repaired.rebuilds) == 2, "there was nothing more to mend"
+
+
+def test_a_failed_rebuild_is_retried_after_ten_minutes(repaired: Repaired) -> None:
+    repaired.policy.repair(repaired.workspace, DAMAGE)
+    repaired.end(is_good=False)
+    repaired.policy.retry(repaired.workspace)
+    assert len(repaired.rebuilds) == 1
+    repaired.now_s += DAMAGE_REBUILD_INTERVAL_S
+    repaired.policy.retry(repaired.workspace)
+    assert len(repaired.rebuilds) == 2
+
+
+def test_a_replaced_index_is_rebuilt_at_once_every_time(repaired: Repaired) -> None:
+    for number in range(1, 4):
+        repaired.policy.replace(repaired.workspace, "index.db was deleted or replaced")
+        assert len(repaired.rebuilds) == number
+        repaired.end()
+
+
+def test_damage_that_waits_for_its_repair_is_logged_once(repaired: Repaired) -> None:
+    with capture_logs() as logged:
+        for _ in range(5):
+            repaired.policy.repair(repaired.workspace, DAMAGE)
+            if len(repaired.rebuilds) == 1 and not repaired.rebuilds[0].done():
+                repaired.end()
+            repaired.now_s += 1
+            repaired.policy.retry(repaired.workspace)
+    assert [line["reason"].startswith(DAMAGE.message) for line in logged] == [True, True]
+    assert "again within ten minutes" in logged[1]["reason"]
+
+
+@pytest.mark.parametrize("failure", [StoreFull("no room"), OSError(5, "Input/output error")])
+def test_a_scan_that_is_reported_late_clears_no_later_fault(
+    repaired: Repaired, failure: Exception
+) -> None:
+    repaired.policy.on_failure(repaired.workspace, failure, at_s=1000.0)
+    repaired.policy.on_success(repaired.workspace, began_s=999.9)
+    assert repaired.workspace.condition.faults
+    repaired.policy.on_success(repaired.workspace, began_s=1000.0)
+    assert not repaired.workspace.condition.faults

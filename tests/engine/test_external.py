@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine import outside, writers
+from memsyncd.engine import external, scheduler
 from memsyncd.engine import sync as sync_module
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import StoreFailed
@@ -14,7 +14,7 @@ from memsyncd.store.history import History
 from tests.engine.conftest import take
 
 
-def test_what_stands_at_first_is_known_and_no_revision(bench: Any) -> None:
+def test_notes_that_exist_at_first_are_recorded_without_revisions(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()
@@ -22,7 +22,7 @@ def test_what_stands_at_first_is_known_and_no_revision(bench: Any) -> None:
     assert bench.workspace.records.history.tips() == {"MEMORY.md": digest_bytes(b"one\n")}
 
 
-def test_changes_that_others_make_are_revisions_once_seen(bench: Any) -> None:
+def test_external_changes_after_the_first_recording_are_revisions(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()
@@ -37,7 +37,7 @@ def test_changes_that_others_make_are_revisions_once_seen(bench: Any) -> None:
     assert {(one.client, one.command) for one in bench.past()} == {("", "outside")}
 
 
-def test_a_note_that_others_moved_keeps_its_history(bench: Any) -> None:
+def test_a_note_moved_by_another_program_keeps_its_history(bench: Any) -> None:
     bench.write(".memories/a.md", "one\n")
     bench.sync()
     bench.see()
@@ -53,7 +53,7 @@ def test_a_note_that_others_moved_keeps_its_history(bench: Any) -> None:
     assert bench.files() == {".memories/a.md": b"two\n"}
 
 
-def test_what_changed_while_nobody_looked_is_seen_at_the_next_start(bench: Any) -> None:
+def test_a_change_made_while_memsyncd_was_stopped_is_recorded_at_the_next_start(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.write(".memories/gone.md", "gone\n")
     bench.sync()
@@ -71,7 +71,7 @@ def test_what_changed_while_nobody_looked_is_seen_at_the_next_start(bench: Any) 
     assert bench.files() == {"MEMORY.md": b"two\n", ".memories/gone.md": b"gone\n"}
 
 
-def test_a_root_that_is_away_is_no_deletion(bench: Any) -> None:
+def test_a_missing_root_records_no_deletion(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()
@@ -81,7 +81,7 @@ def test_a_root_that_is_away_is_no_deletion(bench: Any) -> None:
     assert bench.past() == []
 
 
-def test_seeing_the_same_twice_records_nothing(bench: Any) -> None:
+def test_recording_unchanged_notes_again_records_nothing(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()
@@ -91,7 +91,9 @@ def test_seeing_the_same_twice_records_nothing(bench: Any) -> None:
     assert [one.command for one in bench.past()] == ["str_replace"]
 
 
-def test_records_that_cannot_be_written_are_a_fault_and_stop_no_sync(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_cannot_be_written_are_a_fault_and_syncs_go_on(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise StoreFailed("SQLite failed")
 
@@ -107,8 +109,8 @@ def test_records_that_cannot_be_written_are_a_fault_and_stop_no_sync(bench: Any,
     assert list(bench.workspace.records.history.tips()) == ["MEMORY.md"]
 
 
-def test_old_revisions_go(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (outside, writers):
+def test_old_revisions_are_deleted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (external, scheduler):
         monkeypatch.setattr(module, "PRUNE_AFTER", 20)
     bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=5))
     bench.write("MEMORY.md", "begin\n")
@@ -122,7 +124,9 @@ def test_old_revisions_go(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bench.workspace.n_unpruned == 0
 
 
-def test_what_was_indexed_is_what_is_kept_though_the_note_has_changed_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_indexed_text_is_recorded_though_the_note_has_changed_again(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.follow()
     bench.see()
@@ -133,10 +137,15 @@ def test_what_was_indexed_is_what_is_kept_though_the_note_has_changed_again(benc
     bench.write("MEMORY.md", "three\n")
     take(steps)
     bench.follow()
-    assert [one.new_digest for one in bench.past()] == [digest_bytes(b"three\n"), digest_bytes(b"two\n")]
+    assert [one.new_digest for one in bench.past()] == [
+        digest_bytes(b"three\n"),
+        digest_bytes(b"two\n"),
+    ]
 
 
-def test_what_no_sync_could_hand_on_is_read_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_that_a_sync_could_not_pass_on_is_read_again(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sync_module, "TEXTS_LIMIT_BYTES", 3)
     bench.write("MEMORY.md", "one\n")
     bench.follow()
@@ -146,26 +155,34 @@ def test_what_no_sync_could_hand_on_is_read_again(bench: Any, monkeypatch: pytes
     assert [one.new_digest for one in bench.past()] == [digest_bytes(b"two\n")]
 
 
-def test_history_that_is_switched_on_again_learns_what_it_missed(bench: Any) -> None:
+def test_a_history_that_is_switched_on_again_records_missed_changes(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.follow()
     bench.see()
-    policy, bench.policy = bench.policy, replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    policy, bench.policy = (
+        bench.policy,
+        replace(bench.policy, history=HistoryPolicy(is_enabled=False)),
+    )
     bench.write("MEMORY.md", "two\n")
     bench.follow()
-    assert not bench.workspace.is_seen
+    assert not bench.workspace.is_recorded
     bench.policy = policy
     bench.see()
-    assert [(one.old_digest, one.new_digest) for one in bench.past()] == [(digest_bytes(b"one\n"), digest_bytes(b"two\n"))]
+    assert [(one.old_digest, one.new_digest) for one in bench.past()] == [
+        (digest_bytes(b"one\n"), digest_bytes(b"two\n"))
+    ]
 
 
-def test_what_was_written_without_history_is_known_once_it_is_switched_on(bench: Any) -> None:
+def test_notes_written_without_a_history_are_recorded_once_it_is_switched_on(bench: Any) -> None:
     bench.follow()
     bench.see()
-    policy, bench.policy = bench.policy, replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    policy, bench.policy = (
+        bench.policy,
+        replace(bench.policy, history=HistoryPolicy(is_enabled=False)),
+    )
     bench.memory("create", "/memories/a.md", file_text="one\n")
     bench.policy = policy
-    assert not bench.workspace.is_seen
+    assert not bench.workspace.is_recorded
     bench.see()
     (bench.root / ".memories/a.md").unlink()
     bench.follow()
@@ -173,7 +190,7 @@ def test_what_was_written_without_history_is_known_once_it_is_switched_on(bench:
     assert bench.files() == {".memories/a.md": b"one\n"}
 
 
-def test_records_that_were_deleted_are_not_written_on(bench: Any) -> None:
+def test_deleted_records_are_not_written_to(bench: Any) -> None:
     bench.write("MEMORY.md", "one\n")
     bench.follow()
     bench.see()
@@ -185,39 +202,44 @@ def test_records_that_were_deleted_are_not_written_on(bench: Any) -> None:
     assert bench.files() == {"MEMORY.md": b"one\n"}
 
 
-N_MANY = 3 * outside.BATCH_NOTES
+N_MANY = 3 * external.BATCH_NOTES
 
 
 def record_a_slice(bench: Any) -> bool:
-    return bool(take(outside.catch_up(bench.workspace, bench.policy, bench.clock)))
+    return bool(take(external.record_slice(bench.workspace, bench.policy, bench.clock)))
 
 
 @pytest.fixture
 def half_recorded(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A workspace of which the first batch of notes is recorded, in the order of their names."""
-    monkeypatch.setattr(outside, "SLICE_S", 0.0)
+    """A workspace whose first batch of notes, in the order of their names, is recorded."""
+    monkeypatch.setattr(external, "SLICE_S", 0.0)
     for number in range(N_MANY):
         bench.write(f".memories/{number:03}.md", f"note {number}\n")
     bench.follow()
     assert record_a_slice(bench)
-    assert not bench.workspace.is_seen
+    assert not bench.workspace.is_recorded
     return bench
 
 
-def test_recording_goes_on_slice_by_slice_and_says_how_far_it_is(half_recorded: Any) -> None:
+def test_recording_runs_in_slices_and_reports_its_progress(half_recorded: Any) -> None:
     condition = half_recorded.workspace.condition
-    assert (condition.n_unrecorded, condition.n_to_record) == (N_MANY - outside.BATCH_NOTES, N_MANY)
+    assert (condition.n_unrecorded, condition.n_to_record) == (
+        N_MANY - external.BATCH_NOTES,
+        N_MANY,
+    )
     n_slices = 1
     while record_a_slice(half_recorded):
         n_slices += 1
     assert n_slices >= 3
-    assert half_recorded.workspace.is_seen
+    assert half_recorded.workspace.is_recorded
     assert half_recorded.workspace.condition.n_unrecorded == 0
     assert len(half_recorded.workspace.records.history.tips()) == N_MANY
     assert half_recorded.past() == []
 
 
-def test_what_others_change_between_two_slices_is_a_revision_where_the_text_before_is_known(half_recorded: Any) -> None:
+def test_an_external_change_between_two_slices_is_a_revision_if_the_former_text_is_recorded(
+    half_recorded: Any,
+) -> None:
     bench, last = half_recorded, f".memories/{N_MANY - 1:03}.md"
     bench.write(".memories/000.md", "changed\n")
     bench.write(".memories/new.md", "new\n")
@@ -231,14 +253,21 @@ def test_what_others_change_between_two_slices_is_a_revision_where_the_text_befo
         (None, ".memories/000.md", digest_bytes(b"note 0\n"), digest_bytes(b"changed\n")),
         (None, ".memories/new.md", None, digest_bytes(b"new\n")),
         (None, ".memories/001.md", digest_bytes(b"note 1\n"), None),
-        (".memories/002.md", ".memories/moved.md", digest_bytes(b"note 2\n"), digest_bytes(b"note 2\n")),
+        (
+            ".memories/002.md",
+            ".memories/moved.md",
+            digest_bytes(b"note 2\n"),
+            digest_bytes(b"note 2\n"),
+        ),
     }
     tips = bench.workspace.records.history.tips()
     assert tips == bench.workspace.index.read_digests()
     assert tips[last] == digest_bytes(b"changed before it was recorded\n")
 
 
-def test_recording_that_ended_half_way_goes_on_and_what_changed_since_is_a_revision(half_recorded: Any) -> None:
+def test_interrupted_recording_continues_and_later_changes_are_revisions(
+    half_recorded: Any,
+) -> None:
     bench = half_recorded
     bench.workspace.close()
     bench.write(".memories/000.md", "changed\n")
@@ -249,15 +278,17 @@ def test_recording_that_ended_half_way_goes_on_and_what_changed_since_is_a_revis
     assert len(bench.workspace.records.history.tips()) == N_MANY
 
 
-def test_a_folder_that_goes_away_while_it_is_recorded_is_recorded_once_it_is_back(half_recorded: Any) -> None:
+def test_a_folder_that_disappears_during_recording_is_recorded_once_it_is_back(
+    half_recorded: Any,
+) -> None:
     bench = half_recorded
     bench.root.rename(bench.root.with_name("away"))
     bench.follow()
     assert not record_a_slice(bench)
-    assert not bench.workspace.is_seen
+    assert not bench.workspace.is_recorded
     assert bench.workspace.condition.n_unrecorded == 0
     bench.root.with_name("away").rename(bench.root)
     bench.follow()
     bench.see()
-    assert bench.workspace.is_seen
+    assert bench.workspace.is_recorded
     assert len(bench.workspace.records.history.tips()) == N_MANY

@@ -1,4 +1,4 @@
-"""A records.db of another workspace is never taken for one's own, and that of a folder that was moved comes along."""
+"""Another workspace's records.db is never accepted; that of a moved folder moves with it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine import indexing
+from memsyncd.engine import rebuild
 from memsyncd.errors import NoteNotFound
 from memsyncd.store.identity import find_foreign
 from tests.engine.conftest import other_program_reading, take
@@ -25,7 +25,7 @@ NOTES = (".memories/a.md", ".memories/b.md", ".memories/c.md")
 
 
 def make_lived(make_bench: Callable[..., Any], name: str, before: str, now: str) -> Any:
-    """A workspace whose first note was written twice, so that there is something to undo."""
+    """A workspace whose first note was written twice, so that a change can be undone."""
     bench = make_bench(name)
     for path in NOTES:
         bench.write(path, f"{name} {path}\n")
@@ -69,7 +69,7 @@ def overwrite_while_open(own: Any, theirs: Any) -> None:
 
 
 def overwrite_beside_a_log_that_a_crash_left(own: Any, theirs: Any) -> None:
-    """The log would be put into the other's file by whoever opens it."""
+    """The next program to open the file would checkpoint the WAL into the other's database."""
     theirs.workspace.close()
     path = own.workspace.records_path
     log = Path(f"{path}-wal").read_bytes()
@@ -80,9 +80,14 @@ def overwrite_beside_a_log_that_a_crash_left(own: Any, theirs: Any) -> None:
 
 @pytest.mark.parametrize(
     "bring",
-    [copy_while_closed, replace_while_open, overwrite_while_open, overwrite_beside_a_log_that_a_crash_left],
+    [
+        copy_while_closed,
+        replace_while_open,
+        overwrite_while_open,
+        overwrite_beside_a_log_that_a_crash_left,
+    ],
 )
-def test_records_of_another_workspace_are_set_aside_and_nothing_of_them_is_undone(
+def test_records_of_another_workspace_are_set_aside_and_never_undone(
     own: Any, theirs: Any, bring: Callable[[Any, Any], None]
 ) -> None:
     bring(own, theirs)
@@ -111,7 +116,7 @@ def test_records_of_another_workspace_are_set_aside_and_nothing_of_them_is_undon
     assert theirs.files()["MEMORY.md"] == THEIRS_BEFORE.encode()
 
 
-def test_a_backup_of_ones_own_records_is_ones_own(own: Any) -> None:
+def test_a_backup_of_a_workspaces_own_records_is_accepted(own: Any) -> None:
     path = own.workspace.records_path
     own.workspace.close()
     backup = path.read_bytes()
@@ -128,7 +133,7 @@ def test_a_backup_of_ones_own_records_is_ones_own(own: Any) -> None:
 
 @pytest.fixture
 def moved(make_bench: Callable[..., Any], own: Any) -> Callable[[], Any]:
-    """Opens the folder under another name, as another workspace."""
+    """Open the folder under another name, as another workspace."""
 
     def open_moved(place: Path) -> Any:
         bench = make_bench("moved")
@@ -143,7 +148,7 @@ def moved(make_bench: Callable[..., Any], own: Any) -> Callable[[], Any]:
     return lambda: open_moved(own.root)
 
 
-def test_the_history_of_a_folder_that_was_moved_comes_along(own: Any, moved: Callable[[], Any]) -> None:
+def test_the_history_of_a_moved_folder_moves_with_it(own: Any, moved: Callable[[], Any]) -> None:
     bench = moved()
     assert f"moved here from {own.root}" in bench.workspace.condition.notices["records_moved"]
     assert not own.workspace.records_path.exists()
@@ -158,10 +163,10 @@ def test_the_history_of_a_folder_that_was_moved_comes_along(own: Any, moved: Cal
     assert [one.command for one in own.past()] == ["undo", "outside"]
 
 
-def test_records_that_were_brought_to_a_copy_elsewhere_are_taken_once_the_first_folder_is_gone(
+def test_records_brought_to_a_copy_are_accepted_once_the_original_folder_is_gone(
     make_bench: Callable[..., Any], own: Any
 ) -> None:
-    """As on another machine: nothing but what the notes say tells that it is the same folder."""
+    """As on another machine: only the texts of the notes show that it is the same folder."""
     bench = make_bench("copy")
     shutil.copytree(own.root, bench.root, dirs_exist_ok=True)
     own.workspace.close()
@@ -177,7 +182,9 @@ def test_records_that_were_brought_to_a_copy_elsewhere_are_taken_once_the_first_
     assert own.workspace.records_path.exists()
 
 
-def test_a_copy_of_a_folder_that_is_still_there_gets_none_of_its_history(make_bench: Callable[..., Any], own: Any) -> None:
+def test_a_copy_of_an_existing_folder_gets_none_of_its_history(
+    make_bench: Callable[..., Any], own: Any
+) -> None:
     bench = make_bench("copy")
     shutil.copytree(own.root, bench.root, dirs_exist_ok=True)
     bench.open()
@@ -188,7 +195,7 @@ def test_a_copy_of_a_folder_that_is_still_there_gets_none_of_its_history(make_be
     assert own.files()["MEMORY.md"] == OWN_BEFORE.encode()
 
 
-def test_another_folder_that_was_given_the_inode_of_one_that_is_gone_gets_none_of_its_history(
+def test_another_folder_that_reuses_an_inode_gets_none_of_the_history(
     make_bench: Callable[..., Any], own: Any
 ) -> None:
     bench = make_bench("stranger")
@@ -205,7 +212,9 @@ def test_another_folder_that_was_given_the_inode_of_one_that_is_gone_gets_none_o
     assert own.workspace.records_path.exists()
 
 
-def test_a_history_that_another_program_has_open_stays_and_that_is_said(own: Any, moved: Callable[[], Any]) -> None:
+def test_a_history_that_another_program_has_open_stays_and_is_reported(
+    own: Any, moved: Callable[[], Any]
+) -> None:
     path = own.workspace.records_path
     with other_program_reading(path):
         bench = moved()
@@ -219,29 +228,31 @@ def test_a_history_that_another_program_has_open_stays_and_that_is_said(own: Any
     assert [one.command for one in bench.past()] == ["outside"]
 
 
-def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_history(tmp_path: Path) -> None:
+def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_history(
+    tmp_path: Path,
+) -> None:
     root = tmp_path.resolve() / "before"
     (root / ".memories").mkdir(parents=True)
     (root / "MEMORY.md").write_text("one\n")
 
     async def live() -> None:
-        house = open_house(tmp_path)
-        first = house.add(str(root), name="", include=(), exclude=())
-        await wait_for(lambda: first.is_seen and not house.count_jobs())
+        workspaces = open_house(tmp_path)
+        first = workspaces.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: first.is_recorded and not workspaces.count_jobs())
         (root / "MEMORY.md").write_text("two\n")
-        await asyncio.wrap_future(house.rounds.sync(first))
+        await asyncio.wrap_future(workspaces.scheduler.sync(first))
         root.rename(root.with_name("after"))
-        second = house.add(str(root.with_name("after")), name="", include=(), exclude=())
-        await wait_for(lambda: second.is_seen and not house.count_jobs())
+        second = workspaces.add(str(root.with_name("after")), name="", include=(), exclude=())
+        await wait_for(lambda: second.is_recorded and not workspaces.count_jobs())
         assert second.records is not None
         assert [one.path for one in second.records.history.find_revisions()] == ["MEMORY.md"]
         assert f"moved here from {root}" in second.condition.notices["records_moved"]
         assert "records_gone" not in first.condition.notices
-        await asyncio.get_running_loop().run_in_executor(None, house.stop)
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
     asyncio.run(live())
 
 
-def test_a_workspace_that_is_closed_for_good_lets_go_of_its_records_at_once(own: Any) -> None:
-    take(indexing.close_workspace(own.workspace))
+def test_closing_a_workspace_for_good_closes_its_records_at_once(own: Any) -> None:
+    take(rebuild.close_workspace(own.workspace))
     assert own.workspace.records is None

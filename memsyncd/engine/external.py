@@ -1,0 +1,273 @@
+"""Record the changes that other programs make to notes as revisions in the history.
+
+Each sync that finds changes records them in the same job: a note whose digest differs from the
+last one in records.db gets a revision without an author, with the text that was indexed. The notes
+of a workspace that is opened for the first time are recorded without revisions, in jobs of SLICE_S
+each, so that other jobs run between them; the sync that finds a change meanwhile records it. A text
+that a sync could not pass on is read from the disk again. A failure to read is never a deletion.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections import deque
+from collections.abc import Collection, Container, Iterable, Mapping
+from dataclasses import replace
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine.edit import see_others
+from memsyncd.engine.opening import report_wal_sizes
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import update_index
+from memsyncd.engine.recovery import recover
+from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import MemsyncdError, StoreFailed
+from memsyncd.files.read import ReadFile, read_note_file, read_text_file
+from memsyncd.store.history import Seen
+from memsyncd.store.index import Index
+from memsyncd.store.records import Records
+
+# One commit holds this many notes or bytes, whichever limit is reached first.
+BATCH_NOTES = 64
+BATCH_BYTES = 1024 * 1024
+# How long one job records or prunes; a save waits about as long before it is indexed.
+SLICE_S = 0.05
+# The history is pruned after this many new revisions.
+PRUNE_AFTER = 200
+
+
+def sync_and_record(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest
+) -> Job[SyncDone]:
+    """Sync as `update_index`, then record the changes, once the first recording has begun."""
+    request = _add_recovered(workspace, clock, request)
+    done = yield from update_index(workspace, policy, clock, request)
+    texts, done.texts = done.texts, {}
+    if not policy.history.is_enabled:
+        # All notes must be compared again once the history is switched on.
+        workspace.is_recorded = False
+        workspace.set_unrecorded(None)
+        if request.only is None and done.root_state == "present":
+            # Without a history, nothing else finishes what a crash has interrupted.
+            with contextlib.suppress(StoreFailed):
+                recover(workspace, clock)
+    if done.paths and (workspace.is_recorded or workspace.unrecorded is not None):
+        paths = {*done.paths, *done.discovered, *done.removed}
+        new = frozenset(done.added)
+        yield from _record_some(workspace, policy, clock, paths, texts, new=new)
+        report_wal_sizes(workspace)
+    return done
+
+
+def _add_recovered(workspace: Workspace, clock: Clock, request: SyncRequest) -> SyncRequest:
+    """Finish interrupted edits, and add the notes that this changes to the request."""
+    recovered: frozenset[str] = frozenset()
+    with contextlib.suppress(StoreFailed):
+        recovered = recover(workspace, clock)
+    if request.only is None:
+        return request
+    return replace(request, only=request.only | recovered)
+
+
+# --- recording all notes ---
+
+
+def record_all(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[None]:
+    """Record every note that the index or the records know, in one job."""
+    while (yield from record_slice(workspace, policy, clock)):
+        pass
+
+
+def record_slice(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[bool]:
+    """Record some of the notes whose digests in index and records differ; then prune.
+
+    Returns True if another slice must follow, as a job of its own behind waiting jobs.
+    """
+    if workspace.is_recorded:
+        return (yield from prune_slice(workspace, policy, clock))
+    # Notes of a missing folder must not count as recorded: the sync that finds it begins again.
+    if not _can_record(workspace, policy) or workspace.condition.root_state != "present":
+        workspace.set_unrecorded(None)
+        return False
+    try:
+        yield from _record_for_slice(workspace, clock)
+    except StoreFailed as failure:
+        _abort(workspace, failure)
+        return False
+    return True
+
+
+def prune_slice(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[bool]:
+    """Delete surplus and old revisions for SLICE_S. Returns True if more may have to go."""
+    kept, end_s = policy.history, clock.now_s() + SLICE_S
+    try:
+        while workspace.records is not None and workspace.records.history.prune(
+            max_revisions=kept.max_revisions, max_age_s=kept.max_age_s, now_s=clock.wall_s()
+        ):
+            if clock.now_s() >= end_s:
+                return True
+            yield
+    except StoreFailed as failure:
+        _abort(workspace, failure)
+    workspace.n_unpruned = 0
+    return False
+
+
+def _can_record(workspace: Workspace, policy: SyncPolicy) -> bool:
+    is_open = workspace.records is not None and workspace.index is not None
+    return policy.history.is_enabled and is_open and not workspace.is_closed
+
+
+def _abort(workspace: Workspace, failure: StoreFailed) -> None:
+    """Stop recording, as the records cannot be written; the next sync begins again."""
+    workspace.set_unrecorded(None)
+    workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}")
+    workspace.drop_failed_records()
+
+
+def _record_for_slice(workspace: Workspace, clock: Clock) -> Job[None]:
+    """Record notes for SLICE_S; set `is_recorded` after the last one."""
+    records, index = workspace.records, workspace.index
+    if records is None or index is None:
+        return
+    end_s = clock.now_s() + SLICE_S
+    # An interrupted edit of memsyncd's own must not be recorded as another program's.
+    recover(workspace, clock)
+    if workspace.unrecorded is None:
+        paths = _unrecorded_paths(index.read_digests(), records.history.tips())
+        workspace.set_unrecorded(paths)
+    while unrecorded := workspace.unrecorded:
+        _record_batch(workspace, clock, unrecorded, {}, frozenset())
+        if clock.now_s() >= end_s:
+            break
+        yield
+    if not workspace.unrecorded:
+        workspace.set_unrecorded(None)
+        workspace.is_recorded = True
+        if not records.history.is_complete:
+            records.history.set_complete()
+    workspace.report_unrecorded()
+    report_wal_sizes(workspace)
+
+
+def _unrecorded_paths(recorded: Mapping[str, str], tips: Mapping[str, str]) -> deque[str]:
+    paths = recorded.keys() | tips.keys()
+    return _order((path for path in paths if recorded.get(path) != tips.get(path)), recorded)
+
+
+def _order(paths: Iterable[str], recorded: Container[str]) -> deque[str]:
+    """Put existing notes first: a move is known by its new path before its old one is missed."""
+    return deque(sorted(paths, key=lambda path: (path not in recorded, path)))
+
+
+# --- recording some notes ---
+
+
+def _record_some(
+    workspace: Workspace,
+    policy: SyncPolicy,
+    clock: Clock,
+    only: Collection[str],
+    texts: Mapping[str, bytes],
+    *,
+    new: Collection[str],
+) -> Job[None]:
+    """Record external changes to these notes, of which `new` did not exist before."""
+    if not _can_record(workspace, policy) or workspace.index is None:
+        return
+    try:
+        recover(workspace, clock)
+        waiting = _order(only, workspace.index.recorded(only))
+        while waiting:
+            _record_batch(workspace, clock, waiting, texts, new)
+            yield
+        if workspace.n_unpruned >= PRUNE_AFTER:
+            yield from prune_slice(workspace, policy, clock)
+    except StoreFailed as failure:
+        _abort(workspace, failure)
+
+
+def _record_batch(
+    workspace: Workspace,
+    clock: Clock,
+    waiting: deque[str],
+    texts: Mapping[str, bytes],
+    new: Collection[str],
+) -> None:
+    """Record the first of the waiting notes.
+
+    Index and records are read again for each batch, as edits may have changed both since.
+    """
+    records, index = workspace.records, workspace.index
+    if records is None or index is None:
+        return
+    batch = list(itertools.islice(waiting, BATCH_NOTES))
+    recorded = {path: record.digest for path, record in index.recorded(batch).items()}
+    tips = records.history.find_tips(batch)
+    has_moves = records.has_moves()
+    changed: list[Seen] = []
+    n_checked, n_bytes = 0, 0
+    for path in batch:
+        n_checked += 1
+        if recorded.get(path) == tips.get(path):
+            continue
+        now_ns = clock.wall_ns()
+        seen = _read_current(workspace, path, recorded, texts.get(path), now_ns=now_ns)
+        if seen is not None:
+            origin = _find_origin(records, index, seen, tips) if has_moves else None
+            changed.append(replace(seen, moved_from=origin, is_new=path in new))
+            n_bytes += len(seen.data or b"")
+        if n_bytes >= BATCH_BYTES:
+            break
+    if changed:
+        see_others(workspace, records.history, changed, at_s=clock.wall_s())
+    for _ in range(n_checked):
+        waiting.popleft()
+
+
+def _read_current(
+    workspace: Workspace,
+    path: str,
+    recorded: Mapping[str, str],
+    text: bytes | None,
+    *,
+    now_ns: int,
+) -> Seen | None:
+    """The text that was indexed, or else the note's text on disk; None if it cannot be read."""
+    if path not in recorded:
+        return _read_unindexed(workspace, path)
+    if text is None:
+        read = read_note_file(workspace.scope, NotePath(path), now_ns=now_ns)
+        text = read.data if isinstance(read, ReadFile) else None
+    return None if text is None else Seen(path=path, data=text)
+
+
+def _read_unindexed(workspace: Workspace, path: str) -> Seen | None:
+    """A path that the index does not hold: its file is gone, or is no note.
+
+    None if that cannot be determined, as an unreadable file is not a deleted one.
+    """
+    if workspace.condition.root_state != "present":
+        return None
+    try:
+        file = read_text_file(workspace.scope, NotePath(path))
+    except MemsyncdError:
+        return None
+    return Seen(path=path, data=file.data if file else None)
+
+
+def _find_origin(records: Records, index: Index, seen: Seen, tips: Mapping[str, str]) -> str | None:
+    """The former path of a note, if the last sync that knew it there saw it move."""
+    if seen.path in tips or seen.data is None:
+        return None
+    digest = digest_bytes(seen.data)
+    for move in records.find_moves(seen.path):
+        known = records.history.find_tips([move.old_path]).get(move.old_path)
+        is_same = known == digest == move.digest
+        if is_same and move.old_path not in index.recorded([move.old_path]):
+            return move.old_path
+    return None

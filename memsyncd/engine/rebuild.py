@@ -1,0 +1,352 @@
+"""Open, rebuild, tidy and close a workspace's index, and decide when a failure needs a rebuild.
+
+An unusable index is rebuilt in a file beside it, which replaces it by a rename; meanwhile the old
+one, if it opens, answers queries. An index that was deleted, replaced or made by another version
+is rebuilt at once; a damaged one at most once in ten minutes. A full disk never causes a rebuild.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+from memsyncd.engine.opening import open_records, report_wal_sizes
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.recovery import recover
+from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest, sync_workspace
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import (
+    IndexUnfit,
+    MemsyncdError,
+    NotFresh,
+    StoreCorrupt,
+    StoreFailed,
+    StoreFull,
+    WorkspaceNotFound,
+)
+from memsyncd.logs import Event, get_log
+from memsyncd.store.index import Index, remove_index, replace_index
+from memsyncd.store.readers import Readers
+from memsyncd.store.schema import find_fingerprint
+
+DAMAGE_REBUILD_INTERVAL_S = 600.0
+SYNC_FAULT, FULL_FAULT, INDEX_FAULT = "sync", "disk_full", "index"
+# Faults after which more may be out of date than the paths announced since.
+UNFINISHED = frozenset({SYNC_FAULT, FULL_FAULT, INDEX_FAULT})
+AGAIN = "again within ten minutes: it is rebuilt when they are over, or now with: memsyncd reindex"
+
+log = get_log("engine")
+
+
+# --- opening and closing ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenResult:
+    """Whether opening made a new, empty index, or why the index must be rebuilt."""
+
+    is_new: bool = False
+    rebuild_reason: str = ""
+
+
+def index_fingerprint(policy: SyncPolicy) -> str:
+    """Identifies the settings that an index's rows depend on."""
+    return find_fingerprint(f"{policy.chunking} {policy.guard}")
+
+
+def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[OpenResult]:
+    """Open both databases, unless they are open.
+
+    Records that do not open are a fault; an index that does not open must be rebuilt.
+    """
+    check_open(workspace)
+    open_records(workspace, clock)
+    recovered = _recover(workspace, clock)
+    yield
+    if workspace.index is not None:
+        workspace.open_failure = None
+        return OpenResult()
+    try:
+        remove_index(rebuild_path(workspace))
+        index = Index(workspace.index_path, index_fingerprint(policy))
+    except (IndexUnfit, StoreCorrupt) as failure:
+        # The old file answers the queries it can until the new one replaces it.
+        workspace.close_old_readers()
+        workspace.old_readers = Readers(str(workspace.index_path))
+        workspace.open_failure = None
+        return OpenResult(rebuild_reason=failure.message)
+    except StoreFailed as failure:
+        workspace.open_failure, workspace.open_failed_s = failure, clock.now_s()
+        raise
+    if recovered and not index.is_new:
+        yield from _sync_recovered(workspace, policy, clock, index, recovered)
+    workspace.index, workspace.open_failure = index, None
+    workspace.close_old_readers()
+    workspace.set_fault(INDEX_FAULT, "")
+    workspace.change(
+        generation=index.generation, counts=index.counts, index_bytes=index.size_bytes()
+    )
+    return OpenResult(is_new=index.is_new)
+
+
+def _recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
+    """Finish interrupted edits before queries can see half of one; return the changed paths."""
+    try:
+        return recover(workspace, clock)
+    except StoreFailed as failure:
+        workspace.set_fault(RECORDS_FAULT, f"records.db: {failure.message}")
+        return frozenset()
+
+
+def _sync_recovered(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, index: Index, recovered: frozenset[str]
+) -> Job[None]:
+    """Sync these notes before queries read the index; the first full sync makes up a failure."""
+    try:
+        with contextlib.suppress(MemsyncdError):
+            request = SyncRequest(only=recovered, index=index)
+            yield from sync_workspace(workspace, policy, clock, request)
+    except BaseException:
+        index.close()
+        raise
+
+
+def close_workspace(workspace: Workspace) -> Job[None]:
+    """Close both databases for good; later jobs of the workspace fail with WorkspaceNotFound."""
+    workspace.is_closed = True
+    # In the first step: the next job may belong to the workspace that has the same folder now.
+    workspace.close()
+    yield from ()
+
+
+def check_open(workspace: Workspace) -> None:
+    """Raise WorkspaceNotFound if the workspace was closed for good."""
+    if workspace.is_closed:
+        hint = "add it again: memsyncd add PATH"
+        raise WorkspaceNotFound("the workspace has been removed", hint=hint)
+
+
+# --- rebuilding ---
+
+
+def rebuild_path(workspace: Workspace) -> Path:
+    """The file that a rebuild fills. Outside of a rebuild it can only be left by a crash."""
+    return workspace.index_path.with_name("index.db.new")
+
+
+def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[SyncDone]:
+    """Index the whole disk into a new file and replace the old one by it.
+
+    On failure the old index, if open, is kept.
+    """
+    check_open(workspace)
+    workspace.change(is_indexing=True)
+    done = yield from _fill_new_index(workspace, policy, clock)
+    index = _replace_index(workspace, policy)
+    # The sync also checked the old file, whose damage is over now.
+    done.generation, done.index_trouble, done.is_rebuild = index.generation, "", True
+    workspace.set_fault(INDEX_FAULT, "")
+    workspace.change(
+        generation=index.generation,
+        counts=index.counts,
+        index_bytes=index.size_bytes(),
+        n_rebuilds=workspace.condition.n_rebuilds + 1,
+    )
+    return done
+
+
+def _fill_new_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[SyncDone]:
+    """Index the whole disk into the file at `rebuild_path`; remove that on failure."""
+    path = rebuild_path(workspace)
+    remove_index(path)
+    old_generation = workspace.index.generation if workspace.index else 0
+    generation = max(workspace.condition.generation, old_generation)
+    fresh = Index(path, index_fingerprint(policy), generation=generation + 1)
+    try:
+        request = SyncRequest(is_full=True, index=fresh)
+        done = yield from sync_workspace(workspace, policy, clock, request)
+        if done.root_state != "present":
+            raise NotFresh(
+                "the workspace's folder is missing: its index is kept",
+                hint="bring the folder back, or remove the workspace",
+            )
+        while fresh.tidy():
+            yield
+    except BaseException:
+        fresh.close()
+        remove_index(path)
+        raise
+    fresh.close()
+    return done
+
+
+def _replace_index(workspace: Workspace, policy: SyncPolicy) -> Index:
+    """Move the filled index to its place and open it."""
+    old, old_readers = workspace.index, workspace.old_readers
+    # Connections keep the old file open; as SQLite sees that it moved, it leaves the new WAL alone.
+    with contextlib.ExitStack() as ends:
+        for readers in (old.readers if old is not None else None, old_readers):
+            if readers is not None:
+                ends.enter_context(readers.holding_off())
+        replace_index(workspace.index_path, rebuild_path(workspace))
+    workspace.index = index = Index(workspace.index_path, index_fingerprint(policy))
+    workspace.old_readers = workspace.open_failure = None
+    for one in (old, old_readers):
+        if one is not None:
+            one.close()
+    workspace.changes.clear()
+    return index
+
+
+def build_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[SyncDone]:
+    """Rebuild the index if none is open; otherwise sync, as an earlier job has made one."""
+    if workspace.index is None:
+        return (yield from rebuild_index(workspace, policy, clock))
+    return (yield from sync_workspace(workspace, policy, clock, SyncRequest()))
+
+
+def update_index(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest
+) -> Job[SyncDone]:
+    """Sync. Without an open index, open or rebuild one first."""
+    if workspace.index is not None:
+        open_records(workspace, clock)
+        if request.only is None:
+            workspace.index.readers.close_unused()
+        done = yield from sync_workspace(workspace, policy, clock, request)
+        report_wal_sizes(workspace)
+        return done
+    opened = yield from open_workspace(workspace, policy, clock)
+    has_new_folders = False
+    if opened.rebuild_reason:
+        rebuilt = yield from rebuild_index(workspace, policy, clock)
+        has_new_folders = rebuilt.has_new_folders
+    done = yield from sync_workspace(workspace, policy, clock, request)
+    done.has_new_folders = done.has_new_folders or has_new_folders
+    return done
+
+
+def tidy_workspace(workspace: Workspace) -> Job[bool]:
+    """Merge and empty the WAL in short steps, so that deleted text is removed from the files.
+
+    Returns False if a running query prevented it.
+    """
+    while workspace.index is not None and workspace.index.tidy():
+        yield
+    is_tidy = _tidy_records(workspace)
+    if workspace.index is not None:
+        workspace.change(index_bytes=workspace.index.size_bytes())
+        is_tidy = is_tidy and workspace.index.is_tidy
+    report_wal_sizes(workspace)
+    return is_tidy
+
+
+def _tidy_records(workspace: Workspace) -> bool:
+    # The next write to the records meets the same failure and reports it.
+    with contextlib.suppress(StoreFailed):
+        return workspace.records is None or workspace.records.tidy()
+    return True
+
+
+# --- deciding ---
+
+
+def may_rebuild(workspace: Workspace, failure: MemsyncdError, now_s: float) -> bool:
+    """True if `failure` calls for a rebuild and damage caused none in the last ten minutes.
+
+    Notes the time of the rebuild that the caller must begin then.
+    """
+    if not isinstance(failure, (StoreCorrupt, IndexUnfit)):
+        return False
+    last_s = workspace.rebuilt_after_damage_s
+    if last_s is not None and now_s - last_s < DAMAGE_REBUILD_INTERVAL_S:
+        return False
+    workspace.rebuilt_after_damage_s = now_s
+    return True
+
+
+class RebuildPolicy:
+    """Turns the failures of jobs into faults, and begins rebuilds with `rebuild(workspace)`.
+
+    A full disk or an unexpected failure is a fault until a full scan succeeds. Damage within ten
+    minutes of the last rebuild is a fault until a retry repairs it. Lives on the event loop.
+    """
+
+    def __init__(self, clock: Clock, rebuild: Callable[[Workspace], Future[SyncDone]]) -> None:
+        self._clock = clock
+        self._rebuild = rebuild
+        self._damage: dict[str, MemsyncdError] = {}
+        self._failed_at_s: dict[str, float] = {}
+        self._rebuilds: dict[str, Future[SyncDone]] = {}
+
+    def forget(self, workspace: Workspace) -> None:
+        self._damage.pop(workspace.id, None)
+        self._failed_at_s.pop(workspace.id, None)
+        self._rebuilds.pop(workspace.id, None)
+
+    def on_failure(self, workspace: Workspace, failure: BaseException, at_s: float) -> None:
+        """Handle a job's failure at `at_s`; the next full scan retries what this does not begin."""
+        self._failed_at_s[workspace.id] = at_s
+        if isinstance(failure, StoreFull):
+            workspace.set_fault(FULL_FAULT, f"{failure.message}: {failure.hint}")
+            log.error(Event.STORE_FULL, workspace=workspace.id, reason=failure.message)
+        elif isinstance(failure, (StoreCorrupt, IndexUnfit)):
+            self.repair(workspace, failure)
+        else:
+            is_known = isinstance(failure, MemsyncdError)
+            name = failure.message if isinstance(failure, MemsyncdError) else _describe(failure)
+            workspace.set_fault(SYNC_FAULT, f"the last sync failed: {name}")
+            # A known failure is understood without a traceback.
+            trace = None if is_known else failure
+            log.error(Event.SYNC_FAILED, workspace=workspace.id, reason=name, exc_info=trace)
+
+    def on_success(self, workspace: Workspace, began_s: float) -> None:
+        """A full scan that began at `began_s` succeeded: clear the faults older than it."""
+        if began_s < self._failed_at_s.get(workspace.id, began_s):
+            return
+        for fault in (SYNC_FAULT, FULL_FAULT):
+            workspace.set_fault(fault, "")
+
+    def replace(self, workspace: Workspace, reason: str) -> None:
+        """Rebuild an index that was deleted, replaced, tampered with or made by another version."""
+        log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=reason)
+        self._begin(workspace, reason)
+
+    def repair(self, workspace: Workspace, damage: MemsyncdError) -> None:
+        """Rebuild a damaged index, or set a fault if the last rebuild is too recent."""
+        self._damage[workspace.id] = damage
+        fault = workspace.condition.faults.get(INDEX_FAULT, "")
+        if may_rebuild(workspace, damage, self._clock.now_s()):
+            log.error(Event.INDEX_CORRUPT, workspace=workspace.id, reason=damage.message)
+            self._begin(workspace, damage.message)
+        elif not self._is_rebuilding(workspace) and AGAIN not in fault:
+            reason = f"{damage.message}, {AGAIN}"
+            workspace.set_fault(INDEX_FAULT, reason)
+            log.error(Event.INDEX_CORRUPT, workspace=workspace.id, reason=reason)
+
+    def retry(self, workspace: Workspace) -> None:
+        """Repair an index that is still damaged, if enough time has passed."""
+        is_idle = not self._is_rebuilding(workspace)
+        is_damaged = INDEX_FAULT in workspace.condition.faults and is_idle
+        if is_damaged and workspace.id in self._damage:
+            self.repair(workspace, self._damage[workspace.id])
+
+    def _begin(self, workspace: Workspace, reason: str) -> None:
+        workspace.set_fault(INDEX_FAULT, f"{reason}; it is being rebuilt")
+        if not self._is_rebuilding(workspace):
+            self._rebuilds[workspace.id] = self._rebuild(workspace)
+
+    def _is_rebuilding(self, workspace: Workspace) -> bool:
+        rebuild = self._rebuilds.get(workspace.id)
+        return rebuild is not None and not rebuild.done()
+
+
+def _describe(failure: BaseException) -> str:
+    """The system's message without the path, or the name of the exception."""
+    if isinstance(failure, OSError) and failure.strerror:
+        return str(failure.strerror)
+    return type(failure).__name__

@@ -1,0 +1,497 @@
+"""Decide when each workspace is scanned and which job follows from a result.
+
+The event buffer says which paths changed and when to scan them. Besides, a full scan runs at the
+start, when the watcher may have lost events, on request, and every `reconcile_s`. A change that a
+client asks for, and a query about the past, is a job that goes before waiting jobs of its
+workspace; its result is handled as that of a sync. After each sync the history records the changes
+of other programs.
+
+Everything here runs on the event loop; the work itself runs on the worker. Only the reconcile
+wakes the process up by itself, besides what an event or a request has started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, TypeVar
+
+from memsyncd.core.changes.debounce import DebouncePolicy, Settled
+from memsyncd.core.changes.watchplan import is_relevant
+from memsyncd.engine.completions import CompletionBatch, call_soon
+from memsyncd.engine.edit import Edited
+from memsyncd.engine.events import ROOT, EventBuffer
+from memsyncd.engine.external import PRUNE_AFTER, prune_slice, record_slice, sync_and_record
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.rebuild import (
+    UNFINISHED,
+    OpenResult,
+    RebuildPolicy,
+    build_index,
+    open_workspace,
+    rebuild_index,
+    tidy_workspace,
+)
+from memsyncd.engine.stalls import StallMonitor
+from memsyncd.engine.sync import SyncDone, SyncRequest
+from memsyncd.engine.worker import Job, Worker
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import MemsyncdError, ShuttingDown, StoreCorrupt, StoreFailed
+from memsyncd.logs import Event, get_log
+
+# Quiet time after which deleted text is removed from the files of the databases.
+TIDY_AFTER_S = 5.0
+GRACE_SLACK_S = 0.02
+
+log = get_log("engine")
+
+T = TypeVar("T")
+
+# Makes a job for a workspace, with the policy in force when the worker starts it.
+JobFactory = Callable[[Workspace, SyncPolicy, Clock], Job[T]]
+
+
+class Scheduler:
+    """Submits the jobs of all workspaces to the worker. Make it on the running loop."""
+
+    def __init__(
+        self,
+        *,
+        worker: Worker,
+        policy: SyncPolicy,
+        clock: Clock,
+        on_synced: Callable[[Workspace, SyncDone], None],
+        on_written: Callable[[Workspace], None],
+        on_folders: Callable[[Workspace], None],
+        on_reconciled: Callable[[Workspace, Collection[str]], None],
+        stalls: StallMonitor,
+    ) -> None:
+        """All callbacks are called on the loop.
+
+        `on_synced(workspace, done)` is called after every sync, `on_written(workspace)` after
+        every change that a client asked for, and `on_folders(workspace)` when the folders to
+        watch may have changed. `on_reconciled(workspace, missed)` gets the paths of changes that
+        a reconcile found and no event had announced.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._worker = worker
+        self._stalls = stalls
+        self.policy = policy
+        self._clock = clock
+        self._on_synced = on_synced
+        self._on_written = on_written
+        self._on_folders = on_folders
+        self._on_reconciled = on_reconciled
+        self.on_building: Callable[[], None] = lambda: None
+        """Called on the loop whenever the rebuild of an index begins."""
+        self._workspaces: dict[str, Workspace] = {}
+        debounce = DebouncePolicy(policy.quiet_s, policy.max_wait_s)
+        self._events = EventBuffer(debounce, clock, self._settled)
+        self._timers = _Timers()
+        self._rebuilds = RebuildPolicy(clock, self._rebuild_or_build)
+        self._scans: dict[str, Future[SyncDone]] = {}
+        self._reconciles: dict[str, Future[Any]] = {}
+        self._missing_roots: set[str] = set()
+        self._recording: set[str] = set()
+
+    def add(self, workspace: Workspace) -> None:
+        """Open a workspace's databases and, if syncing is on, scan everything."""
+        self._workspaces[workspace.id] = workspace
+        self._open(workspace)
+
+    def _open(self, workspace: Workspace, *, is_urgent: bool = False) -> None:
+        job = partial(open_workspace, workspace, self.policy, self._clock)
+        workspace.opening = self._submit(workspace, job, self._opened, is_urgent=is_urgent)
+
+    def forget(self, workspace: Workspace) -> None:
+        """Schedule nothing more for a workspace; its running job ends by itself."""
+        self._workspaces.pop(workspace.id, None)
+        self._events.forget(workspace.id)
+        self._scans.pop(workspace.id, None)
+        self._reconciles.pop(workspace.id, None)
+        self._missing_roots.discard(workspace.id)
+        self._timers.cancel_all(workspace.id)
+        self._rebuilds.forget(workspace)
+
+    def set_policy(self, policy: SyncPolicy) -> None:
+        """Use another policy, and scan everything, as pending events are dropped."""
+        self.policy = policy
+        self._events.set_policy(DebouncePolicy(policy.quiet_s, policy.max_wait_s))
+        self.scan_all()
+
+    # --- events ---
+
+    def on_event(self, workspace_id: str, path: str, is_finished: bool, is_folder: bool) -> None:
+        """Handle a file event; from any thread."""
+        workspace = self._workspaces.get(workspace_id)
+        if workspace is None or not (self.policy.is_enabled and self.policy.is_on_change):
+            return
+        excludes = workspace.scope.exclude
+        if is_relevant(path, is_folder=is_folder, includes=workspace.includes, excludes=excludes):
+            workspace.note_unscanned(path, self._clock.now_s())
+            self._events.push(workspace_id, path, is_finished=is_finished, is_folder=is_folder)
+
+    def scan_all(self) -> None:
+        """Scan all workspaces as soon as possible; on the loop."""
+        if self.policy.is_enabled:
+            for workspace in self._workspaces.values():
+                workspace.note_unscanned(ROOT, self._clock.now_s())
+            self._events.push_all(self._workspaces)
+
+    def _settled(self, settled: Settled[str]) -> None:
+        workspace = self._workspaces.get(settled.key)
+        if workspace is None:
+            return
+        if workspace.condition.state == "stalled":
+            # A full scan follows once the disk answers; until then jobs would only pile up.
+            return
+        if settled.is_wide:
+            self._on_folders(workspace)
+        self._sync(workspace, only=None if settled.is_wide else settled.paths)
+
+    # --- requests ---
+
+    def scan(self, workspace: Workspace) -> Future[SyncDone]:
+        """Sync everything that is on disk now or later.
+
+        Requests that come before a waiting scan has started share it.
+        """
+        waiting = self._scans.get(workspace.id)
+        if waiting is not None and not waiting.running() and not waiting.done():
+            return waiting
+        future = self._sync(workspace, only=None, is_urgent=True)
+        self._scans[workspace.id] = future
+        return future
+
+    def sync(self, workspace: Workspace, *, is_full: bool = False) -> Future[SyncDone]:
+        """Sync as `scan`, but delete missing notes without the grace.
+
+        With `is_full` every note is read again.
+        """
+        return self._sync(workspace, only=None, is_urgent=True, is_full=is_full, grace_s=0.0)
+
+    def rebuild(self, workspace: Workspace) -> Future[SyncDone]:
+        """Build a new index beside the old one and replace that."""
+        return self._begin_build(workspace, rebuild_index)
+
+    def _rebuild_or_build(self, workspace: Workspace) -> Future[SyncDone]:
+        """Rebuild; without an open index, only if no earlier job has made one by then."""
+        build = build_index if workspace.index is None else rebuild_index
+        return self._begin_build(workspace, build)
+
+    def _begin_build(self, workspace: Workspace, build: Callable[..., Any]) -> Future[SyncDone]:
+        workspace.change(is_indexing=True)  # until it has ended, whether it succeeds or fails
+        job = partial(build, workspace, self.policy, self._clock)
+        built = self._submit(workspace, job, self._rebuilt)
+        self.on_building()
+        return built
+
+    def edit(self, workspace: Workspace, factory: JobFactory[Edited[T]]) -> Future[Edited[T]]:
+        """Run a job that changes notes; its sync is handled as any other."""
+        future = self.run(workspace, factory)
+        future.add_done_callback(partial(self._edit_ended, workspace))
+        return future
+
+    def run(self, workspace: Workspace, factory: JobFactory[T]) -> Future[T]:
+        """Run a job that needs the records, before waiting jobs of the workspace."""
+        self._stalls.arm()
+        job = partial(self._start, workspace, factory)
+        return self._worker.submit(workspace.id, job, is_urgent=True)
+
+    def quick_check(self, workspace: Workspace) -> None:
+        """Scan if the index's file is not in its place; called per request, costs microseconds."""
+        if workspace.open_failure is not None:
+            self._reopen(workspace)
+        elif self.policy.is_enabled and _has_lost_index(workspace):
+            self.scan(workspace)
+
+    def report_damage(self, failure: StoreFailed) -> None:
+        """Handle a query's failure in the store.
+
+        Damage is handled as if a sync had met it; otherwise a scan checks the file.
+        """
+        workspace = self._workspaces.get(str(failure.data.get("workspace")))
+        if workspace is None:
+            return
+        if workspace.open_failure is not None:
+            self._reopen(workspace)
+        elif isinstance(failure, StoreCorrupt):
+            self._failed(workspace, failure, self._clock.now_s())
+        else:
+            self.scan(workspace)
+
+    def _reopen(self, workspace: Workspace) -> None:
+        if workspace.may_reopen(self._clock.now_s()):
+            self._open(workspace, is_urgent=True)
+
+    # --- reconcile ---
+
+    def reconcile(self, then: Callable[[], None]) -> None:
+        """Scan every workspace in full, then call `then`; changes without an event are counted."""
+        # A workspace whose last reconcile still waits gets no second one, however long it waits.
+        workspaces = self._workspaces.values() if self.policy.is_enabled else ()
+        due = [one for one in workspaces if self._is_reconciled(one)]
+        batch = CompletionBatch(len(due), then)
+        with self._worker.batch():
+            self._reconciles |= {one.id: self._reconcile(one, batch) for one in due}
+
+    def _is_reconciled(self, workspace: Workspace) -> bool:
+        return workspace.id not in self._reconciles or self._reconciles[workspace.id].done()
+
+    def _reconcile(self, workspace: Workspace, batch: CompletionBatch) -> Future[Any]:
+        if workspace.index is None:
+            job = partial(open_workspace, workspace, self.policy, self._clock)
+            return self._submit(workspace, job, self._opened, batch=batch)
+        self._rebuilds.retry(workspace)
+        return self._sync(workspace, only=None, batch=batch)
+
+    # --- submitting jobs ---
+
+    def _sync(
+        self,
+        workspace: Workspace,
+        *,
+        only: frozenset[str] | None,
+        is_urgent: bool = False,
+        is_full: bool = False,
+        grace_s: float | None = None,
+        batch: CompletionBatch | None = None,
+    ) -> Future[SyncDone]:
+        if workspace.condition.faults.keys() & UNFINISHED:
+            only = None  # the failure may have left more undone than these paths
+        grace_s = self.policy.delete_grace_s if grace_s is None else grace_s
+        request = SyncRequest(only=only, is_full=is_full, grace_s=grace_s)
+        job = partial(sync_and_record, workspace, self.policy, self._clock, request)
+        on_done = partial(self._synced, request, is_reconcile=batch is not None)
+        is_urgent = is_urgent or only is not None
+        return self._submit(workspace, job, on_done, is_urgent=is_urgent, batch=batch)
+
+    def _submit(
+        self,
+        workspace: Workspace,
+        job: Callable[[], Any],
+        on_done: Callable[[Workspace, Any], None],
+        *,
+        is_urgent: bool = False,
+        batch: CompletionBatch | None = None,
+    ) -> Future[Any]:
+        self._stalls.arm()
+        future = self._worker.submit(workspace.id, job, is_urgent=is_urgent)
+        ended = partial(self._ended, workspace, on_done, future)
+        deliver = partial(call_soon, self._loop) if batch is None else partial(batch.add, future)
+        future.add_done_callback(lambda _: deliver(partial(ended, self._clock.now_s())))
+        return future
+
+    def _start(self, workspace: Workspace, factory: JobFactory[T]) -> Job[T]:
+        return factory(workspace, self.policy, self._clock)
+
+    # --- handling results ---
+
+    def _ended(
+        self,
+        workspace: Workspace,
+        on_done: Callable[[Workspace, Any], None],
+        future: Future[Any],
+        at_s: float,
+    ) -> None:
+        self._stalls.disarm_if_idle()
+        if future.cancelled() or self._workspaces.get(workspace.id) is not workspace:
+            return
+        failure = future.exception()
+        if failure is None:
+            on_done(workspace, future.result())
+        elif not isinstance(failure, ShuttingDown):
+            self._failed(workspace, failure, at_s)
+
+    def _failed(self, workspace: Workspace, failure: BaseException, at_s: float) -> None:
+        n_failed = workspace.condition.n_failed_syncs + 1
+        workspace.change(is_indexing=False, n_failed_syncs=n_failed)
+        self._rebuilds.on_failure(workspace, failure, at_s)
+
+    def _opened(self, workspace: Workspace, opened: OpenResult) -> None:
+        if opened.rebuild_reason and workspace.index is None:
+            self._rebuilds.replace(workspace, opened.rebuild_reason)
+            return
+        # The files may still hold text that was deleted just before the last stop.
+        self.tidy_later(workspace)
+        if self.policy.is_enabled:
+            self._sync(workspace, only=None)
+        else:
+            workspace.change(is_indexing=False)
+
+    def _rebuilt(self, workspace: Workspace, done: SyncDone) -> None:
+        log.info(
+            Event.INDEX_REBUILT,
+            workspace=workspace.id,
+            generation=done.generation,
+            duration_ms=round(done.duration_ms),
+        )
+        self._synced(SyncRequest(), workspace, done)
+        # A note saved while the new file was filled may be in neither index.
+        self._sync(workspace, only=None)
+
+    def _synced(
+        self,
+        request: SyncRequest,
+        workspace: Workspace,
+        done: SyncDone,
+        *,
+        is_reconcile: bool = False,
+    ) -> None:
+        scanned = None if request.only is None else request.only.union(done.paths)
+        workspace.note_scanned(scanned, done.began_s)
+        if request.only is None:
+            self._rebuilds.on_success(workspace, done.began_s)
+        workspace.change(is_indexing=False)
+        self._log_root(workspace)
+        if done.index_trouble:
+            self._rebuilds.replace(workspace, done.index_trouble)
+        if done.has_new_folders:
+            self._on_folders(workspace)
+        self._sync_later(workspace, done)
+        if done.paths:
+            self.tidy_later(workspace)
+        if is_reconcile:
+            report = partial(self._count_missed, workspace)
+            self._events.find_unannounced(workspace.id, done.discovered, report)
+        if request.only is None:
+            self._events.forget_recent(workspace.id, done.began_s)
+        self._on_synced(workspace, done)
+
+    def _count_missed(self, workspace: Workspace, unannounced: list[str]) -> None:
+        if unannounced and self.policy.is_on_change:
+            n_missed = workspace.condition.n_missed_events + len(unannounced)
+            workspace.change(n_missed_events=n_missed)
+            log.warning(Event.MISSED_EVENTS, workspace=workspace.id, count=len(unannounced))
+        if self._workspaces.get(workspace.id) is workspace:
+            self._on_reconciled(workspace, unannounced)
+
+    def _log_root(self, workspace: Workspace) -> None:
+        """Log once that the folder is missing, and once that it is back."""
+        is_missing = workspace.condition.root_state != "present"
+        if is_missing != (workspace.id in self._missing_roots):
+            self._missing_roots ^= {workspace.id}
+            event = Event.WORKSPACE_MISSING if is_missing else Event.WORKSPACE_BACK
+            log.warning(event, workspace=workspace.id, root=workspace.entry.root)
+
+    def _sync_later(self, workspace: Workspace, done: SyncDone) -> None:
+        """Sync notes with a pending delete, and unstable ones, once more without an event."""
+        if done.pending_deletes:
+            # The timer runs to the end of the grace: syncs of other notes must not restart it.
+            sync = partial(self._sync, workspace, only=frozenset(done.pending_deletes))
+            delay_s = done.pending_delete_s + GRACE_SLACK_S
+            self._timers.set(workspace.id, "pending delete", delay_s, sync)
+        if done.unstable:
+            # A full scan, as the timer replaces an earlier one about other notes.
+            sync = partial(self._sync, workspace, only=None)
+            delay_s = max(self.policy.max_wait_s, GRACE_SLACK_S)
+            self._timers.set(workspace.id, "unstable", delay_s, sync)
+
+    def tidy_later(self, workspace: Workspace) -> None:
+        """Tidy the databases after quiet time; on the loop."""
+        if self._workspaces.get(workspace.id) is workspace:
+            tidy = partial(self._tidy, workspace)
+            self._timers.set(workspace.id, "tidy", TIDY_AFTER_S, tidy)
+
+    def _tidy(self, workspace: Workspace) -> None:
+        def on_done(workspace: Workspace, is_tidy: bool) -> None:
+            if not is_tidy:
+                self.tidy_later(workspace)
+
+        self._submit(workspace, partial(tidy_workspace, workspace), on_done)
+
+    # --- edits and the history ---
+
+    def _edit_ended(self, workspace: Workspace, future: Future[Edited[Any]]) -> None:
+        """On the worker's thread."""
+        if not future.cancelled() and future.exception() is None:
+            call_soon(self._loop, partial(self._edited, workspace, future.result()))
+
+    def _edited(self, workspace: Workspace, edited: Edited[Any]) -> None:
+        self._stalls.disarm_if_idle()
+        if workspace.n_unpruned >= PRUNE_AFTER:
+            self._run_slices(workspace, prune_slice)
+        outcome = edited.synced or edited.failure
+        if outcome is not None:
+            self._on_written(workspace)
+            self._accept(workspace, outcome)
+
+    def _accept(self, workspace: Workspace, outcome: SyncDone | MemsyncdError) -> None:
+        """Handle the sync that was part of an edit, or its failure."""
+        if self._workspaces.get(workspace.id) is not workspace:
+            return
+        if isinstance(outcome, SyncDone):
+            self._synced(SyncRequest(only=frozenset()), workspace, outcome)
+        else:
+            self._failed(workspace, outcome, self._clock.now_s())
+
+    def start_recording(self, workspace: Workspace) -> None:
+        """Record the texts of all notes, unless that is done or runs: later syncs add changes."""
+        is_possible = self.policy.history.is_enabled and workspace.records is not None
+        if is_possible and not workspace.is_recorded and workspace.id not in self._recording:
+            self._recording.add(workspace.id)
+            self._run_slices(workspace, record_slice, then=partial(self._recorded, workspace))
+
+    def _recorded(self, workspace: Workspace) -> None:
+        self._recording.discard(workspace.id)
+        self.tidy_later(workspace)
+
+    def _run_slices(
+        self,
+        workspace: Workspace,
+        factory: JobFactory[bool],
+        *,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """Run a long job in slices, each behind the jobs that wait by then.
+
+        A slice returns whether another must follow. `then` is called on the loop in the end.
+        """
+        # Not called directly: the next slice is submitted on the worker's thread.
+        call_soon(self._loop, self._stalls.arm)
+        future = self._worker.submit(workspace.id, partial(self._start, workspace, factory))
+        future.add_done_callback(partial(self._slice_ended, workspace, factory, then))
+
+    def _slice_ended(
+        self,
+        workspace: Workspace,
+        factory: JobFactory[bool],
+        then: Callable[[], None] | None,
+        future: Future[bool],
+    ) -> None:
+        """On the worker's thread."""
+        if not future.cancelled() and future.exception() is None and future.result():
+            self._run_slices(workspace, factory, then=then)
+        elif then is not None:
+            call_soon(self._loop, then)
+
+
+class _Timers:
+    """Timers on the loop, one for each workspace and purpose; a later one replaces it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._handles: dict[tuple[str, str], asyncio.TimerHandle] = {}
+
+    def set(
+        self, workspace_id: str, purpose: str, delay_s: float, call: Callable[[], object]
+    ) -> None:
+        key = (workspace_id, purpose)
+        if key in self._handles:
+            self._handles[key].cancel()
+        self._handles[key] = self._loop.call_later(delay_s, self._fire, key, call)
+
+    def cancel_all(self, workspace_id: str) -> None:
+        """Cancel all timers of a workspace."""
+        for key in [key for key in self._handles if key[0] == workspace_id]:
+            self._handles.pop(key).cancel()
+
+    def _fire(self, key: tuple[str, str], call: Callable[[], object]) -> None:
+        self._handles.pop(key, None)
+        call()
+
+
+def _has_lost_index(workspace: Workspace) -> bool:
+    return workspace.index is not None and not workspace.index.is_in_place()

@@ -1,0 +1,410 @@
+"""Run jobs on daemon threads, at most `n_workers` steps at a time.
+
+A job is a generator: at each `yield` a job of another key may run. Jobs of one key run in the
+order of submission and never overlap; between keys an urgent job goes first, the others take
+turns. Threads sleep while there is nothing to do.
+
+A step that takes long keeps its thread but loses its place in the pool: another thread serves the
+other keys, so that each key holds at most one thread. The pool has no timer: its owner calls
+`detach_overdue` while there are jobs (see `stalls`).
+
+`Worker` runs the jobs that write, one step at a time; `QueryPool` reads for clients.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, replace
+from typing import Any, ParamSpec, TypeVar
+
+from memsyncd.core.scheduling import StallPolicy, Step, choose_key, find_overdue
+from memsyncd.errors import ShuttingDown
+
+QUERY_STOP_S = 0.5
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+# A job runs up to its next `yield` at a time; its return value is its result.
+Job = Generator[None, None, T]
+
+
+@dataclass(slots=True, eq=False)
+class _QueuedJob:
+    start: Callable[[], Job[Any]]
+    is_urgent: bool
+    may_stall: bool
+    done: Future[Any]
+    running: Job[Any] | None = None
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """The result or the failure of a job."""
+
+    value: Any = None
+    failure: BaseException | None = None
+
+    def report(self, done: Future[Any]) -> None:
+        if done.cancelled():
+            return
+        if self.failure is None:
+            done.set_result(self.value)
+        else:
+            done.set_exception(self.failure)
+
+
+class WorkerPool:
+    """Threads that run jobs. `submit` may be called from any thread; results come in the future.
+
+    The threads are daemon threads: the interpreter's exit waits for none of them.
+    `on_returned(key)` is called on a worker thread after a step that had lost its place returns.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        n_workers: int = 1,
+        *,
+        policy: StallPolicy | None = None,
+        on_returned: Callable[[str], None] = lambda _key: None,
+    ) -> None:
+        self._name = name
+        self._n_workers = n_workers
+        self._policy = policy or StallPolicy()
+        self._on_returned = on_returned
+        self._queues: dict[str, deque[_QueuedJob]] = {}
+        self._running: dict[str, Step] = {}
+        self._slow: set[str] = set()
+        """Keys whose last step took so long that the next one is detached from the beginning."""
+        self._changed = threading.Condition()
+        self._threads: set[threading.Thread] = set()
+        self._n_attached = self._n_idle = 0
+        """Threads that have a place in the pool, and those of them that sleep."""
+        self._numbers = itertools.count(1)
+        self._is_stopping = False
+
+    def submit(
+        self,
+        key: str,
+        start: Callable[[], Job[T]],
+        *,
+        is_urgent: bool = False,
+        may_stall: bool = True,
+    ) -> Future[T]:
+        """Queue a job behind those of the same key.
+
+        A job that waits when the pool stops, or is submitted later, fails with ShuttingDown. With
+        `may_stall=False` it keeps its place in the pool however long a step takes.
+        """
+        job = _QueuedJob(start=start, is_urgent=is_urgent, may_stall=may_stall, done=Future())
+        with self._changed:
+            if self._is_stopping:
+                job.done.set_exception(_make_shutting_down())
+                return job.done
+            self._queues.setdefault(key, deque()).append(job)
+            self._wake()
+        return job.done
+
+    def call(self, call: Callable[[], T], key: str | None = None) -> Future[T]:
+        """Run a function once: behind other jobs of its key, or as soon as a thread is free."""
+        name = f"#{next(self._numbers)}" if key is None else key
+        return self.submit(name, lambda: _call_once(call), may_stall=key is not None)
+
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Start none of the jobs submitted inside before all of them are queued.
+
+        Otherwise the submitter and the worker's thread contend for the interpreter's lock.
+        """
+        with self._changed:
+            yield
+
+    def detach_overdue(self, now_s: float) -> None:
+        """Give the places of steps that take too long to other threads."""
+        with self._changed:
+            for key in find_overdue(self._running, now_s, self._policy):
+                if self._queues[key][0].may_stall:
+                    self._detach(key)
+                    self._wake()
+
+    @property
+    def is_busy(self) -> bool:
+        """True while jobs wait or run. Takes no lock."""
+        return bool(self._queues)
+
+    def running_steps(self) -> dict[str, Step]:
+        """The steps that run now and may stall, by key."""
+        with self._changed:
+            running = self._running.items()
+            return {key: step for key, step in running if self._queues[key][0].may_stall}
+
+    def stop(self, timeout_s: float) -> bool:
+        """Refuse new jobs, end running ones at their next step and fail waiting ones.
+
+        Returns False if a step has not returned within `timeout_s`.
+        """
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify_all()
+            threads = list(self._threads)
+        end_s = time.monotonic() + timeout_s
+        for thread in threads:
+            thread.join(max(0.0, end_s - time.monotonic()))
+        self._fail_waiting()
+        return not any(thread.is_alive() for thread in threads)
+
+    def is_alive(self) -> bool:
+        return any(thread.is_alive() for thread in list(self._threads))
+
+    def count_jobs(self) -> int:
+        """The number of jobs that wait or run."""
+        with self._changed:
+            return sum(map(len, self._queues.values()))
+
+    # --- with the lock ---
+
+    def _wake(self) -> None:
+        """Let a thread take the next job, if one may run."""
+        if self._n_idle:
+            # Counted here, not by the thread that wakes up: the next `submit` must not rely on it.
+            self._n_idle -= 1
+            self._changed.notify()
+        elif self._has_room() and self._choose() is not None:
+            self._start_thread()
+
+    def _has_room(self) -> bool:
+        return self._n_attached < self._n_workers and not self._is_stopping
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        self._threads.add(thread)
+        self._n_attached += 1
+        thread.start()
+
+    def _choose(self) -> str | None:
+        queues = self._queues.items()
+        waiting = ((key, any(job.is_urgent for job in jobs)) for key, jobs in queues)
+        return choose_key(waiting, self._running)
+
+    def _detach(self, key: str) -> None:
+        self._running[key] = replace(self._running[key], is_detached=True)
+        self._slow.add(key)
+        self._n_attached -= 1
+
+    def _take(self) -> tuple[str, _QueuedJob] | None:
+        """Wait for a job to run a step of; None if the thread must end."""
+        while not self._is_stopping:
+            key = self._choose()
+            if key is not None:
+                self._running[key] = Step(time.monotonic())
+                if key in self._slow and self._queues[key][0].may_stall:
+                    self._detach(key)
+                    self._wake()
+                return key, self._queues[key][0]
+            self._n_idle += 1
+            self._changed.wait()
+        return None
+
+    def _put_back(self, key: str, *, is_over: bool) -> bool:
+        """Move the key of a returned step to the end of the queue.
+
+        Returns True if the step had lost its place in the pool.
+        """
+        step, jobs = self._running.pop(key), self._queues.pop(key)
+        if is_over:
+            jobs.popleft()
+        if jobs:
+            self._queues[key] = jobs
+        if time.monotonic() - step.since_s < self._policy.takeover_s:
+            self._slow.discard(key)
+        return step.is_detached
+
+    # --- on the workers' threads ---
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                taken = self._take()
+                if taken is None:
+                    self._end_thread()
+                    return
+            key, job = taken
+            outcome = _run_step(job)
+            if outcome is None and self._is_stopping:
+                outcome = _close(job)
+            with self._changed:
+                is_detached = self._put_back(key, is_over=outcome is not None)
+                if is_detached:
+                    self._n_attached += 1
+            if outcome is not None:
+                outcome.report(job.done)
+            if is_detached:
+                self._on_returned(key)
+                if self._end_surplus():
+                    return
+
+    def _end_surplus(self) -> bool:
+        """End this thread, unless the pool has room for it. True if it must end."""
+        with self._changed:
+            if self._n_attached <= self._n_workers:
+                return False
+            self._end_thread()
+            self._wake()
+            return True
+
+    def _end_thread(self) -> None:
+        self._n_attached -= 1
+        self._threads.discard(threading.current_thread())
+
+    def _fail_waiting(self) -> None:
+        """Fail waiting jobs; a job between two steps runs its cleanup on this thread.
+
+        A job whose step is still running is left to its thread.
+        """
+        with self._changed:
+            left = self._take_waiting()
+        for job in left:
+            if job.running is not None or job.done.set_running_or_notify_cancel():
+                _close(job).report(job.done)
+
+    def _take_waiting(self) -> list[_QueuedJob]:
+        left: list[_QueuedJob] = []
+        for key, jobs in self._queues.items():
+            kept = [jobs.popleft()] if key in self._running else []
+            left += jobs
+            jobs.clear()
+            jobs.extend(kept)
+        self._queues = {key: jobs for key, jobs in self._queues.items() if jobs}
+        return left
+
+
+def _run_step(job: _QueuedJob) -> _Outcome | None:
+    """Run one step; return the outcome if the job has ended."""
+    try:
+        if job.running is None:
+            if not job.done.set_running_or_notify_cancel():
+                return _Outcome()
+            job.running = job.start()
+        next(job.running)
+    except StopIteration as end:
+        return _Outcome(end.value)
+    except BaseException as failure:  # noqa: BLE001 - it ends this job alone
+        return _Outcome(failure=failure)
+    return None
+
+
+def _close(job: _QueuedJob) -> _Outcome:
+    """End a job between two steps."""
+    if job.running is not None:
+        try:
+            job.running.close()
+        except BaseException as error:  # noqa: BLE001 - the other waiting jobs must be failed, too
+            return _Outcome(failure=error)
+    return _Outcome(failure=_make_shutting_down())
+
+
+def _call_once(call: Callable[[], T]) -> Job[T]:
+    yield from ()
+    return call()
+
+
+def _make_shutting_down() -> ShuttingDown:
+    return ShuttingDown("memsyncd is stopping", hint="run: memsyncd start")
+
+
+# --- the worker for jobs that write ---
+
+
+class Worker(WorkerPool):
+    """A pool with one place, whose thread is started at once."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        policy: StallPolicy | None = None,
+        on_returned: Callable[[str], None] = lambda _key: None,
+    ) -> None:
+        super().__init__(name, policy=policy, on_returned=on_returned)
+        with self._changed:
+            self._start_thread()
+
+
+def heartbeat() -> Job[None]:
+    """A job of one empty step: it ends as soon as the worker makes progress."""
+    yield
+
+
+# --- reading for clients ---
+
+
+class QueryPool(Executor):
+    """Threads that read for clients, so that the event loop reads nothing.
+
+    Reading a workspace's disk may block. Of each workspace one such read runs at a time, so that
+    a disk that does not answer holds one thread at most, which the pool replaces; reads of an
+    index alone are not limited by workspace. `n_done` counts the calls that have ended: a long
+    verification uses it to notice that it waits behind others.
+    """
+
+    def __init__(
+        self,
+        n_threads: int,
+        *,
+        policy: StallPolicy | None = None,
+        on_returned: Callable[[str], None] = lambda _key: None,
+    ) -> None:
+        self.pool = WorkerPool("memsyncd-query", n_threads, policy=policy, on_returned=on_returned)
+        self.n_done = 0
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Call a function that touches no disk of a workspace."""
+        return self._count_end(self.pool.call(lambda: fn(*args, **kwargs)))
+
+    def read_disk(self, key: str, read: Callable[[], T]) -> Future[T]:
+        """Call a function that may block on a disk, behind other reads of the same key.
+
+        The key is a workspace's id, or a path.
+        """
+        return self._count_end(self.pool.call(read, key))
+
+    # The parameters are those of Executor.
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = True) -> None:  # noqa: ARG002
+        """Fail what waits and give running calls a moment to end; a blocked thread is abandoned."""
+        self.pool.stop(QUERY_STOP_S if wait else 0.0)
+
+    def _count_end(self, future: Future[T]) -> Future[T]:
+        future.add_done_callback(self._count)
+        return future
+
+    def _count(self, future: Future[T]) -> None:
+        self.n_done += not future.cancelled()
+
+
+def call_within(seconds: float, call: Callable[[], T], default: T) -> T:
+    """Call a function that may block on a disk; return `default` if it takes longer.
+
+    Raises what the function raises.
+    """
+    done: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            done.set_result(call())
+        except BaseException as failure:  # noqa: BLE001 - it is raised to the caller
+            done.set_exception(failure)
+
+    threading.Thread(target=run, name="memsyncd-ask", daemon=True).start()
+    try:
+        return done.result(seconds)
+    except TimeoutError:
+        if done.done():
+            raise
+        return default

@@ -1,0 +1,347 @@
+"""Define one workspace while the daemon runs: its scope, its open databases and its condition.
+
+`Entry` is the registration and `Workspace` the running object. The worker's thread changes a
+workspace; other threads read `condition`, an immutable value that is replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
+from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
+from memsyncd.core.changes.watchplan import Includes
+from memsyncd.core.model import Problem
+from memsyncd.engine.policies import SyncPolicy
+from memsyncd.errors import Busy, StoreFailed
+from memsyncd.files.scope import Scope, has_memory, parse_scope
+from memsyncd.store.index import Index
+from memsyncd.store.readers import Reader, Readers
+from memsyncd.store.records import Records
+from memsyncd.store.updates import Counts, Written
+
+# Changes that a subscriber can still ask for after they happened.
+REMEMBERED_CHANGES = 256
+# An index that could not be opened is tried again for a request at most this often.
+REOPEN_S = 1.0
+
+State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
+STALL_FAULT = "stalled"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A registered workspace. `root` is a real path.
+
+    `source` tells whether the configuration or `workspace.add` registered it.
+    """
+
+    id: str
+    name: str
+    root: str
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    allow_links_to: tuple[str, ...] = ()
+    source: Literal["config", "added"] = "added"
+
+    def scope(self, policy: SyncPolicy) -> Scope:
+        """Raises ValueError, which names the glob, for an invalid glob."""
+        return parse_scope(
+            self.root,
+            include=self.include,
+            exclude=self.exclude,
+            max_file_bytes=policy.max_file_bytes,
+            allow_links_to=self.allow_links_to,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """The observed state of a workspace.
+
+    `faults` maps a stable code to a text that describes a current fault; `notices` does the same
+    for conditions that are over, or that hinder nothing, but that the user should know.
+    `pending` notes are known to differ from the index. `synced_at_s` is the wall clock when the
+    last successful full scan began, `scanned_s` the same moment on the monotonic clock.
+    """
+
+    is_indexing: bool = True
+    pending: int = 0
+    synced_at_s: float | None = None
+    scanned_s: float | None = None
+    root_state: RootState = "present"
+    faults: Mapping[str, str] = field(default_factory=dict)
+    notices: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    counts: Counts = Counts()
+    index_bytes: int = 0
+    index_wal_bytes: int = 0
+    records_wal_bytes: int = 0
+    scan_problems: tuple[Problem, ...] = ()
+    n_failed_syncs: int = 0
+    n_missed_events: int = 0
+    n_rebuilds: int = 0
+    n_unrecorded: int = 0
+    """Notes that the history has yet to record, of `n_to_record` when recording began."""
+    n_to_record: int = 0
+
+    @property
+    def state(self) -> State:
+        if STALL_FAULT in self.faults:
+            return "stalled"
+        if self.root_state == "missing":
+            return "missing"
+        if self.is_indexing:
+            return "indexing"
+        return "degraded" if self.faults or self.root_state != "present" else "ready"
+
+    @property
+    def n_problems(self) -> int:
+        """The problems of notes, of folders and of the workspace itself."""
+        n_conditions = len(self.faults) + len(self.notices)
+        return self.counts.problems + len(self.scan_problems) + n_conditions
+
+    def with_fault(self, code: str, text: str) -> Condition:
+        """A copy with this fault set, or cleared if `text` is empty."""
+        if self.faults.get(code, "") == text:
+            return self
+        return replace(self, faults=_with_text(self.faults, code, text))
+
+    def with_notice(self, code: str, text: str) -> Condition:
+        """A copy with this notice set, or cleared if `text` is empty."""
+        if self.notices.get(code, "") == text:
+            return self
+        return replace(self, notices=_with_text(self.notices, code, text))
+
+
+def _with_text(texts: Mapping[str, str], code: str, text: str) -> dict[str, str]:
+    rest = {key: value for key, value in texts.items() if key != code}
+    return {**rest, code: text} if text else rest
+
+
+class Workspace:
+    """One workspace while the daemon runs.
+
+    Only the worker's thread may touch the write side of `index`, `records` and `missing`.
+    """
+
+    def __init__(
+        self, entry: Entry, policy: SyncPolicy, *, index_path: Path, records_path: Path
+    ) -> None:
+        self.entry = entry
+        self.scope = entry.scope(policy)
+        self.includes = Includes.parse(entry.include)
+        self.index_path = index_path
+        self.records_path = records_path
+        self.condition = Condition()
+        self._lock = threading.Lock()
+        self.opening: Future[Any] | None = None
+        """Done once the databases are open, or once opening them has failed."""
+        self.open_failure: StoreFailed | None = None
+        """Why the index could not be opened; None while one is open or being opened first."""
+        self.open_failed_s = 0.0
+        self.is_closed = False
+        """True once it was closed for good: another Workspace may use the same files then."""
+        self.index: Index | None = None
+        self.old_readers: Readers | None = None
+        self.records: Records | None = None
+        self.missing: Missing = NOTHING_MISSING
+        self.has_memory: bool | None = None
+        """Whether the last scan found MEMORY.md or .memories/; None before the first scan."""
+        self._unscanned = UnscannedPaths()
+        self.root_identity: tuple[int, int] | None = None
+        self.link_folders: frozenset[str] = frozenset()
+        self.changes: deque[Written] = deque(maxlen=REMEMBERED_CHANGES)
+        self.rebuilt_after_damage_s: float | None = None
+        self.is_recorded = False
+        """True once the records know the text of every note; each sync then records changes."""
+        self.unrecorded: deque[str] | None = None
+        """Notes still to be recorded, while the first recording of all notes runs."""
+        self.n_unpruned = 0
+        """Revisions recorded since the history was last pruned."""
+        self.n_revisions = 0
+        """Revisions recorded since the workspace was opened."""
+
+    @property
+    def id(self) -> str:
+        return self.entry.id
+
+    def change(self, **fields: Any) -> None:
+        """Replace fields of the condition; from any thread, as worker and loop both do it."""
+        with self._lock:
+            self.condition = replace(self.condition, **fields)
+
+    def set_fault(self, code: str, text: str) -> None:
+        """Set a fault, or clear it if `text` is empty; from any thread."""
+        with self._lock:
+            self.condition = self.condition.with_fault(code, text)
+
+    def set_notice(self, code: str, text: str) -> None:
+        """Set a notice, or clear it if `text` is empty; from any thread."""
+        with self._lock:
+            self.condition = self.condition.with_notice(code, text)
+
+    @property
+    def pending(self) -> int:
+        """The larger of: notes known to differ from the index, and announced unscanned paths."""
+        return max(self.condition.pending, len(self._unscanned))
+
+    def note_unscanned(self, path: str, now_s: float) -> None:
+        """Note that an event announced this path; "" means everything. From any thread."""
+        with self._lock:
+            self._unscanned.add(path, now_s)
+
+    def note_scanned(self, paths: Collection[str] | None, began_s: float) -> None:
+        """Note that a scan of these paths, or of everything, that began at `began_s` is over."""
+        with self._lock:
+            self._unscanned.settle(paths, began_s)
+
+    def look_for_memory(self) -> None:
+        """Check whether MEMORY.md or .memories/ exists; may block."""
+        self.has_memory = has_memory(self.entry.root)
+
+    def note_written(self, written: Written) -> None:
+        """Remember the changes of a transaction for subscribers, and update the condition."""
+        index = self.index
+        if written.paths:
+            self.changes.append(written)
+        if index is not None:
+            self.change(generation=index.generation, counts=index.counts)
+
+    def continue_counts(self, before: Workspace) -> None:
+        """Start counters from those of the Workspace that ran for the same folder before."""
+        counted = ("generation", "n_failed_syncs", "n_missed_events", "n_rebuilds")
+        self.change(**{name: getattr(before.condition, name) for name in counted})
+        self.n_revisions = before.n_revisions
+
+    def count_revisions(self, n: int) -> None:
+        """Count recorded revisions; on the worker's thread."""
+        self.n_unpruned += n
+        self.n_revisions += n
+
+    def set_unrecorded(self, paths: deque[str] | None) -> None:
+        """Begin to record these notes, or end recording; on the worker's thread."""
+        self.unrecorded = paths
+        if paths is not None:
+            self.change(n_to_record=len(paths))
+        elif self.condition.n_unrecorded:
+            self.change(n_unrecorded=0)
+
+    def report_unrecorded(self) -> None:
+        """Update the condition with the progress of recording; on the worker's thread."""
+        n_unrecorded = len(self.unrecorded or ())
+        if n_unrecorded != self.condition.n_unrecorded:
+            self.change(n_unrecorded=n_unrecorded)
+
+    @property
+    def readers(self) -> Readers | None:
+        """The connections for queries: the index's, or those of the old index during a rebuild.
+
+        None before either is open.
+        """
+        return self.index.readers if self.index is not None else self.old_readers
+
+    def read_unopened_index(self) -> None:
+        """Answer queries from the index's file while opening it is blocked; on the loop.
+
+        Opening needs the workspace's disk, to finish interrupted edits; the index is on another.
+        """
+        is_waiting = self.readers is None and self.open_failure is None
+        if is_waiting and not self.is_closed and self.index_path.exists():
+            self.old_readers = Readers(str(self.index_path))
+
+    @contextlib.contextmanager
+    def acquire(self, seconds: float) -> Iterator[Reader]:
+        """Yield a read connection, as `Readers.lend`.
+
+        Raises StoreFailed, with the workspace in its data, also if the index could not be opened,
+        and Busy while the first attempt to open it runs.
+        """
+        readers = self.readers
+        failure = self.open_failure
+        if readers is None and failure is not None:
+            # A new exception each time: several threads may raise it at once.
+            reason = f"index.db cannot be opened: {failure.message}"
+            raise type(failure)(reason, hint=failure.hint, workspace=self.id)
+        if readers is None:
+            hint = "ask again in a moment, or look at: memsyncd status"
+            raise Busy("the index is being opened", hint=hint)
+        try:
+            with readers.lend(seconds) as reader:
+                yield reader
+        except StoreFailed as failure:
+            failure.data["workspace"] = self.id
+            raise
+
+    def may_reopen(self, now_s: float) -> bool:
+        """True if opening the index failed at least REOPEN_S ago and no other attempt runs."""
+        is_trying = self.opening is not None and not self.opening.done()
+        is_due = now_s - self.open_failed_s >= REOPEN_S
+        return self.open_failure is not None and not is_trying and is_due
+
+    def close_index(self) -> None:
+        """Close the index and the readers of the old one; on the worker's thread."""
+        if self.index is not None:
+            self.index.close()
+        self.index = None
+        self.close_old_readers()
+
+    def close_old_readers(self) -> None:
+        readers, self.old_readers = self.old_readers, None
+        if readers is not None:
+            readers.close()
+
+    def close(self) -> None:
+        """Close all databases; on the worker's thread."""
+        self.close_index()
+        self.close_records()
+
+    def drop_failed_records(self) -> None:
+        """Close records that failed, so that the next sync opens them again.
+
+        Records whose file another program replaced stay open: `opening` closes those with care.
+        """
+        if self.records is not None and self.records.find_harm() is None:
+            self.close_records()
+
+    def close_records(self) -> None:
+        if self.records is not None:
+            self.records.close()
+        self.records, self.is_recorded = None, False
+        self.set_unrecorded(None)
+
+
+# --- freshness ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """How far a workspace's index may be behind the disk; each response to a client reports it.
+
+    `pending` is at least the number of announced paths that no scan has covered yet. `state` is
+    `ready` only if no scan is overdue. `overdue` and `stall` describe why it is not.
+    """
+
+    state: State
+    pending: int
+    overdue: str
+    stall: str
+
+
+def read_freshness(workspace: Workspace, policy: SyncPolicy, *, now_s: float) -> Freshness:
+    """Compute the freshness at `now_s` of the monotonic clock. Costs microseconds."""
+    condition = workspace.condition
+    state, overdue = condition.state, ""
+    if policy.is_enabled and state in ("ready", "degraded"):
+        overdue = describe_overdue(condition.scanned_s, now_s, policy.reconcile_s)
+    if overdue and state == "ready":
+        state = "degraded"
+    stall = condition.faults.get(STALL_FAULT, "")
+    return Freshness(state=state, pending=workspace.pending, overdue=overdue, stall=stall)

@@ -1,0 +1,72 @@
+"""The scheduler with real workspaces, a real worker and a real watcher."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
+from tests.engine.test_watching import open_house, wait_for
+
+
+def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+    is_over = threading.Event()
+
+    def hold() -> Job[None]:
+        is_over.wait()
+        yield
+
+    async def live() -> None:
+        workspaces = open_house(tmp_path)
+        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
+        held = workspaces._worker.submit("another", hold)
+        told: list[int] = []
+        for number in range(5):
+            workspaces.scheduler.reconcile(then=lambda number=number: told.append(number))
+        assert workspaces.count_jobs() == 2
+        is_over.set()
+        await asyncio.wrap_future(held)
+        await wait_for(lambda: sorted(told) == [0, 1, 2, 3, 4])
+        n_syncs = workspaces.counters(workspace).syncs.n
+        workspaces.scheduler.reconcile(then=lambda: told.append(5))
+        await wait_for(lambda: 5 in told)
+        assert workspaces.counters(workspace).syncs.n == n_syncs + 1
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(live())
+
+
+def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "proj"
+    (root / ".memories").mkdir(parents=True)
+    for number in range(3000):
+        (root / ".memories" / f"{number}.md").write_text(f"note {number}\n")
+
+    async def live() -> None:
+        workspaces = open_house(tmp_path)
+        told: list[bool] = []
+
+        def save(workspace: Workspace, _done: SyncDone) -> None:
+            """Save once all notes are indexed, when recording them is the next job."""
+            if not told:
+                told.append(workspace.is_recorded)
+                (root / ".memories" / "0.md").write_text("saved\n")
+                workspaces.scheduler.sync(workspace).add_done_callback(
+                    lambda _: told.append(workspace.is_recorded)
+                )
+
+        workspaces.listen(save)
+        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: len(told) == 2)
+        assert told == [False, False]
+        await wait_for(lambda: workspace.is_recorded)
+        await wait_for(lambda: not workspaces.count_jobs() and not workspace.condition.n_unrecorded)
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(live())

@@ -1,0 +1,418 @@
+"""WorkerPool: a step that does not return keeps its thread and blocks no other key."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+
+import pytest
+
+from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.worker import Job, Worker, WorkerPool, heartbeat
+from memsyncd.errors import ShuttingDown
+
+
+class Story:
+    """The steps that jobs ran, in order. `gate` blocks the worker until all jobs are queued."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.gate = threading.Event()
+
+    def job(self, name: str, n_steps: int = 1, result: object = None) -> Job[object]:
+        try:
+            for step in range(1, n_steps + 1):
+                self.lines.append(f"{name}{step}")
+                if step < n_steps:
+                    yield
+        except GeneratorExit:
+            self.lines.append(f"{name} closed")
+            raise
+        return result
+
+    def hold(self) -> Job[None]:
+        assert self.gate.wait(30)
+        return
+        yield
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_jobs_are_counted_from_submission_until_their_end(worker: Worker, story: Story) -> None:
+    assert worker.count_jobs() == 0
+    worker.submit("a", story.hold)
+    last = [worker.submit(key, lambda: story.job("x")) for key in ("a", "b")]
+    assert worker.count_jobs() == 3
+    story.gate.set()
+    for job in last:
+        job.result(30)
+    assert worker.submit("a", heartbeat).result(30) is None
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    one = Worker("memsyncd-test")
+    yield one
+    one.stop(10)
+
+
+def fail() -> Job[None]:
+    raise ZeroDivisionError("no")
+    yield
+
+
+def test_a_job_gives_its_result(worker: Worker, story: Story) -> None:
+    assert worker.submit("a", lambda: story.job("a", 3, "done")).result(10) == "done"
+    assert story.lines == ["a1", "a2", "a3"]
+
+
+def test_jobs_of_one_key_run_in_order_and_never_two_at_a_time(worker: Worker, story: Story) -> None:
+    worker.submit("a", story.hold)
+    last = [worker.submit("a", lambda name=name: story.job(name, 2)) for name in "xyz"][-1]
+    story.gate.set()
+    last.result(10)
+    assert story.lines == ["x1", "x2", "y1", "y2", "z1", "z2"]
+
+
+def test_keys_take_turns_step_by_step(worker: Worker, story: Story) -> None:
+    worker.submit("first", story.hold)
+    futures = [worker.submit(key, lambda key=key: story.job(key, 3)) for key in "abc"]
+    story.gate.set()
+    for future in futures:
+        future.result(10)
+    assert story.lines == ["a1", "b1", "c1", "a2", "b2", "c2", "a3", "b3", "c3"]
+
+
+def test_no_job_of_a_batch_starts_before_all_are_queued(worker: Worker, story: Story) -> None:
+    with worker.batch():
+        slow = worker.submit("slow", lambda: story.job("slow", 2))
+        urgent = worker.submit("urgent", lambda: story.job("urgent", 1), is_urgent=True)
+        time.sleep(0.1)  # for a worker that would begin at once
+        assert story.lines == []
+    slow.result(10)
+    assert urgent.done()
+    assert story.lines == ["urgent1", "slow1", "slow2"]
+
+
+def test_an_urgent_job_goes_before_others_between_their_steps(worker: Worker, story: Story) -> None:
+    worker.submit("first", story.hold)
+    slow = worker.submit("slow", lambda: story.job("slow", 3))
+    urgent = worker.submit("urgent", lambda: story.job("urgent", 2), is_urgent=True)
+    story.gate.set()
+    slow.result(10)
+    assert urgent.done()
+    assert story.lines == ["urgent1", "urgent2", "slow1", "slow2", "slow3"]
+
+
+def test_an_urgent_job_speeds_up_earlier_jobs_of_its_key_and_overtakes_none(
+    worker: Worker, story: Story
+) -> None:
+    worker.submit("first", story.hold)
+    other = worker.submit("other", lambda: story.job("other", 1))
+    worker.submit("a", lambda: story.job("early", 2))
+    worker.submit("a", lambda: story.job("late", 1), is_urgent=True)
+    story.gate.set()
+    other.result(10)
+    assert story.lines == ["early1", "early2", "late1", "other1"]
+
+
+def test_urgent_jobs_take_turns_among_themselves(worker: Worker, story: Story) -> None:
+    worker.submit("first", story.hold)
+    futures = [
+        worker.submit(key, lambda key=key: story.job(key, 2), is_urgent=True) for key in "ab"
+    ]
+    story.gate.set()
+    for future in futures:
+        future.result(10)
+    assert story.lines == ["a1", "b1", "a2", "b2"]
+
+
+def test_a_job_that_fails_fails_alone(worker: Worker, story: Story) -> None:
+    with pytest.raises(ZeroDivisionError):
+        worker.submit("a", fail).result(10)
+    assert worker.submit("a", lambda: story.job("a", 1, 5)).result(10) == 5
+    assert worker.is_alive()
+
+
+def test_a_job_that_fails_to_start_fails_alone(worker: Worker, story: Story) -> None:
+    def start() -> Job[None]:
+        raise KeyError("no")
+
+    with pytest.raises(KeyError):
+        worker.submit("a", start).result(10)
+    assert worker.submit("b", lambda: story.job("b", 1, 5)).result(10) == 5
+
+
+def test_a_cancelled_job_does_not_start(worker: Worker, story: Story) -> None:
+    worker.submit("a", story.hold)
+    unwanted = worker.submit("a", lambda: story.job("unwanted"))
+    wanted = worker.submit("a", lambda: story.job("wanted"))
+    assert unwanted.cancel()
+    story.gate.set()
+    wanted.result(10)
+    assert story.lines == ["wanted1"]
+    with pytest.raises(CancelledError):
+        unwanted.result(0)
+
+
+def test_stopping_ends_the_running_job_at_its_next_step_and_fails_waiting_jobs(
+    story: Story,
+) -> None:
+    worker = Worker("memsyncd-test")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def long() -> Job[None]:
+        try:
+            begun.set()
+            assert go_on.wait(30)
+            yield
+            story.lines.append("went on")
+        finally:
+            story.lines.append("cleaned up")
+
+    running = worker.submit("a", long)
+    waiting = worker.submit("a", lambda: story.job("waiting"))
+    other = worker.submit("b", lambda: story.job("other"))
+    assert begun.wait(10)
+    assert not worker.stop(0.01)
+    go_on.set()
+    assert worker.stop(10)
+    for future in (running, waiting, other):
+        with pytest.raises(ShuttingDown):
+            future.result(0)
+    assert story.lines == ["cleaned up"]
+    with pytest.raises(ShuttingDown):
+        worker.submit("a", story.hold).result(0)
+
+
+def test_a_job_whose_cleanup_fails_does_not_keep_other_jobs_waiting() -> None:
+    worker = Worker("memsyncd-test")
+    begun, go_on = threading.Event(), threading.Event()
+
+    def untidy() -> Job[None]:
+        try:
+            begun.set()
+            assert go_on.wait(30)
+            yield
+        finally:
+            raise OSError("cannot clean up")
+
+    running, waiting = worker.submit("a", untidy), worker.submit("b", fail)
+    assert begun.wait(10)
+    assert not worker.stop(0)
+    go_on.set()
+    assert worker.stop(10)
+    assert isinstance(running.exception(0), ShuttingDown | OSError)
+    assert isinstance(waiting.exception(0), ShuttingDown)
+
+
+def test_an_idle_worker_stops_at_once() -> None:
+    worker = Worker("memsyncd-test")
+    assert worker.is_alive()
+    assert worker.stop(10)
+    assert not worker.is_alive()
+
+
+WAIT_S = 20.0
+POLICY = StallPolicy(takeover_s=5.0, stalled_s=10.0)
+LATER_S = 2 * POLICY.takeover_s
+
+
+class Block:
+    """Jobs that wait until they are released, and the order in which they ran."""
+
+    def __init__(self) -> None:
+        self.began = threading.Semaphore(0)
+        self._go_on = threading.Event()
+        self.lines: list[str] = []
+        self.n_running = self.most_running = 0
+        self._lock = threading.Lock()
+
+    def steps(self, name: str = "blocked") -> Job[str]:
+        self.began.release()
+        self._go_on.wait(WAIT_S)
+        try:
+            yield
+            self.lines.append(name)
+        except GeneratorExit:
+            self.lines.append(f"{name} closed")
+            raise
+        return name
+
+    def count(self) -> None:
+        with self._lock:
+            self.n_running += 1
+            self.most_running = max(self.most_running, self.n_running)
+        time.sleep(0.005)
+        with self._lock:
+            self.n_running -= 1
+
+    def wait(self, n_times: int = 1) -> None:
+        for _ in range(n_times):
+            assert self.began.acquire(timeout=WAIT_S)
+
+    def release(self) -> None:
+        self._go_on.set()
+
+
+@pytest.fixture
+def block() -> Iterator[Block]:
+    made = Block()
+    yield made
+    made.release()
+
+
+@pytest.fixture
+def pool() -> Iterator[WorkerPool]:
+    made = WorkerPool("memsyncd-test", policy=POLICY)
+    yield made
+    made.stop(WAIT_S)
+
+
+def detach(pool: WorkerPool) -> None:
+    """Detach the running steps as if they had taken long."""
+    pool.detach_overdue(time.monotonic() + LATER_S)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + WAIT_S
+    while not is_so():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+def test_a_step_that_does_not_return_blocks_only_its_own_key(
+    pool: WorkerPool, block: Block
+) -> None:
+    blocked = pool.submit("a", block.steps)
+    block.wait()
+    behind, other = pool.call(lambda: "behind", "a"), pool.call(lambda: "other", "b")
+    detach(pool)
+    assert other.result(WAIT_S) == "other"
+    assert not behind.done()
+    block.release()
+    assert behind.result(WAIT_S) == "behind"
+    assert blocked.result(0) == "blocked"
+
+
+def test_one_step_runs_at_a_time_while_no_step_is_overdue(pool: WorkerPool, block: Block) -> None:
+    done = [pool.call(block.count, key) for key in "abcdef" for _ in range(3)]
+    pool.detach_overdue(time.monotonic())
+    for future in done:
+        future.result(WAIT_S)
+    assert block.most_running == 1
+
+
+def test_each_blocked_key_holds_one_thread_for_any_number_of_jobs(
+    pool: WorkerPool, block: Block
+) -> None:
+    for key in "abc":
+        for _ in range(4):
+            pool.submit(key, block.steps)
+        block.wait()
+        detach(pool)
+        detach(pool)
+    assert pool.call(lambda: "other", "d").result(WAIT_S) == "other"
+    assert len(pool._threads) == 4
+    block.release()
+    wait_until(lambda: not pool.is_busy)
+    wait_until(lambda: len(pool._threads) == 1)
+
+
+def test_when_a_blocked_step_returns_jobs_run_one_at_a_time_again(
+    pool: WorkerPool, block: Block
+) -> None:
+    pool.submit("a", block.steps)
+    block.wait()
+    detach(pool)
+    pool.call(lambda: None, "b").result(WAIT_S)
+    block.release()
+    wait_until(lambda: not pool.is_busy)
+    for future in [pool.call(block.count, key) for key in "abcdef" for _ in range(3)]:
+        future.result(WAIT_S)
+    assert block.most_running == 1
+
+
+def test_the_next_step_of_a_slow_key_is_detached_from_the_beginning(block: Block) -> None:
+    pool = WorkerPool("memsyncd-test", policy=StallPolicy(takeover_s=0.05, stalled_s=10.0))
+    first = threading.Event()
+    slow = pool.call(lambda: first.wait(WAIT_S), "a")
+    time.sleep(0.1)
+    detach(pool)
+    first.set()
+    slow.result(WAIT_S)
+    pool.submit("a", block.steps)
+    block.wait()
+    assert pool.call(lambda: "other", "b").result(WAIT_S) == "other"
+    block.release()
+    assert pool.stop(WAIT_S)
+
+
+def test_a_call_without_a_key_keeps_its_place_for_any_time(pool: WorkerPool, block: Block) -> None:
+    pool.call(lambda: next(block.steps()))
+    block.wait()
+    waiting = pool.call(lambda: "waiting", "b")
+    detach(pool)
+    assert not waiting.done()
+    assert pool.running_steps() == {}
+    block.release()
+    assert waiting.result(WAIT_S) == "waiting"
+
+
+def test_two_calls_at_once_take_two_threads(block: Block) -> None:
+    pool = WorkerPool("memsyncd-test", 2, policy=POLICY)
+    assert pool.call(int).result(WAIT_S) == 0
+    time.sleep(0.05)  # so that the thread sleeps
+    pool.call(lambda: next(block.steps()))
+    pool.call(lambda: next(block.steps()))
+    block.wait(2)
+    block.release()
+    assert pool.stop(WAIT_S)
+
+
+def test_on_returned_is_called_when_a_detached_step_returns(block: Block) -> None:
+    returned: list[str] = []
+    worker = Worker("memsyncd-test", policy=POLICY, on_returned=returned.append)
+    worker.call(int, "b").result(WAIT_S)
+    worker.submit("a", block.steps)
+    block.wait()
+    detach(worker)
+    assert returned == []
+    block.release()
+    wait_until(lambda: bool(returned))
+    assert returned == ["a"]
+    assert worker.stop(WAIT_S)
+
+
+def test_stopping_waits_for_no_blocked_step_and_cleans_up_all_others(block: Block) -> None:
+    worker = Worker("memsyncd-test", policy=POLICY)
+    has_begun = threading.Event()
+
+    def half_done() -> Job[None]:
+        try:
+            has_begun.set()
+            while True:
+                yield
+        finally:
+            block.lines.append("cleaned up")
+
+    half = worker.submit("b", half_done)
+    assert has_begun.wait(WAIT_S)
+    blocked = worker.submit("a", block.steps)
+    block.wait()
+    behind = worker.submit("a", lambda: block.steps("behind"))
+    began_s = time.monotonic()
+    assert not worker.stop(0.1)
+    assert time.monotonic() - began_s < POLICY.takeover_s
+    assert block.lines == ["cleaned up"]
+    for future in (half, behind):
+        assert isinstance(future.exception(0), ShuttingDown)
+    block.release()
+    assert isinstance(blocked.exception(WAIT_S), ShuttingDown)
+    assert block.lines == ["cleaned up", "blocked closed"]
+    assert worker.stop(WAIT_S)
