@@ -35,9 +35,9 @@ from pathlib import Path
 from memsyncd.core.editing.additions import Addition
 from memsyncd.engine import edit, memory, remember, undo
 from memsyncd.engine.history import parse_subject
-from memsyncd.engine.indexing import open_workspace
+from memsyncd.engine.rebuild import open_workspace
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
 

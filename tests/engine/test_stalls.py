@@ -14,7 +14,7 @@ import pytest
 from watchdog.observers.api import BaseObserver
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine import watchturn
+from memsyncd.engine import watching
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job
@@ -106,14 +106,14 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
 def test_planning_that_blocks_does_not_keep_other_workspaces_from_being_watched(
     tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    is_folder = watchturn._is_folder
+    is_folder = watching._is_folder
 
     def block(path: str) -> bool:
         if path.startswith(str(tmp_path / "a")):
             gate.wait(LIMIT_S)
         return is_folder(path)
 
-    monkeypatch.setattr(watchturn, "_is_folder", block)
+    monkeypatch.setattr(watching, "_is_folder", block)
 
     async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 2)
@@ -135,7 +135,7 @@ def test_a_large_tree_that_takes_long_to_watch_is_still_watched(
     schedule = BaseObserver.schedule
 
     def take_long(self: BaseObserver, *args: object, **options: object) -> object:
-        time.sleep(0.12)  # for four folders longer than a step may take in this workspaces
+        time.sleep(0.12)  # for four folders longer than a step may take here
         return schedule(self, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(BaseObserver, "schedule", take_long)
@@ -153,9 +153,9 @@ def test_a_large_tree_that_takes_long_to_watch_is_still_watched(
 def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blocks_it(
     tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    set_plans = watchturn.Watcher.set_plans
+    set_plans = watching.Watcher.set_plans
 
-    def block(self: watchturn.Watcher, plans: dict[str, watchturn.Plan]) -> frozenset[str]:
+    def block(self: watching.Watcher, plans: dict[str, watching.Plan]) -> frozenset[str]:
         if any(plan.root == str(tmp_path / "a") for plan in plans.values()):
             with self._lock:
                 gate.wait(LIMIT_S)
@@ -165,7 +165,7 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
         await wait_for(
             lambda: is_ready(a, 1) and is_ready(b, 1) and workspaces.watching.watcher.n_watches == 4
         )
-        monkeypatch.setattr(watchturn.Watcher, "set_plans", block)
+        monkeypatch.setattr(watching.Watcher, "set_plans", block)
         first = workspaces.watching.watcher
         workspaces.watching.supervise()
         # The first new watcher is blocked, too, and names the workspace.
