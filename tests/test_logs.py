@@ -49,8 +49,8 @@ def test_a_line_is_one_json_object_with_time_level_and_event_first() -> None:
 def test_a_terminal_gets_short_lines_and_a_file_gets_json() -> None:
     stream = io.StringIO()
     set_up_logs(level="info", format="auto", stream=stream, is_terminal=True)
-    get_log("watch").warning(Event.WATCH_DOUBT, reason="queue overflow", workspace="shop", duration_ms=1.234)
-    assert stream.getvalue()[9:] == 'warning watch_doubt reason="queue overflow" workspace=shop duration_ms=1.2\n'
+    get_log("watch").warning(Event.EVENTS_LOST, reason="queue overflow", workspace="shop", duration_ms=1.234)
+    assert stream.getvalue()[9:] == 'warning events_lost reason="queue overflow" workspace=shop duration_ms=1.2\n'
 
 
 def test_control_characters_never_reach_a_terminal() -> None:

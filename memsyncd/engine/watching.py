@@ -187,7 +187,7 @@ class Watching:
 
     def doubt(self, reason: str) -> None:
         """Events were or will be lost: plan, check and look at everything. Doubts that come together are one."""
-        log.warning(Event.WATCH_DOUBT, reason=reason)
+        log.warning(Event.EVENTS_LOST, reason=reason)
         self.n_doubts += 1
         if not self._is_doubted and self.is_on:
             self._is_doubted = True

@@ -17,7 +17,9 @@ from memsyncd.errors import Conflict
 from memsyncd.protocol.fields import Params
 from memsyncd.protocol.operations import Pong
 from memsyncd.protocol.search import Changed, Problems, Subscribed
-from memsyncd.server.unix import Answered, Limits, Server, Session
+from memsyncd.server.requests import CompletedRequest, Limits
+from memsyncd.server.server import Server
+from memsyncd.server.session import Session
 
 PATIENCE_S = 20
 
@@ -73,7 +75,7 @@ class Desk:
         raise ValueError("the text of a note")
 
     def subscribe(self, session: Session, params: Params) -> Subscribed:
-        session.is_listening = True
+        session.is_subscribed = True
         session.on_close(lambda: self.notified.append(f"closed {session.id}"))
         return Subscribed(subscription="s", generations={})
 
@@ -89,7 +91,7 @@ class Serving:
         self.path = path
         self.desk = desk
         self.errors: list[tuple[str, str]] = []
-        self.answered: list[Answered] = []
+        self.answered: list[CompletedRequest] = []
         self.refused: list[str] = []
         self.dropped: list[str] = []
         self._left: list[Client | socket.socket] = []
@@ -103,7 +105,7 @@ class Serving:
             waiting_methods=frozenset({"sync"}),
         )
 
-    def _note(self, answered: Answered) -> None:
+    def _note(self, answered: CompletedRequest) -> None:
         self.answered.append(answered)
         if answered.error is not None:
             self.errors.append((type(answered.error).__name__, answered.method))

@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from memsyncd.server.unix import Limits
+from memsyncd.server.requests import Limits
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
@@ -40,7 +40,7 @@ def test_ten_megabytes_without_a_newline_are_refused_and_the_next_request_is_ans
             assert (refusal["id"], refusal["error"]["data"]["code"]) == (None, "too_large")
             client.write(b"\n" + PING)
             assert "result" in await client.read()
-            assert serving.server.counts.failed_requests == 1
+            assert serving.server.counters.failed_requests == 1
 
     asyncio.run(story())
 
@@ -130,7 +130,7 @@ def test_a_subscriber_that_does_not_read_is_dropped_and_others_go_on(serve, make
             assert not session.notify("changed", make_changed())
             assert serving.desk.notified == ["closed 1"]
             assert "result" in await other.ask("ping")
-            assert serving.server.counts.dropped == 1
+            assert serving.server.counters.dropped == 1
 
     asyncio.run(story())
 
@@ -141,9 +141,9 @@ def test_a_client_that_asks_and_does_not_read_is_not_read_from(serve, wait_until
             serving.desk.reply_chars = 10_000
             sock = serving.connect_plainly()
             sent = asyncio.create_task(asyncio.get_running_loop().sock_sendall(sock, PING * 12_000))
-            await wait_until(lambda: serving.server.counts.requests > 20)
+            await wait_until(lambda: serving.server.counters.requests > 20)
             await asyncio.sleep(0.2)
-            assert serving.server.counts.requests < 1000
+            assert serving.server.counters.requests < 1000
             assert not sent.done()
             n_answers = 0
             while n_answers < 12_000:
@@ -268,7 +268,7 @@ def test_a_client_with_too_many_unanswered_requests_waits_and_loses_none(serve, 
                 client.send("search", n, query="x")
             await wait_until(lambda: serving.desk.started == 2)
             assert "result" in await other.ask("ping")
-            assert serving.server.counts.requests == 4
+            assert serving.server.counters.requests == 4
             serving.desk.gate.set()
             assert {(await client.read())["id"] for _ in range(50)} == set(range(50))
 

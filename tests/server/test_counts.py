@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from memsyncd.server.unix import Limits
+from memsyncd.server.requests import Limits
 
 
 def test_requests_are_counted_by_method_and_by_how_they_ended(serve) -> None:
@@ -25,7 +25,7 @@ def test_requests_are_counted_by_method_and_by_how_they_ended(serve) -> None:
                 "status": (1, {"internal": 1}, 0),
                 "invalid": (2, {"bad_request": 2}, 0),
             }
-            assert (serving.server.counts.requests, serving.server.counts.failed_requests) == (7, 4)
+            assert (serving.server.counters.requests, serving.server.counters.failed_requests) == (7, 4)
 
     asyncio.run(story())
 
@@ -56,7 +56,7 @@ def test_a_slow_request_takes_the_time_that_its_client_waited(serve, wait_until)
             await client.read()
             (answered,) = serving.answered
             assert answered.took_s >= 0.05
-            assert serving.server.counts.methods["search"].answered.longest_s == answered.took_s
+            assert serving.server.counters.methods["search"].answered.longest_s == answered.took_s
 
     asyncio.run(story())
 
@@ -90,7 +90,7 @@ def test_requests_whose_client_leaves_are_abandoned_and_no_failures(serve, wait_
             client.close()
             await wait_until(lambda: len(serving.answered) == 2)
             assert show(serving) == {"search": (0, {}, 2)}
-            assert serving.server.counts.failed_requests == 0
+            assert serving.server.counters.failed_requests == 0
 
     asyncio.run(story())
 
@@ -103,12 +103,12 @@ def test_clients_are_counted_when_they_come(serve, wait_until) -> None:
                 await client.ask("ping")
                 client.send("search", query="x")
             await (await serving.connect()).read()
-            counts = serving.server.counts
+            counts = serving.server.counters
             assert (counts.accepted, counts.refused, serving.server.n_clients) == (2, 1, 2)
 
     asyncio.run(story())
 
 
 def show(serving: Any) -> dict[str, tuple[int, dict[str, int], int]]:
-    counts = serving.server.counts.methods
+    counts = serving.server.counters.methods
     return {method: (count.answered.n, count.failed, count.n_abandoned) for method, count in counts.items()}

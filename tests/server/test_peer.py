@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 import socket
 
-from memsyncd.server.peer import is_gone, is_own_user, read_peer
+from memsyncd.server.connection import is_gone, is_own_user, read_peer
 
 
 def test_the_kernel_says_whose_the_other_end_is() -> None:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from memsyncd.errors import AlreadyRunning, BadConfig, MemsyncdError, Unsafe
-from memsyncd.server.sockets import PATH_LIMIT_BYTES, OwnedSocket, check_outside, check_path, open_socket
+from memsyncd.server.listen import PATH_LIMIT_BYTES, OwnedSocket, check_outside, check_path, open_socket
 
 HOLD = """
 import sys
-from memsyncd.server.sockets import open_socket
+from memsyncd.server.listen import open_socket
 owned = open_socket(*sys.argv[1:])
 print("ready", flush=True)
 sys.stdin.read()

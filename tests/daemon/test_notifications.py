@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memsyncd.client import Client
-from memsyncd.daemon.notify import find_supervisor
+from memsyncd.daemon.systemd import find_notify_socket
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
@@ -76,7 +76,12 @@ def supervised(own: Home, tmp_path: Path, ear: Ear) -> Iterator[subprocess.Popen
     own.config.write_text(f'[[workspace]]\npath = "{root}"\nname = "trees"\n')
     env = own.env | {"NOTIFY_SOCKET": str(tmp_path / "n"), "WATCHDOG_USEC": WATCHDOG_USEC}
     with own.log.open("ab") as stream:
-        process = subprocess.Popen([sys.executable, "-m", "memsyncd", "run"], env=env, stdin=subprocess.DEVNULL, stderr=stream)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "memsyncd", "run"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stderr=stream,
+        )
     yield process
     process.kill()
     process.wait()
@@ -120,7 +125,9 @@ def test_an_index_that_is_made_anew_stands_in_the_status_while_it_is_and_no_long
         client.call("sync")
         ear.heard.clear()
         client.call("sync", rebuild=True)
-        ear.hear_until(lambda said: said.get("STATUS", "").startswith("1 workspace, 1 note; indexing"))
+        ear.hear_until(
+            lambda said: said.get("STATUS", "").startswith("1 workspace, 1 note; indexing")
+        )
         ear.hear_status("1 workspace, 1 note")
 
 
@@ -141,9 +148,9 @@ def test_a_socket_that_no_client_can_reach_any_more_stands_in_the_status(
 
 def test_an_abstract_address_is_reached_too() -> None:
     ear = Ear(f"\0memsyncd-{os.getpid()}")
-    supervisor = find_supervisor({"NOTIFY_SOCKET": f"@memsyncd-{os.getpid()}"}, 1)
+    supervisor = find_notify_socket({"NOTIFY_SOCKET": f"@memsyncd-{os.getpid()}"}, 1)
     assert supervisor is not None
-    supervisor.tell(READY=1, STATUS="two\nlines")
+    supervisor.send(READY=1, STATUS="two\nlines")
     assert ear.hear() == {"READY": "1", "STATUS": "two lines"}
     ear.close()
 
@@ -159,18 +166,20 @@ def test_an_abstract_address_is_reached_too() -> None:
         ({"WATCHDOG_USEC": "soon"}, None),
     ],
 )
-def test_beats_are_wanted_only_of_the_process_that_was_meant(env: dict[str, str], watchdog_s: float | None) -> None:
-    supervisor = find_supervisor({"NOTIFY_SOCKET": "/n", **env}, 7)
+def test_beats_are_wanted_only_of_the_process_that_was_meant(
+    env: dict[str, str], watchdog_s: float | None
+) -> None:
+    supervisor = find_notify_socket({"NOTIFY_SOCKET": "/n", **env}, 7)
     assert supervisor is not None
     assert supervisor.watchdog_s == watchdog_s
 
 
 @pytest.mark.parametrize("address", ["", "vsock:2:1", "n"])
 def test_without_an_address_that_can_be_reached_nobody_supervises(address: str) -> None:
-    assert find_supervisor({"NOTIFY_SOCKET": address}, 7) is None
+    assert find_notify_socket({"NOTIFY_SOCKET": address}, 7) is None
 
 
 def test_a_supervisor_that_is_gone_is_no_failure(tmp_path: Path) -> None:
-    supervisor = find_supervisor({"NOTIFY_SOCKET": str(tmp_path / "none")}, 7)
+    supervisor = find_notify_socket({"NOTIFY_SOCKET": str(tmp_path / "none")}, 7)
     assert supervisor is not None
-    supervisor.tell(READY=1)
+    supervisor.send(READY=1)

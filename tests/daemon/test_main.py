@@ -3,9 +3,9 @@ from __future__ import annotations
 from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig
 from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.core.guard.warnings import GuardPolicy
-from memsyncd.daemon.settings import to_limits, to_search_policy, to_sync_policy
+from memsyncd.daemon.main import to_limits, to_search_policy, to_sync_policy
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SyncPolicy
-from memsyncd.server.limits import Limits
+from memsyncd.server.requests import Limits
 
 
 def test_without_configuration_every_policy_has_its_default() -> None:
@@ -15,7 +15,9 @@ def test_without_configuration_every_policy_has_its_default() -> None:
 
 def test_history_is_kept_as_configured() -> None:
     config = Config(history=HistoryConfig(enabled=False, max_revisions=7, max_age_days=0.5))
-    assert to_sync_policy(config).history == HistoryPolicy(is_enabled=False, max_revisions=7, max_age_s=43_200.0)
+    assert to_sync_policy(config).history == HistoryPolicy(
+        is_enabled=False, max_revisions=7, max_age_s=43_200.0
+    )
 
 
 def test_a_configured_kind_takes_the_place_of_its_namesake_or_is_added() -> None:
@@ -43,5 +45,7 @@ def test_what_notes_are_guarded_against_is_as_configured() -> None:
     config = Config(guard=GuardConfig(secrets="flag", instructions="off"))
     assert to_sync_policy(config).guard == GuardPolicy(has_secrets=True, has_instructions=False)
     assert not to_search_policy(config).is_masking
-    assert to_sync_policy(Config(guard=GuardConfig(secrets="off"))).guard == GuardPolicy(has_secrets=False)
+    assert to_sync_policy(Config(guard=GuardConfig(secrets="off"))).guard == GuardPolicy(
+        has_secrets=False
+    )
     assert to_search_policy(Config()).is_masking

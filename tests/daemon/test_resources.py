@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from memsyncd.daemon.memory import keep_program, read_rss_bytes
+from memsyncd.daemon.resources import freeze_loaded_objects, read_rss_bytes
 from tests.benchmarks.process import read_rss_mb
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux tells what a process holds")
@@ -19,9 +19,9 @@ ALLOCATE = """
 import sys, threading
 
 if sys.argv[1] == "shared":
-    from memsyncd.daemon.memory import share_heap
+    from memsyncd.daemon.resources import use_one_malloc_arena
 
-    share_heap()
+    use_one_malloc_arena()
 kept = []
 thread = threading.Thread(target=lambda: kept.extend(bytearray(50_000) for _ in range(100)))
 thread.start()
@@ -34,7 +34,13 @@ print(sum(end - start > 32 * 1024 * 1024 for start, end in spans))
 
 
 def count_heaps_beside(mode: str) -> int:
-    done = subprocess.run([sys.executable, "-c", ALLOCATE, mode], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", ALLOCATE, mode],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
     return int(done.stdout)
 
 
@@ -42,7 +48,9 @@ def test_resident_memory_is_what_the_system_says() -> None:
     assert abs(read_rss_bytes() / 1024**2 - read_rss_mb(os.getpid())) < 16
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="this C library has one heap anyway")
+@pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "mallopt"), reason="this C library has one heap anyway"
+)
 def test_a_thread_allocates_from_the_heap_of_the_others() -> None:
     assert count_heaps_beside("own") == 1
     assert count_heaps_beside("shared") == 0
@@ -50,7 +58,7 @@ def test_a_thread_allocates_from_the_heap_of_the_others() -> None:
 
 def test_the_collector_passes_over_the_program() -> None:
     n_visited = len(gc.get_objects())
-    keep_program()
+    freeze_loaded_objects()
     try:
         assert len(gc.get_objects()) < n_visited / 10
     finally:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.daemon.pulse import Pulse, make_proofs
+from memsyncd.daemon.systemd import Liveness, make_probes
 from memsyncd.engine.house import House
 from memsyncd.engine.lane import Lane, Steps, take_a_step
 from memsyncd.engine.policies import Clock, SyncPolicy
@@ -38,12 +38,14 @@ def gate() -> Iterator[threading.Event]:
     gate.set()
 
 
-def find_stalled(submit: Callable[[], Future[None]], limits_s: list[float], between: Callable[[], None]) -> list[tuple[str, ...]]:
+def find_stalled(
+    submit: Callable[[], Future[None]], limits_s: list[float], between: Callable[[], None]
+) -> list[tuple[str, ...]]:
     async def ask() -> list[tuple[str, ...]]:
-        pulse = Pulse({"writer": lambda: asyncio.wrap_future(submit())})
+        liveness = Liveness({"writer": lambda: asyncio.wrap_future(submit())})
         answers = []
         for limit_s in limits_s:
-            answers.append(await pulse.find_stalled(limit_s))
+            answers.append(await liveness.find_stalled(limit_s))
             between()
         return answers
 
@@ -51,14 +53,16 @@ def find_stalled(submit: Callable[[], Future[None]], limits_s: list[float], betw
 
 
 def submit_to(lane: Lane) -> Callable[[], Future[None]]:
-    return lambda: lane.submit("pulse", take_a_step, is_urgent=True)
+    return lambda: lane.submit("liveness", take_a_step, is_urgent=True)
 
 
 def test_an_idle_writer_makes_progress(lane: Lane) -> None:
     assert find_stalled(submit_to(lane), [PATIENT_S, PATIENT_S], lambda: None) == [(), ()]
 
 
-def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(lane: Lane, gate: threading.Event) -> None:
+def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(
+    lane: Lane, gate: threading.Event
+) -> None:
     def index() -> Steps[None]:
         while not gate.wait(0.001):
             yield
@@ -67,7 +71,9 @@ def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(lane: Lane
     assert find_stalled(submit_to(lane), [PATIENT_S], lambda: None) == [()]
 
 
-def test_a_writer_that_hangs_in_a_step_is_named_until_it_goes_on(lane: Lane, gate: threading.Event) -> None:
+def test_a_writer_that_hangs_in_a_step_is_named_until_it_goes_on(
+    lane: Lane, gate: threading.Event
+) -> None:
     is_hanging = threading.Event()
 
     def hang() -> Steps[None]:
@@ -93,21 +99,29 @@ def test_one_that_hangs_is_asked_once(gate: threading.Event) -> None:
     assert len(asked) == 1
 
 
-def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, gate: threading.Event) -> None:
+def test_of_a_running_house_only_the_part_that_hangs_is_named(
+    tmp_path: Path, gate: threading.Event
+) -> None:
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     is_hanging = threading.Event()
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
 
     async def live(wedge: Callable[[House, Steps[None]], object]) -> tuple[str, ...]:
-        house = House(registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock)
+        house = House(
+            registry=registry,
+            state_dir=tmp_path,
+            cache_dir=tmp_path,
+            policy=SyncPolicy(),
+            clock=clock,
+        )
         with ThreadPoolExecutor(1) as threads:
-            pulse = Pulse(make_proofs(house, threads))
-            assert await pulse.find_stalled(PATIENT_S) == ()
+            liveness = Liveness(make_probes(house, threads))
+            assert await liveness.find_stalled(PATIENT_S) == ()
             wedge(house, hang())
             assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
-            stalled = await pulse.find_stalled(HASTY_S)
+            stalled = await liveness.find_stalled(HASTY_S)
             gate.set()
-            assert await pulse.find_stalled(PATIENT_S) == ()
+            assert await liveness.find_stalled(PATIENT_S) == ()
             await asyncio.get_running_loop().run_in_executor(None, house.stop)
         gate.clear()
         is_hanging.clear()
@@ -118,11 +132,17 @@ def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, ga
         gate.wait()
         yield
 
-    assert asyncio.run(live(lambda house, job: house._lane.submit("ws", lambda: job))) == ("writer",)
-    assert asyncio.run(live(lambda house, job: house.watching._pool.call(lambda: next(job)))) == ("watcher",)
+    assert asyncio.run(live(lambda house, job: house._lane.submit("ws", lambda: job))) == (
+        "writer",
+    )
+    assert asyncio.run(live(lambda house, job: house.watching._pool.call(lambda: next(job)))) == (
+        "watcher",
+    )
 
 
-def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(tmp_path: Path, gate: threading.Event) -> None:
+def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
+    tmp_path: Path, gate: threading.Event
+) -> None:
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     is_hanging = threading.Event()
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
@@ -135,13 +155,18 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(tmp
 
     async def live() -> tuple[str, ...]:
         house = House(
-            registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock, stall_policy=stalls
+            registry=registry,
+            state_dir=tmp_path,
+            cache_dir=tmp_path,
+            policy=SyncPolicy(),
+            clock=clock,
+            stall_policy=stalls,
         )
         threads = QueryThreads(1)
-        pulse = Pulse(make_proofs(house, threads))
+        liveness = Liveness(make_probes(house, threads))
         house._lane.submit("ws", hang)
         assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
-        stalled = await pulse.find_stalled(PATIENT_S)
+        stalled = await liveness.find_stalled(PATIENT_S)
         gate.set()
         await asyncio.to_thread(house.stop)
         threads.shutdown()
@@ -156,22 +181,26 @@ def test_an_answer_that_is_a_failure_is_an_answer() -> None:
     assert find_stalled(lambda: failed, [PATIENT_S], lambda: None) == [()]
 
 
-def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_until_they_hang() -> None:
+def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_until_they_hang() -> (
+    None
+):
     step = threading.Semaphore(0)
 
     async def scene(threads: QueryThreads) -> None:
         loop = asyncio.get_running_loop()
-        pulse = Pulse({"store": lambda: loop.run_in_executor(threads, int)}, {"store": lambda: threads.n_done})
+        liveness = Liveness(
+            {"store": lambda: loop.run_in_executor(threads, int)}, {"store": lambda: threads.n_done}
+        )
         reads = [threads.submit(step.acquire) for _ in range(8)]
         loop.call_soon(step.release)
-        assert await pulse.find_stalled(10 * HASTY_S) == ()
+        assert await liveness.find_stalled(10 * HASTY_S) == ()
         assert sum(read.done() for read in reads) == 1
-        assert await pulse.find_stalled(HASTY_S) == ("store",)
+        assert await liveness.find_stalled(HASTY_S) == ("store",)
         # What will not be done any more is no progress.
         loop.call_soon(reads[-1].cancel)
-        assert await pulse.find_stalled(HASTY_S) == ("store",)
+        assert await liveness.find_stalled(HASTY_S) == ("store",)
         step.release(len(reads))
-        assert await pulse.find_stalled(PATIENT_S) == ()
+        assert await liveness.find_stalled(PATIENT_S) == ()
 
     with QueryThreads(2) as threads:
         try:

@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 import structlog
 
-from memsyncd.daemon.requests import MAX_CLIENT_WARNINGS, MAX_WARNINGS, WINDOW_S, RequestLog, make_client_log
+from memsyncd.daemon.request_log import (
+    MAX_CLIENT_WARNINGS,
+    MAX_WARNINGS,
+    WINDOW_S,
+    RequestLog,
+    make_client_log,
+)
 from memsyncd.logs import Event, set_up_logs
-from memsyncd.server.counts import ABANDONED, Answered
+from memsyncd.server.requests import ABANDONED, CompletedRequest
 from memsyncd.server.session import Session
 
 LinesOf = Callable[[], list[dict[str, Any]]]
@@ -25,7 +31,9 @@ def lines(request: pytest.FixtureRequest) -> Iterator[LinesOf]:
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     stream = io.StringIO()
-    set_up_logs(level=getattr(request, "param", "debug"), format="json", stream=stream, is_terminal=False)
+    set_up_logs(
+        level=getattr(request, "param", "debug"), format="json", stream=stream, is_terminal=False
+    )
 
     def take() -> list[dict[str, Any]]:
         taken = [json.loads(line) for line in stream.getvalue().splitlines()]
@@ -46,23 +54,36 @@ class Life:
     def __init__(self) -> None:
         self.now_s = 100.0
         self.log = RequestLog(lambda: self.now_s)
-        self.session = Session(session_id=1, peer_pid=42, tell=lambda _line: True)
+        self.session = Session(session_id=1, peer_pid=42, send=lambda _line: True)
 
     def end(self, code: str = "", error: Exception | None = None) -> None:
-        self.log.note(Answered(self.session, "search", 0.00123, code, error))
+        self.log.add(CompletedRequest(self.session, "search", 0.00123, code, error))
 
 
 def test_a_result_is_told_to_those_who_debug(lines: LinesOf) -> None:
     Life().end()
     (line,) = lines()
     del line["at"]
-    assert line == {"level": "debug", "event": "request_done", "method": "search", "client": "pid 42", "duration_ms": 1.2}
+    assert line == {
+        "level": "debug",
+        "event": "request_done",
+        "method": "search",
+        "client": "pid 42",
+        "duration_ms": 1.2,
+    }
 
 
 @pytest.mark.parametrize("lines", ["info"], indirect=True)
 def test_nobody_else_hears_of_results_and_of_what_is_not_there(lines: LinesOf) -> None:
     life = Life()
-    for code in ("", ABANDONED, "workspace_not_found", "note_not_found", "conflict", "edit_refused"):
+    for code in (
+        "",
+        ABANDONED,
+        "workspace_not_found",
+        "note_not_found",
+        "conflict",
+        "edit_refused",
+    ):
         life.end(code)
     assert lines() == []
 
@@ -85,11 +106,18 @@ def test_what_could_not_be_carried_out_is_a_warning_without_a_traceback(lines: L
 def test_a_failure_of_ours_comes_with_its_traceback_in_the_same_line(lines: LinesOf) -> None:
     Life().end("internal", ValueError("odd"))
     (line,) = lines()
-    assert (line["level"], line["method"], line["code"], line["reason"]) == ("error", "search", "internal", "ValueError")
+    assert (line["level"], line["method"], line["code"], line["reason"]) == (
+        "error",
+        "search",
+        "internal",
+        "ValueError",
+    )
     assert "ValueError: odd" in line["exception"]
 
 
-def test_warnings_of_a_storm_are_counted_and_the_next_line_says_how_many_were_left_out(lines: LinesOf) -> None:
+def test_warnings_of_a_storm_are_counted_and_the_next_line_says_how_many_were_left_out(
+    lines: LinesOf,
+) -> None:
     life = Life()
     for _ in range(MAX_WARNINGS + 1000):
         life.end("bad_request")

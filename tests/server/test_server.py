@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.server.unix import Limits
+from memsyncd.server.requests import Limits
 
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
 AS_NOBODY = """
@@ -68,7 +68,7 @@ def test_a_client_with_very_many_requests_does_not_keep_others_waiting(serve) ->
             flood.write(b"".join(PING % n for n in range(20_000)))
             await flood.read()
             await other.ask("ping")
-            assert serving.server.counts.requests < 15_000
+            assert serving.server.counters.requests < 15_000
 
     asyncio.run(story())
 
@@ -81,7 +81,7 @@ def test_a_notification_is_carried_out_and_not_answered(serve) -> None:
             client.send("nothing", None)
             assert (await client.ask("ping", 5))["id"] == 5
             assert serving.errors == [("ValueError", "status")]
-            assert serving.server.counts.failed_requests == 2
+            assert serving.server.counters.failed_requests == 2
 
     asyncio.run(story())
 
@@ -247,7 +247,7 @@ def test_the_end_does_not_wait_for_a_client_that_does_not_read(serve, wait_until
             serving.desk.reply_chars = 3_000_000
             sock = serving.connect_plainly()
             sock.send(PING % 1)
-            await wait_until(lambda: serving.server.counts.requests)
+            await wait_until(lambda: serving.server.counters.requests)
             await asyncio.wait_for(serving.server.stop(grace_s=0), 5)
             sock.close()
 
@@ -265,7 +265,7 @@ def test_another_user_is_sent_away_without_a_byte(serve_at) -> None:
             out, _ = await process.communicate()
             assert process.returncode == 0
             assert out.strip() == b"b''"
-            assert serving.server.counts.requests == 0
+            assert serving.server.counters.requests == 0
             assert serving.refused == ["it belongs to user 65534"]
 
     with tempfile.TemporaryDirectory() as folder:  # pytest's own folders let nobody in
@@ -279,7 +279,7 @@ def test_a_client_of_which_the_system_does_not_say_whose_it_is_is_sent_away_with
     def refuse(_sock: object) -> tuple[int, int]:
         raise OSError(errno.ENOPROTOOPT, "Protocol not available")
 
-    monkeypatch.setattr("memsyncd.server.unix.read_peer", refuse)
+    monkeypatch.setattr("memsyncd.server.server.read_peer", refuse)
 
     async def story() -> None:
         async with serve() as serving:
@@ -287,7 +287,7 @@ def test_a_client_of_which_the_system_does_not_say_whose_it_is_is_sent_away_with
             client.write(PING % 1)
             assert await client.read_to_end() == b""
             assert serving.refused == ["the system does not say whose it is: Protocol not available"]
-            assert (serving.server.n_clients, serving.server.counts.requests) == (0, 0)
+            assert (serving.server.n_clients, serving.server.counters.requests) == (0, 0)
 
     asyncio.run(story())
 
@@ -332,32 +332,32 @@ def test_a_session_says_unasked_things_after_the_answers_before_them(serve, make
 
 def test_of_all_that_hold_too_much_together_the_greediest_is_dropped(serve, wait_until) -> None:
     async def story() -> None:
-        async with serve(Limits(max_held_bytes=3_000_000)) as serving:
+        async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
             modest, greedy, other = [await serving.connect() for _ in range(3)]
             for client, n_bytes in ((modest, 300_000), (greedy, 2_000_000), (other, 600_000)):
                 client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"' + b"x" * n_bytes)
-            await wait_until(lambda: serving.server.n_held_bytes > 2_900_000)
+            await wait_until(lambda: serving.server.n_buffered_bytes > 2_900_000)
             assert serving.dropped == []
             other.write(b"x" * 300_000)
             assert await greedy.read_to_end() == b""
-            assert serving.dropped == ["all clients together leave too much unread or unfinished, and it most"]
+            assert serving.dropped == ["clients leave too much unread or unfinished, and this one the most"]
             for client in (modest, other):
                 client.write(b'"}\n')
                 assert "result" in await client.read()
-            assert serving.server.n_held_bytes == 0
+            assert serving.server.n_buffered_bytes == 0
 
     asyncio.run(story())
 
 
 def test_answers_that_nobody_reads_count_as_held(serve, wait_until) -> None:
     async def story() -> None:
-        async with serve(Limits(max_held_bytes=3_000_000)) as serving:
+        async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
             serving.desk.reply_chars = 1_000_000
             silent = [serving.connect_plainly() for _ in range(12)]
             for sock in silent:
                 sock.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
             await wait_until(lambda: len(serving.dropped) >= 6)
-            assert serving.server.n_held_bytes <= 3_000_000
+            assert serving.server.n_buffered_bytes <= 3_000_000
             assert "result" in await (await serving.connect()).ask("ping")
 
     asyncio.run(story())
