@@ -29,7 +29,12 @@ def test_without_any_variable_everything_lies_in_the_xdg_defaults() -> None:
 
 
 def test_xdg_variables_are_obeyed() -> None:
-    env = {"XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s/", "XDG_CACHE_HOME": "/k", "XDG_RUNTIME_DIR": "/run/user/7"}
+    env = {
+        "XDG_CONFIG_HOME": "/c",
+        "XDG_STATE_HOME": "/s/",
+        "XDG_CACHE_HOME": "/k",
+        "XDG_RUNTIME_DIR": "/run/user/7",
+    }
     dirs = find(env)
     assert dirs.config_file == "/c/memsyncd/config.toml"
     assert dirs.state_dir == "/s/memsyncd"
@@ -38,7 +43,9 @@ def test_xdg_variables_are_obeyed() -> None:
     assert dirs.lock_path == "/run/user/7/memsyncd/memsyncd.lock"
 
 
-@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"])
+@pytest.mark.parametrize(
+    "variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"]
+)
 @pytest.mark.parametrize("value", ["", "relative", "./here", "~/x"])
 def test_an_empty_or_relative_xdg_variable_counts_as_unset(variable: str, value: str) -> None:
     assert show(find({variable: value})) == show(find({}))
@@ -57,8 +64,18 @@ def test_macos_obeys_xdg_variables_that_are_set() -> None:
 
 
 def test_a_named_socket_wins_and_its_lock_lies_beside_it() -> None:
-    dirs = find({"MEMSYNCD_SOCKET": "/x/mine.sock", "MEMSYNCD_SOCKET_PATH": "/y/no.sock", "XDG_RUNTIME_DIR": "/run/user/7"})
-    assert (dirs.run_dir, dirs.socket_path, dirs.lock_path) == ("/x", "/x/mine.sock", "/x/mine.lock")
+    dirs = find(
+        {
+            "MEMSYNCD_SOCKET": "/x/mine.sock",
+            "MEMSYNCD_SOCKET_PATH": "/y/no.sock",
+            "XDG_RUNTIME_DIR": "/run/user/7",
+        }
+    )
+    assert (dirs.run_dir, dirs.socket_path, dirs.lock_path) == (
+        "/x",
+        "/x/mine.sock",
+        "/x/mine.lock",
+    )
 
 
 def test_the_twin_of_the_configuration_key_names_the_socket_too() -> None:

@@ -49,8 +49,13 @@ def test_a_line_is_one_json_object_with_time_level_and_event_first() -> None:
 def test_a_terminal_gets_short_lines_and_a_file_gets_json() -> None:
     stream = io.StringIO()
     set_up_logs(level="info", format="auto", stream=stream, is_terminal=True)
-    get_log("watch").warning(Event.EVENTS_LOST, reason="queue overflow", workspace="shop", duration_ms=1.234)
-    assert stream.getvalue()[9:] == 'warning events_lost reason="queue overflow" workspace=shop duration_ms=1.2\n'
+    get_log("watch").warning(
+        Event.EVENTS_LOST, reason="queue overflow", workspace="shop", duration_ms=1.234
+    )
+    assert (
+        stream.getvalue()[9:]
+        == 'warning events_lost reason="queue overflow" workspace=shop duration_ms=1.2\n'
+    )
 
 
 def test_control_characters_never_reach_a_terminal() -> None:
@@ -96,7 +101,11 @@ def test_libraries_are_heard_from_warnings_up_whatever_the_level() -> None:
     logging.getLogger("asyncio").error("odd: %s", 1)
     (line,) = stream.getvalue().splitlines()
     fields = json.loads(line)
-    assert (fields["event"], fields["logger"], fields["message"]) == ("library_message", "asyncio", "odd: 1")
+    assert (fields["event"], fields["logger"], fields["message"]) == (
+        "library_message",
+        "asyncio",
+        "odd: 1",
+    )
 
 
 def test_warnings_of_python_are_lines_too() -> None:
@@ -121,7 +130,10 @@ def test_the_level_can_change_while_loggers_are_in_use() -> None:
     log.debug(Event.CONFIG_WARNING, method="ping")
     set_up(stream, level="error")
     log.info(Event.DAEMON_STOPPED)
-    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["daemon_ready", "config_warning"]
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == [
+        "daemon_ready",
+        "config_warning",
+    ]
 
 
 def test_a_closed_or_missing_stream_loses_lines_and_raises_nothing() -> None:
@@ -172,7 +184,13 @@ def test_a_reader_that_went_away_does_not_end_the_process() -> None:
     )
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=writer, check=False, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        check=False,
+        timeout=30,
+    )
     os.close(writer)
     assert done.stdout == b"alive\n"
 

@@ -23,7 +23,10 @@ PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
 BACKLOG = 256
 PROBE_TIMEOUT_S = 1.0
 
-_PATH_HINT = "set MEMSYNCD_SOCKET, or `path` under [socket], to a short absolute path in a folder of your own"
+_PATH_HINT = (
+    "set MEMSYNCD_SOCKET, or `path` under [socket], "
+    "to a short absolute path in a folder of your own"
+)
 _UNIT_HINT = "the socket unit is out of date; write it again: memsyncd service install --on-demand"
 _RUNNING_HINT = "use it as it is, or end it with `memsyncd stop`"
 _REMOVE_HINT = "see what it is and remove it"

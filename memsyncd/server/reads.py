@@ -107,7 +107,7 @@ class Reads:
 
 
 class Slot:
-    """The place of a read that runs. Its holder sets `took_s`, which the queue uses for the order."""
+    """The place of a running read. Its holder sets `took_s`, by which the queue orders reads."""
 
     __slots__ = ("took_s",)
 
@@ -125,7 +125,7 @@ class ReadQueue:
 
     @contextlib.asynccontextmanager
     async def slot(self, flow: Flow[Waiter], end_s: float = math.inf) -> AsyncIterator[Slot]:
-        """Hold a slot inside. Raises NotFresh if there is none until `end_s`, by the loop's clock."""
+        """Hold a slot. Raises NotFresh if there is none until `end_s`, by the loop's clock."""
         loop = asyncio.get_running_loop()
         waiter: Waiter = loop.create_future()
         self._queue.push(flow, waiter)

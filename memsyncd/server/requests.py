@@ -400,7 +400,7 @@ class RequestDispatcher:
             return
         try:
             answer = encode_result(request.id, result)
-        except Exception as error:  # noqa: BLE001 - a result that cannot be encoded fails its own request
+        except Exception as error:  # noqa: BLE001 - one result fails one request
             self._fail(request, error)
             return
         limit = self._context.limits.max_reply_bytes

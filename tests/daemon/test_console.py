@@ -1,4 +1,4 @@
-"""What the status line says of workspaces in every state."""
+"""The status line for workspaces in every state."""
 
 from __future__ import annotations
 
@@ -36,11 +36,13 @@ def make_workspace(folder: Path, name: str = "trees", **condition: Any) -> Works
         ({"root_state": "missing"}, "1 workspace, 1,204 notes; missing: trees"),
     ],
 )
-def test_the_line_says_what_is_so(tmp_path: Path, condition: dict[str, Any], line: str) -> None:
+def test_the_line_names_the_state_of_the_workspaces(
+    tmp_path: Path, condition: dict[str, Any], line: str
+) -> None:
     assert StatusLine().render([make_workspace(tmp_path, **condition)], ()) == line
 
 
-def test_progress_is_told_against_the_most_there_was_to_do(tmp_path: Path) -> None:
+def test_progress_is_relative_to_the_largest_number_of_pending_notes(tmp_path: Path) -> None:
     line, workspace = StatusLine(), make_workspace(tmp_path, is_indexing=True, pending=2000)
     assert line.render([workspace], ()).endswith("indexing 0/2,000")
     workspace.change(pending=500)
@@ -51,12 +53,12 @@ def test_progress_is_told_against_the_most_there_was_to_do(tmp_path: Path) -> No
     assert line.render([workspace], ()).endswith("indexing 0/10")
 
 
-def test_many_that_are_amiss_are_named_in_part_and_counted(tmp_path: Path) -> None:
+def test_of_many_degraded_workspaces_some_are_named_and_the_rest_counted(tmp_path: Path) -> None:
     workspaces = [make_workspace(tmp_path, f"w{n}", faults={"watch": "deaf"}) for n in range(5)]
     assert StatusLine().render(workspaces, ()).endswith("; degraded: w0, w1, w2 and 2 more")
 
 
-def test_parts_that_make_no_progress_are_named(tmp_path: Path) -> None:
+def test_stalled_parts_are_named(tmp_path: Path) -> None:
     assert (
         StatusLine().render([], ("writer", "store"))
         == "0 workspaces, 0 notes; no progress: writer, store"

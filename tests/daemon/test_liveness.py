@@ -1,4 +1,4 @@
-"""Which part of the daemon is named for making no progress: real lanes and threads, wedged for real."""
+"""Which parts of the daemon are reported as stalled: real lanes and threads that really hang."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lane() -> Iterator[Lane]:
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """What a wedged part waits for; opened at the end of each test."""
+    """Blocks a part of the daemon; set at the end of each test."""
     gate = threading.Event()
     yield gate
     gate.set()
@@ -41,7 +41,7 @@ def gate() -> Iterator[threading.Event]:
 def find_stalled(
     submit: Callable[[], Future[None]], limits_s: list[float], between: Callable[[], None]
 ) -> list[tuple[str, ...]]:
-    async def ask() -> list[tuple[str, ...]]:
+    async def probe() -> list[tuple[str, ...]]:
         liveness = Liveness({"writer": lambda: asyncio.wrap_future(submit())})
         answers = []
         for limit_s in limits_s:
@@ -49,7 +49,7 @@ def find_stalled(
             between()
         return answers
 
-    return asyncio.run(ask())
+    return asyncio.run(probe())
 
 
 def submit_to(lane: Lane) -> Callable[[], Future[None]]:
@@ -60,7 +60,7 @@ def test_an_idle_writer_makes_progress(lane: Lane) -> None:
     assert find_stalled(submit_to(lane), [PATIENT_S, PATIENT_S], lambda: None) == [(), ()]
 
 
-def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(
+def test_a_writer_with_a_long_job_in_short_steps_makes_progress(
     lane: Lane, gate: threading.Event
 ) -> None:
     def index() -> Steps[None]:
@@ -71,7 +71,7 @@ def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(
     assert find_stalled(submit_to(lane), [PATIENT_S], lambda: None) == [()]
 
 
-def test_a_writer_that_hangs_in_a_step_is_named_until_it_goes_on(
+def test_a_writer_that_hangs_in_a_step_is_reported_until_it_continues(
     lane: Lane, gate: threading.Event
 ) -> None:
     is_hanging = threading.Event()
@@ -86,27 +86,27 @@ def test_a_writer_that_hangs_in_a_step_is_named_until_it_goes_on(
     assert find_stalled(submit_to(lane), [HASTY_S, PATIENT_S], gate.set) == [("writer",), ()]
 
 
-def test_one_that_hangs_is_asked_once(gate: threading.Event) -> None:
-    asked: list[int] = []
+def test_a_part_that_hangs_is_probed_once(gate: threading.Event) -> None:
+    probed: list[int] = []
     with ThreadPoolExecutor(1) as thread:
 
         def submit() -> Future[None]:
-            asked.append(1)
+            probed.append(1)
             return thread.submit(lambda: gate.wait() and None)
 
         assert find_stalled(submit, [HASTY_S] * 3, lambda: None) == [("writer",)] * 3
         gate.set()
-    assert len(asked) == 1
+    assert len(probed) == 1
 
 
-def test_of_a_running_house_only_the_part_that_hangs_is_named(
+def test_only_the_part_of_a_running_engine_that_hangs_is_reported(
     tmp_path: Path, gate: threading.Event
 ) -> None:
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     is_hanging = threading.Event()
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
 
-    async def live(wedge: Callable[[House, Steps[None]], object]) -> tuple[str, ...]:
+    async def live(block: Callable[[House, Steps[None]], object]) -> tuple[str, ...]:
         house = House(
             registry=registry,
             state_dir=tmp_path,
@@ -117,7 +117,7 @@ def test_of_a_running_house_only_the_part_that_hangs_is_named(
         with ThreadPoolExecutor(1) as threads:
             liveness = Liveness(make_probes(house, threads))
             assert await liveness.find_stalled(PATIENT_S) == ()
-            wedge(house, hang())
+            block(house, hang())
             assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
             stalled = await liveness.find_stalled(HASTY_S)
             gate.set()
@@ -175,18 +175,16 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
     assert asyncio.run(live()) == ()
 
 
-def test_an_answer_that_is_a_failure_is_an_answer() -> None:
+def test_a_probe_that_fails_is_progress() -> None:
     failed: Future[None] = Future()
     failed.set_exception(OSError("no"))
     assert find_stalled(lambda: failed, [PATIENT_S], lambda: None) == [()]
 
 
-def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_until_they_hang() -> (
-    None
-):
+def test_query_threads_with_more_reads_than_time_make_progress_until_they_hang() -> None:
     step = threading.Semaphore(0)
 
-    async def scene(threads: QueryThreads) -> None:
+    async def scenario(threads: QueryThreads) -> None:
         loop = asyncio.get_running_loop()
         liveness = Liveness(
             {"store": lambda: loop.run_in_executor(threads, int)}, {"store": lambda: threads.n_done}
@@ -196,7 +194,7 @@ def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_unt
         assert await liveness.find_stalled(10 * HASTY_S) == ()
         assert sum(read.done() for read in reads) == 1
         assert await liveness.find_stalled(HASTY_S) == ("store",)
-        # What will not be done any more is no progress.
+        # A read that is cancelled is no progress.
         loop.call_soon(reads[-1].cancel)
         assert await liveness.find_stalled(HASTY_S) == ("store",)
         step.release(len(reads))
@@ -204,6 +202,6 @@ def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_unt
 
     with QueryThreads(2) as threads:
         try:
-            asyncio.run(scene(threads))
+            asyncio.run(scenario(threads))
         finally:
             step.release(8)

@@ -1,4 +1,4 @@
-"""What is said to a supervisor, and when: a real datagram socket in systemd's place, a real daemon at the other end."""
+"""What the daemon reports to systemd: a real datagram socket, a real daemon."""
 
 from __future__ import annotations
 
@@ -22,45 +22,45 @@ if TYPE_CHECKING:
 
 WAIT_S = 15.0
 STOP_S = 15.0
-"""A guard: on a machine with nothing else to do it takes less than five seconds."""
+"""A guard against hanging: on an idle machine it takes less than five seconds."""
 WATCHDOG_USEC = "800000"
 
 
-class Ear:
-    """Hears what is said, as systemd would."""
+class NotifyReceiver:
+    """Receives notifications as systemd does."""
 
     def __init__(self, address: str) -> None:
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._sock.bind(address)
         self._sock.settimeout(WAIT_S)
-        self.heard: list[dict[str, str]] = []
+        self.received: list[dict[str, str]] = []
 
-    def hear(self) -> dict[str, str]:
-        """The next message, as variables and values."""
+    def receive(self) -> dict[str, str]:
+        """Return the next message, as variables and values."""
         message = self._sock.recv(4096).decode()
-        self.heard.append(dict(line.split("=", 1) for line in message.split("\n")))
-        return self.heard[-1]
+        self.received.append(dict(line.split("=", 1) for line in message.split("\n")))
+        return self.received[-1]
 
-    def hear_until(self, is_it: Callable[[dict[str, str]], bool]) -> dict[str, str]:
+    def receive_until(self, is_it: Callable[[dict[str, str]], bool]) -> dict[str, str]:
         end_s = time.monotonic() + WAIT_S
-        while not is_it(message := self.hear()):
-            assert time.monotonic() < end_s, self.heard
+        while not is_it(message := self.receive()):
+            assert time.monotonic() < end_s, self.received
         return message
 
-    def hear_status(self, text: str) -> None:
-        """Hear on until this was said, be it already."""
-        if not any(said.get("STATUS") == text for said in self.heard):
-            self.hear_until(lambda said: said.get("STATUS") == text)
+    def receive_status(self, text: str) -> None:
+        """Receive until this status was sent; it may have been received before."""
+        if not any(message.get("STATUS") == text for message in self.received):
+            self.receive_until(lambda message: message.get("STATUS") == text)
 
     def close(self) -> None:
         self._sock.close()
 
 
 @pytest.fixture
-def ear(tmp_path: Path) -> Iterator[Ear]:
-    ear = Ear(str(tmp_path / "n"))
-    yield ear
-    ear.close()
+def receiver(tmp_path: Path) -> Iterator[NotifyReceiver]:
+    receiver = NotifyReceiver(str(tmp_path / "n"))
+    yield receiver
+    receiver.close()
 
 
 @pytest.fixture
@@ -69,8 +69,10 @@ def own(make_home: Callable[[], Home]) -> Home:
 
 
 @pytest.fixture
-def supervised(own: Home, tmp_path: Path, ear: Ear) -> Iterator[subprocess.Popen[bytes]]:
-    """A daemon with one workspace, started as a supervisor would that wants beats; SIGHUP goes on being a reload."""
+def supervised(
+    own: Home, tmp_path: Path, receiver: NotifyReceiver
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A daemon with one workspace, started as systemd does with a watchdog."""
     root = own.make_folder()
     (root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
     own.config.write_text(f'[[workspace]]\npath = "{root}"\nname = "trees"\n')
@@ -87,72 +89,72 @@ def supervised(own: Home, tmp_path: Path, ear: Ear) -> Iterator[subprocess.Popen
     process.wait()
 
 
-def test_it_is_ready_once_a_search_is_answered_gives_signs_of_life_and_announces_a_reload(
-    own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
+def test_the_daemon_reports_readiness_liveness_and_a_reload(
+    own: Home, receiver: NotifyReceiver, supervised: subprocess.Popen[bytes]
 ) -> None:
-    ear.hear_until(lambda said: "READY" in said)
+    receiver.receive_until(lambda message: "READY" in message)
     with Client(own.socket_path, WAIT_S) as client:
         assert client.call("search", query="larch", workspace="*", wait="disk")["hits"]
-    ear.hear_status("1 workspace, 1 note")
+    receiver.receive_status("1 workspace, 1 note")
     for _ in range(3):
-        ear.hear_until(lambda said: "WATCHDOG" in said)
+        receiver.receive_until(lambda message: "WATCHDOG" in message)
     before_usec = time.monotonic_ns() // 1000
     supervised.send_signal(signal.SIGHUP)
-    said = ear.hear_until(lambda said: "RELOADING" in said)
-    assert before_usec <= int(said["MONOTONIC_USEC"]) <= time.monotonic_ns() // 1000
-    ear.hear_until(lambda said: "READY" in said)
+    message = receiver.receive_until(lambda message: "RELOADING" in message)
+    assert before_usec <= int(message["MONOTONIC_USEC"]) <= time.monotonic_ns() // 1000
+    receiver.receive_until(lambda message: "READY" in message)
 
 
-def test_a_workspace_that_is_gone_stands_in_the_status_and_stopping_is_said_first_and_does_not_take_long(
-    own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
+def test_the_status_names_a_missing_workspace_and_the_stop_is_reported(
+    own: Home, receiver: NotifyReceiver, supervised: subprocess.Popen[bytes]
 ) -> None:
-    ear.hear_status("1 workspace, 1 note")
+    receiver.receive_status("1 workspace, 1 note")
     (own.folder / "w1" / "proj").rename(own.folder / "elsewhere")
     with Client(own.socket_path, WAIT_S) as client:
         client.call("sync")
-        ear.hear_status("1 workspace, 1 note; missing: trees")
+        receiver.receive_status("1 workspace, 1 note; missing: trees")
         client.call("subscribe")
         supervised.send_signal(signal.SIGTERM)
         assert supervised.wait(STOP_S) == 0
-    ear.hear_until(lambda said: said == {"STOPPING": "1", "STATUS": "stopping"})
+    receiver.receive_until(lambda message: message == {"STOPPING": "1", "STATUS": "stopping"})
 
 
-def test_an_index_that_is_made_anew_stands_in_the_status_while_it_is_and_no_longer(
-    own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
+def test_the_status_shows_a_rebuild_while_it_runs(
+    own: Home, receiver: NotifyReceiver, supervised: subprocess.Popen[bytes]
 ) -> None:
-    ear.hear_status("1 workspace, 1 note")
+    receiver.receive_status("1 workspace, 1 note")
     with Client(own.socket_path, WAIT_S) as client:
         client.call("sync")
-        ear.heard.clear()
+        receiver.received.clear()
         client.call("sync", rebuild=True)
-        ear.hear_until(
-            lambda said: said.get("STATUS", "").startswith("1 workspace, 1 note; indexing")
+        receiver.receive_until(
+            lambda message: message.get("STATUS", "").startswith("1 workspace, 1 note; indexing")
         )
-        ear.hear_status("1 workspace, 1 note")
+        receiver.receive_status("1 workspace, 1 note")
 
 
-def test_a_socket_that_no_client_can_reach_any_more_stands_in_the_status(
-    own: Home, ear: Ear, supervised: subprocess.Popen[bytes]
+def test_the_status_shows_a_socket_that_clients_cannot_reach(
+    own: Home, receiver: NotifyReceiver, supervised: subprocess.Popen[bytes]
 ) -> None:
-    ear.hear_status("1 workspace, 1 note")
+    receiver.receive_status("1 workspace, 1 note")
     own.config.write_text(own.config.read_text() + "[sync]\nreconcile_s = 0.2\n")
     supervised.send_signal(signal.SIGHUP)
-    ear.hear_until(lambda said: "RELOADING" in said)
-    ear.hear_until(lambda said: "READY" in said)
+    receiver.receive_until(lambda message: "RELOADING" in message)
+    receiver.receive_until(lambda message: "READY" in message)
     os.unlink(own.socket_path)
     os.mkdir(own.socket_path)
-    ear.hear_until(lambda said: "no new client can connect" in said.get("STATUS", ""))
+    receiver.receive_until(lambda message: "no new client can connect" in message.get("STATUS", ""))
     os.rmdir(own.socket_path)
-    ear.hear_until(lambda said: said.get("STATUS") == "1 workspace, 1 note")
+    receiver.receive_until(lambda message: message.get("STATUS") == "1 workspace, 1 note")
 
 
-def test_an_abstract_address_is_reached_too() -> None:
-    ear = Ear(f"\0memsyncd-{os.getpid()}")
+def test_notifications_reach_an_abstract_address() -> None:
+    receiver = NotifyReceiver(f"\0memsyncd-{os.getpid()}")
     supervisor = find_notify_socket({"NOTIFY_SOCKET": f"@memsyncd-{os.getpid()}"}, 1)
     assert supervisor is not None
     supervisor.send(READY=1, STATUS="two\nlines")
-    assert ear.hear() == {"READY": "1", "STATUS": "two lines"}
-    ear.close()
+    assert receiver.receive() == {"READY": "1", "STATUS": "two lines"}
+    receiver.close()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +168,7 @@ def test_an_abstract_address_is_reached_too() -> None:
         ({"WATCHDOG_USEC": "soon"}, None),
     ],
 )
-def test_beats_are_wanted_only_of_the_process_that_was_meant(
+def test_the_watchdog_applies_only_to_the_process_that_is_named(
     env: dict[str, str], watchdog_s: float | None
 ) -> None:
     supervisor = find_notify_socket({"NOTIFY_SOCKET": "/n", **env}, 7)
@@ -175,11 +177,11 @@ def test_beats_are_wanted_only_of_the_process_that_was_meant(
 
 
 @pytest.mark.parametrize("address", ["", "vsock:2:1", "n"])
-def test_without_an_address_that_can_be_reached_nobody_supervises(address: str) -> None:
+def test_an_address_of_another_kind_is_ignored(address: str) -> None:
     assert find_notify_socket({"NOTIFY_SOCKET": address}, 7) is None
 
 
-def test_a_supervisor_that_is_gone_is_no_failure(tmp_path: Path) -> None:
+def test_a_notification_to_a_missing_socket_raises_nothing(tmp_path: Path) -> None:
     supervisor = find_notify_socket({"NOTIFY_SOCKET": str(tmp_path / "none")}, 7)
     assert supervisor is not None
     supervisor.send(READY=1)

@@ -25,7 +25,7 @@ PATIENCE_S = 20
 
 
 class Desk:
-    """Carries out a few methods in the ways a method can behave."""
+    """Handlers that behave in all the ways a handler can."""
 
     def __init__(self) -> None:
         self.sessions: list[Session] = []
@@ -43,7 +43,9 @@ class Desk:
         return getattr(self, method.replace(".", "_"))(session, params)
 
     def ping(self, session: Session, params: Params) -> Pong:
-        return Pong(name="x" * self.reply_chars or "memsyncd", version="1", protocol=1, pid=session.peer_pid)
+        return Pong(
+            name="x" * self.reply_chars or "memsyncd", version="1", protocol=1, pid=session.peer_pid
+        )
 
     def status(self, session: Session, params: Params) -> Any:
         raise ValueError("the text of a note")
@@ -85,7 +87,7 @@ def make_changed(n_chars: int = 0) -> Changed:
 
 
 class Serving:
-    """A started server, what it reported, and ways to connect to it."""
+    """A running server, its reports, and ways to connect to it."""
 
     def __init__(self, path: Path, desk: Desk, limits: Limits) -> None:
         self.path = path
@@ -94,7 +96,7 @@ class Serving:
         self.answered: list[CompletedRequest] = []
         self.refused: list[str] = []
         self.dropped: list[str] = []
-        self._left: list[Client | socket.socket] = []
+        self._clients: list[Client | socket.socket] = []
         self.server = Server(
             desk.dispatch,
             limits,
@@ -113,21 +115,21 @@ class Serving:
     async def connect(self) -> Client:
         reader, writer = await asyncio.open_unix_connection(str(self.path), limit=64 * 1024 * 1024)
         client = Client(reader, writer)
-        self._left.append(client)
+        self._clients.append(client)
         return client
 
     def connect_plainly(self, *, receive_bytes: int | None = None) -> socket.socket:
-        """A client that does nothing unless told to."""
+        """Connect with a plain socket, which neither reads nor writes by itself."""
         sock = socket.socket(socket.AF_UNIX)
         if receive_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         sock.connect(str(self.path))
         sock.settimeout(0)
-        self._left.append(sock)
+        self._clients.append(sock)
         return sock
 
     def close_clients(self) -> None:
-        for client in self._left:
+        for client in self._clients:
             client.close()
 
 
@@ -166,8 +168,10 @@ async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[S
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(os.fspath(path))
     serving = Serving(path, Desk(), limits or Limits())
-    complaints: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(str(context)))
+    loop_errors: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: loop_errors.append(str(context))
+    )
     await serving.server.start(sock)
     try:
         yield serving
@@ -175,12 +179,12 @@ async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[S
         await serving.server.stop(grace_s=0)
         serving.close_clients()
         await asyncio.sleep(0)
-        assert complaints == []
+        assert loop_errors == []
 
 
 async def wait_until(is_true: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(patience_s):
-        while not is_true():  # noqa: ASYNC110 - what is awaited happens in code that knows nothing of tests
+        while not is_true():  # noqa: ASYNC110 - the code under test signals nothing
             await asyncio.sleep(0.002)
 
 

@@ -1,3 +1,5 @@
+"""The order of reads, their time limits, and which searches the event loop tries."""
+
 from __future__ import annotations
 
 import asyncio
@@ -13,7 +15,9 @@ from memsyncd.server.reads import LoopAdmission, ReadQueue
 from memsyncd.server.session import Session
 
 
-async def hold(queue: ReadQueue, flow: Flow, name: str, seen: list[str], took_s: float | None = None) -> None:
+async def hold(
+    queue: ReadQueue, flow: Flow, name: str, seen: list[str], took_s: float | None = None
+) -> None:
     async with queue.slot(flow) as slot:
         seen.append(name)
         slot.took_s = took_s
@@ -23,7 +27,9 @@ async def hold(queue: ReadQueue, flow: Flow, name: str, seen: list[str], took_s:
 def test_reads_of_clients_take_turns_and_a_quick_client_goes_first() -> None:
     async def story() -> None:
         queue, seen = ReadQueue(1), []
-        flows: dict[str, Flow] = {name: Flow(expected_s=1.0) for name in "ab"} | {"q": Flow(expected_s=0.001)}
+        flows: dict[str, Flow] = {name: Flow(expected_s=1.0) for name in "ab"} | {
+            "q": Flow(expected_s=0.001)
+        }
         names = [*(f"{name}{number}" for name in "ab" for number in range(9)), "q0"]
         await asyncio.gather(*(hold(queue, flows[name[0]], name, seen) for name in names))
         assert seen[:8] == ["a0", "q0", "a1", "b0", "a2", "b1", "a3", "b2"]
@@ -32,7 +38,7 @@ def test_reads_of_clients_take_turns_and_a_quick_client_goes_first() -> None:
     asyncio.run(story())
 
 
-def test_a_read_that_is_overdue_is_refused_at_once_and_does_not_run() -> None:
+def test_an_overdue_read_is_refused_at_once_and_does_not_run() -> None:
     async def story() -> None:
         loop, queue = asyncio.get_running_loop(), ReadQueue(1)
         async with queue.slot(Flow()):
@@ -49,13 +55,13 @@ def test_a_read_that_is_overdue_is_refused_at_once_and_does_not_run() -> None:
 
 
 @pytest.mark.parametrize("is_granted", [False, True])
-def test_a_slot_is_free_again_however_its_holder_ends(is_granted: bool) -> None:
+def test_a_slot_is_released_however_its_holder_ends(is_granted: bool) -> None:
     async def story() -> None:
         queue, seen = ReadQueue(1), []
         held = asyncio.create_task(hold(queue, Flow(), "held", seen))
         waiting = asyncio.create_task(hold(queue, Flow(), "waiting", seen))
         await asyncio.sleep(0)
-        # What was granted a slot in this turn of the loop is cancelled before it hears of it.
+        # The read that got a slot in this turn of the loop is cancelled before its task runs.
         (held if is_granted else waiting).cancel()
         held.cancel()
         await asyncio.gather(held, waiting, return_exceptions=True)
@@ -76,7 +82,9 @@ def burn(seconds: float) -> None:
         pass
 
 
-def test_a_try_in_vain_keeps_unknown_clients_from_the_loop_for_a_while_and_those_known_to_be_quick_do_not_wait() -> None:
+def test_after_a_failed_try_only_clients_of_quick_searches_are_tried_on_the_loop_for_a_while() -> (
+    None
+):
     now_s = [100.0]
     admission = LoopAdmission(Clock(now_s=lambda: now_s[0], wall_ns=time.time_ns))
     quick, heavy, unknown = make_session(), make_session(), make_session()
@@ -87,14 +95,18 @@ def test_a_try_in_vain_keeps_unknown_clients_from_the_loop_for_a_while_and_those
     with contextlib.suppress(NotFresh), admission.trying(heavy):
         burn(0.002)
         raise NotFresh("there is more to look up than can be done in a hurry")
-    assert [admission.may_try(session) for session in (quick, heavy, unknown)] == [True, False, False]
+    assert [admission.may_try(session) for session in (quick, heavy, unknown)] == [
+        True,
+        False,
+        False,
+    ]
     now_s[0] += 0.01
     assert not admission.may_try(unknown)
     now_s[0] += 1
     assert admission.may_try(unknown)
 
 
-def test_a_client_that_has_asked_for_something_else_or_is_slow_is_not_tried_on_the_loop() -> None:
+def test_a_client_with_a_pending_request_or_slow_searches_is_not_tried_on_the_loop() -> None:
     admission = LoopAdmission(Clock(now_s=time.monotonic, wall_ns=time.time_ns))
     busy, slow = make_session(), make_session()
     busy.n_pending = 1
