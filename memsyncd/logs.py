@@ -44,7 +44,7 @@ class Event(StrEnum):
     DAEMON_READY = "daemon_ready"
     """The socket answers; first indexes may still be running."""
     DAEMON_STOPPING = "daemon_stopping"
-    """The daemon was told to stop; it answers running requests first."""
+    """The daemon stops; it answers running requests first."""
     DAEMON_STOPPED = "daemon_stopped"
     """The last line of a clean stop."""
     WORKSPACE_ADDED = "workspace_added"

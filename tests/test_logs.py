@@ -87,14 +87,14 @@ def test_a_traceback_is_shown_when_asked_for(form: Literal["json", "console"]) -
     get_log("server").error(Event.REQUEST_FAILED, exc_info=True)
 
 
-def test_fields_may_be_called_like_those_of_a_log_record() -> None:
+def test_fields_may_have_the_names_of_a_log_records_attributes() -> None:
     stream = io.StringIO()
     set_up(stream)
     get_log("server").info(Event.CONFIG_WARNING, name="n", message="m", args="a", module="x")
     assert json.loads(stream.getvalue())["args"] == "a"
 
 
-def test_libraries_are_heard_from_warnings_up_whatever_the_level() -> None:
+def test_libraries_are_logged_from_warnings_up_whatever_the_level() -> None:
     stream = io.StringIO()
     set_up(stream, level="debug")
     logging.getLogger("watchdog.observers").debug("an event: %s", "secret")
@@ -144,7 +144,7 @@ def test_a_closed_or_missing_stream_loses_lines_and_raises_nothing() -> None:
     assert handler.n_lost_lines == count_lost_lines() == 1
 
 
-def test_whether_anybody_debugs_can_be_asked() -> None:
+def test_is_debugging_follows_the_level() -> None:
     for level, is_so in (("info", False), ("debug", True), ("error", False)):
         set_up(io.StringIO(), level=level)
         assert is_debugging() is is_so
@@ -161,7 +161,7 @@ def test_a_full_disk_loses_lines_and_raises_nothing() -> None:
         stream.close()
 
 
-def test_a_value_that_cannot_be_shown_loses_its_line_only() -> None:
+def test_a_value_that_cannot_be_rendered_loses_its_own_line_only() -> None:
     class Odd:
         def __str__(self) -> str:
             raise RuntimeError("no")
@@ -174,7 +174,7 @@ def test_a_value_that_cannot_be_shown_loses_its_line_only() -> None:
     assert json.loads(stream.getvalue())["event"] == "daemon_ready"
 
 
-def test_a_reader_that_went_away_does_not_end_the_process() -> None:
+def test_a_pipe_without_a_reader_does_not_end_the_process() -> None:
     script = (
         "import sys; from memsyncd.logs import *\n"
         "set_up_logs(level='info', format='json', stream=sys.stderr, is_terminal=False)\n"

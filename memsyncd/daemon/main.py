@@ -1,4 +1,4 @@
-"""Runs the daemon: makes the objects from the configuration, serves until it is told to stop.
+"""Runs the daemon: makes its objects from the configuration, serves until a signal stops it.
 
 The order is what makes it safe: the lock and the socket come before the first write, the socket
 answers before the first index, and at the end all that was started is waited for. The clock is read

@@ -85,7 +85,7 @@ class LoopExceptionHandler:
             loop.default_exception_handler(context)
         elif self._now_s() - self._reported_s >= REPORT_INTERVAL_S:
             self._reported_s = self._now_s()
-            reason = "the process has no file descriptor left for it: it has to wait"
+            reason = "no file is left to open for it: it waits; raise the limit of open files"
             log.warning(Event.CLIENT_REFUSED, reason=reason)
 
 

@@ -24,7 +24,7 @@ from memsyncd.server.session import Session
 PATIENCE_S = 20
 
 
-class Desk:
+class ScriptedHandlers:
     """Handlers that behave in all the ways a handler can."""
 
     def __init__(self) -> None:
@@ -89,16 +89,16 @@ def make_changed(n_chars: int = 0) -> Changed:
 class Serving:
     """A running server, its reports, and ways to connect to it."""
 
-    def __init__(self, path: Path, desk: Desk, limits: Limits) -> None:
+    def __init__(self, path: Path, handlers: ScriptedHandlers, limits: Limits) -> None:
         self.path = path
-        self.desk = desk
+        self.handlers = handlers
         self.errors: list[tuple[str, str]] = []
         self.answered: list[CompletedRequest] = []
         self.refused: list[str] = []
         self.dropped: list[str] = []
         self._clients: list[Client | socket.socket] = []
         self.server = Server(
-            desk.dispatch,
+            handlers.dispatch,
             limits,
             on_answer=self._note,
             on_error=lambda error, place: self.errors.append((type(error).__name__, place)),
@@ -167,7 +167,7 @@ async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[S
     path = tmp_path / "s"
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(os.fspath(path))
-    serving = Serving(path, Desk(), limits or Limits())
+    serving = Serving(path, ScriptedHandlers(), limits or Limits())
     loop_errors: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _, context: loop_errors.append(str(context))

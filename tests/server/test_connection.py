@@ -130,7 +130,7 @@ def test_a_subscriber_that_does_not_read_is_dropped_and_others_are_served(
             slow, other = await serving.connect(), await serving.connect()
             await slow.ask("subscribe")
             slow.reader._transport.pause_reading()
-            session = serving.desk.sessions[0]
+            session = serving.handlers.sessions[0]
             n_sent = 0
             while session.notify("changed", make_changed(10_000)):
                 n_sent += 1
@@ -138,7 +138,7 @@ def test_a_subscriber_that_does_not_read_is_dropped_and_others_are_served(
             assert serving.dropped == ["it leaves too much unread"]
             await wait_until(lambda: serving.server.n_clients == 1)
             assert not session.notify("changed", make_changed())
-            assert serving.desk.notified == ["closed 1"]
+            assert serving.handlers.notified == ["closed 1"]
             assert "result" in await other.ask("ping")
             assert serving.server.counters.dropped == 1
 
@@ -148,7 +148,7 @@ def test_a_subscriber_that_does_not_read_is_dropped_and_others_are_served(
 def test_a_client_that_does_not_read_its_answers_is_not_read_from(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_write_buffer_bytes=1_000_000)) as serving:
-            serving.desk.reply_chars = 10_000
+            serving.handlers.reply_chars = 10_000
             sock = serving.connect_plainly()
             sent = asyncio.create_task(asyncio.get_running_loop().sock_sendall(sock, PING * 12_000))
             await wait_until(lambda: serving.server.counters.requests > 20)
@@ -169,7 +169,7 @@ def test_a_client_that_never_reads_again_is_dropped_after_the_write_timeout(
 ) -> None:
     async def story() -> None:
         async with serve(Limits(max_write_buffer_bytes=100_000, write_timeout_s=0.05)) as serving:
-            serving.desk.reply_chars = 100_000
+            serving.handlers.reply_chars = 100_000
             sock = serving.connect_plainly()
             sock.send(PING * 100)
             await wait_until(lambda: serving.dropped)
@@ -181,7 +181,7 @@ def test_a_client_that_never_reads_again_is_dropped_after_the_write_timeout(
 def test_a_slow_reader_gets_the_whole_answer(serve) -> None:
     async def story() -> None:
         async with serve(Limits(max_write_buffer_bytes=100_000, write_timeout_s=0.4)) as serving:
-            serving.desk.reply_chars = 1_000_000
+            serving.handlers.reply_chars = 1_000_000
             sock = serving.connect_plainly()
             sock.send(PING)
             n_bytes = 0
@@ -196,7 +196,7 @@ def test_a_slow_reader_gets_the_whole_answer(serve) -> None:
 def test_a_client_that_ends_its_side_and_does_not_read_is_dropped(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(write_timeout_s=0.05)) as serving:
-            serving.desk.reply_chars = 700_000
+            serving.handlers.reply_chars = 700_000
             sock = serving.connect_plainly()
             sock.send(PING)
             sock.shutdown(1)
@@ -210,7 +210,7 @@ def test_an_answer_over_the_limit_is_refused(serve) -> None:
     async def story() -> None:
         async with serve(Limits(max_reply_bytes=5_000)) as serving:
             client = await serving.connect()
-            serving.desk.reply_chars = 2_000
+            serving.handlers.reply_chars = 2_000
             assert "result" in await client.ask("ping")
             client.write([json.loads(PING)] * 4)
             assert ["error" in answer for answer in await client.read()] == [
@@ -219,7 +219,7 @@ def test_an_answer_over_the_limit_is_refused(serve) -> None:
                 True,
                 True,
             ]
-            serving.desk.reply_chars = 5_000
+            serving.handlers.reply_chars = 5_000
             assert (await client.ask("ping"))["error"]["data"]["code"] == "too_large"
 
     asyncio.run(story())
@@ -229,7 +229,7 @@ def test_a_result_that_cannot_be_encoded_fails_its_own_request_only(serve) -> No
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
-            serving.desk.search = return_no_struct
+            serving.handlers.search = return_no_struct
             assert (await client.ask("search", 1, query="x"))["error"]["code"] == -32603
             assert serving.errors == [("TypeError", "search")]
             assert "result" in await client.ask("ping")
@@ -247,13 +247,13 @@ def test_no_more_run_at_once_than_allowed_and_clients_take_turns(serve, wait_unt
             greedy, modest = await serving.connect(), await serving.connect()
             for n in range(20):
                 greedy.send("search", n, query="x")
-            await wait_until(lambda: serving.desk.started == 2)
+            await wait_until(lambda: serving.handlers.started == 2)
             modest.send("search", "m", query="x")
             assert "result" in await modest.ask("ping")
             order: list[object] = []
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             await asyncio.gather(read_ids(greedy, 20, order), read_ids(modest, 1, order))
-            assert serving.desk.most_running == 2
+            assert serving.handlers.most_running == 2
             assert order.index("m") < 8
 
     asyncio.run(story())
@@ -272,7 +272,7 @@ def test_waiting_methods_do_not_count_as_running(serve, wait_until) -> None:
             for n in range(3):
                 client.send("sync", n)
             client.send("search", 3, query="x")
-            await wait_until(lambda: serving.desk.started == 4)
+            await wait_until(lambda: serving.handlers.started == 4)
 
     asyncio.run(story())
 
@@ -283,10 +283,10 @@ def test_a_client_with_too_many_pending_requests_waits_and_loses_none(serve, wai
             client, other = await serving.connect(), await serving.connect()
             for n in range(50):
                 client.send("search", n, query="x")
-            await wait_until(lambda: serving.desk.started == 2)
+            await wait_until(lambda: serving.handlers.started == 2)
             assert "result" in await other.ask("ping")
             assert serving.server.counters.requests == 4
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             assert {(await client.read())["id"] for _ in range(50)} == set(range(50))
 
     asyncio.run(story())
@@ -404,7 +404,7 @@ def test_clients_that_misbehave_at_random_do_not_harm_others(
                     await asyncio.sleep(0)
                 if step % 20 == 0:
                     assert "result" in await worker.ask("ping")
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             for sock in socks:
                 sock.close()
             await asyncio.sleep(0.01)
@@ -421,7 +421,7 @@ def test_clients_that_misbehave_at_random_do_not_harm_others(
 
 def notify_all(serving, changed) -> None:
     """Notify all sessions but the first, which is not subscribed."""
-    for session in serving.desk.sessions[1:]:
+    for session in serving.handlers.sessions[1:]:
         session.notify("changed", changed)
 
 

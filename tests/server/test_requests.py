@@ -133,9 +133,9 @@ def test_the_duration_of_a_request_is_the_time_that_its_client_waited(serve, wai
         async with serve() as serving:
             client = await serving.connect()
             client.send("search", query="x")
-            await wait_until(lambda: serving.desk.started)
+            await wait_until(lambda: serving.handlers.started)
             await asyncio.sleep(0.05)
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             await client.read()
             (answered,) = serving.answered
             assert answered.took_s >= 0.05
@@ -149,12 +149,12 @@ def test_the_duration_includes_the_time_in_the_queue(serve, wait_until) -> None:
         async with serve(Limits(max_running=1)) as serving:
             first, second = await serving.connect(), await serving.connect()
             first.send("search", query="x")
-            await wait_until(lambda: serving.desk.started == 1)
+            await wait_until(lambda: serving.handlers.started == 1)
             second.send("search", query="x")
             await wait_until(lambda: serving.server.n_waiting == 1)
             assert serving.server.n_running == 1
             await asyncio.sleep(0.05)
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             await first.read()
             await second.read()
             assert all(one.took_s >= 0.05 for one in serving.answered)

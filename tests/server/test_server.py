@@ -47,7 +47,7 @@ def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
             client = await serving.connect()
             client.send("search", 1, query="x")
             assert (await client.ask("ping", 2))["id"] == 2
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             assert (await client.read())["id"] == 1
 
     asyncio.run(story())
@@ -103,9 +103,9 @@ def test_a_batch_is_answered_in_one_line_once_all_of_it_is_done(serve, wait_unti
                 for name, n in parts
             ]
             client.write([*batch, {"jsonrpc": "2.0", "method": "ping"}, 1])
-            await wait_until(lambda: serving.desk.started)
+            await wait_until(lambda: serving.handlers.started)
             assert (await client.ask("ping", 9))["id"] == 9
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             answers = await client.read()
             assert {answer["id"]: "error" in answer for answer in answers} == {
                 1: False,
@@ -171,7 +171,7 @@ def test_a_last_line_without_its_newline_is_answered_before_the_end(serve) -> No
             client.write((PING % 2).strip())
             client.writer.write_eof()
             assert (await client.read())["id"] == 2
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             assert (await client.read())["id"] == 1
             assert await client.read_to_end() == b""
 
@@ -185,7 +185,7 @@ def test_a_subscriber_that_ended_its_side_still_gets_notifications(serve, make_c
             client.send("subscribe")
             client.writer.write_eof()
             assert (await client.read())["result"]["subscription"] == "s"
-            assert serving.desk.sessions[0].notify("changed", make_changed())
+            assert serving.handlers.sessions[0].notify("changed", make_changed())
             assert (await client.read())["method"] == "changed"
 
     asyncio.run(story())
@@ -201,12 +201,16 @@ def test_the_running_requests_of_a_client_that_leaves_are_cancelled(serve, wait_
             assert (await client.read())["id"] == 9
             client.close()
             await wait_until(lambda: not serving.server.n_clients)
-            await wait_until(lambda: serving.desk.cancelled == 2)
-            assert (serving.desk.started, serving.server.n_running, serving.errors) == (2, 0, [])
-            assert serving.desk.notified == ["closed 1"]
-            assert not serving.desk.sessions[0].is_open
-            serving.desk.sessions[0].on_close(lambda: serving.desk.notified.append("late"))
-            assert serving.desk.notified[-1] == "late"
+            await wait_until(lambda: serving.handlers.cancelled == 2)
+            assert (serving.handlers.started, serving.server.n_running, serving.errors) == (
+                2,
+                0,
+                [],
+            )
+            assert serving.handlers.notified == ["closed 1"]
+            assert not serving.handlers.sessions[0].is_open
+            serving.handlers.sessions[0].on_close(lambda: serving.handlers.notified.append("late"))
+            assert serving.handlers.notified[-1] == "late"
 
     asyncio.run(story())
 
@@ -221,9 +225,9 @@ def test_a_close_callback_that_raises_does_not_keep_the_others_from_running(
         async with serve() as serving:
             client = await serving.connect()
             await client.ask("subscribe")
-            serving.desk.sessions[0].on_close(fail)
+            serving.handlers.sessions[0].on_close(fail)
             client.close()
-            await wait_until(lambda: serving.desk.notified)
+            await wait_until(lambda: serving.handlers.notified)
             assert serving.errors == [("RuntimeError", "close")]
 
     asyncio.run(story())
@@ -235,11 +239,11 @@ def test_stop_lets_running_requests_finish_and_refuses_new_ones(serve, wait_unti
             client = await serving.connect()
             client.send("search", 1, query="x")
             client.send("search", 2, query="waits for its turn")
-            await wait_until(lambda: serving.desk.started)
+            await wait_until(lambda: serving.handlers.started)
             stopping = asyncio.create_task(serving.server.stop(grace_s=10))
             assert find_code(await client.read(), 2) == "shutting_down"
             assert find_code(await client.ask("ping", 3), 3) == "shutting_down"
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             assert "result" in await client.read()
             assert await client.read_to_end() == b""
             await stopping
@@ -253,7 +257,7 @@ def test_stop_refuses_requests_that_do_not_finish_in_time(serve, wait_until) -> 
         async with serve() as serving:
             client = await serving.connect()
             client.send("search", 1, query="x")
-            await wait_until(lambda: serving.desk.started)
+            await wait_until(lambda: serving.handlers.started)
             await serving.server.stop(grace_s=0.01)
             assert find_code(await client.read(), 1) == "shutting_down"
             assert await client.read_to_end() == b""
@@ -269,7 +273,7 @@ def find_code(answer: dict, request_id: object) -> str:
 def test_stop_does_not_wait_for_a_client_that_does_not_read(serve, wait_until) -> None:
     async def story() -> None:
         async with serve() as serving:
-            serving.desk.reply_chars = 3_000_000
+            serving.handlers.reply_chars = 3_000_000
             sock = serving.connect_plainly()
             sock.send(PING % 1)
             await wait_until(lambda: serving.server.counters.requests)
@@ -346,9 +350,9 @@ def test_lines_of_any_bytes_are_answered_and_raise_nothing(serve) -> None:
 def test_a_notification_is_sent_after_the_answers_that_precede_it(serve, make_changed) -> None:
     async def story() -> None:
         async with serve() as serving:
-            desk = serving.desk
-            desk.ping = lambda session, params: (
-                session.notify("changed", make_changed()) and desk.subscribe(session, params)
+            handlers = serving.handlers
+            handlers.ping = lambda session, params: (
+                session.notify("changed", make_changed()) and handlers.subscribe(session, params)
             )
             client = await serving.connect()
             client.write(
@@ -387,7 +391,7 @@ def test_the_client_with_the_largest_buffer_is_dropped_when_all_buffers_exceed_t
 def test_unread_answers_count_as_buffered(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
-            serving.desk.reply_chars = 1_000_000
+            serving.handlers.reply_chars = 1_000_000
             silent = [serving.connect_plainly() for _ in range(12)]
             for sock in silent:
                 sock.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
