@@ -1,8 +1,9 @@
-"""Where do configuration, state, index, log and socket lie? By the XDG rules, from an environment that is passed in.
+"""Computes the paths of configuration, state, index, log and socket from an environment.
 
-Nothing here touches the disk: folders are made, and checked for who may reach them, by those who use them. As XDG asks, a
-variable that is empty or relative counts as unset. macOS has no such variables: there state and index lie under
-`~/Library`, where Time Machine knows to leave caches out. Explicit `MEMSYNCD_SOCKET` and `MEMSYNCD_CONFIG` win over all.
+The paths follow the XDG rules; a variable that is empty or relative counts as unset, as XDG says.
+macOS has no such variables: there state and index lie under `~/Library`, where Time Machine leaves
+caches out. `MEMSYNCD_SOCKET` and `MEMSYNCD_CONFIG` take precedence. This module does not touch the
+disk: its callers create the folders and check their permissions.
 """
 
 from __future__ import annotations
@@ -20,19 +21,34 @@ SOCKET_VARIABLES = ("MEMSYNCD_SOCKET", "MEMSYNCD_SOCKET_PATH")
 CONFIG_VARIABLE = "MEMSYNCD_CONFIG"
 
 _MAC_FOLDERS = {"XDG_STATE_HOME": "Library/Application Support", "XDG_CACHE_HOME": "Library/Caches"}
-_XDG_FOLDERS = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_CACHE_HOME": ".cache"}
+_XDG_FOLDERS = {
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_CACHE_HOME": ".cache",
+}
 
 
-# Every client process pays for what it imports: `dataclasses` and `typing` would cost more than the whole question.
+# Not a dataclass: to import `dataclasses` and `typing` takes a client longer than its request.
 class Dirs:
-    """Absolute paths, none of which need exist. `state_dir` and `cache_dir` hold a folder per workspace id.
+    """Absolute paths, which need not exist.
 
-    The lock always lies beside its socket, in `run_dir`.
+    `state_dir` and `cache_dir` hold a folder for each workspace id. The lock lies beside the
+    socket, in `run_dir`.
     """
 
-    __slots__ = ("cache_dir", "config_file", "lock_path", "log_file", "run_dir", "socket_path", "state_dir")
+    __slots__ = (
+        "cache_dir",
+        "config_file",
+        "lock_path",
+        "log_file",
+        "run_dir",
+        "socket_path",
+        "state_dir",
+    )
 
-    def __init__(self, *, config_file: str, state_dir: str, cache_dir: str, socket_path: str) -> None:
+    def __init__(
+        self, *, config_file: str, state_dir: str, cache_dir: str, socket_path: str
+    ) -> None:
         folder, _, name = socket_path.rpartition("/")
         self.config_file: Final = config_file
         self.state_dir: Final = state_dir
@@ -43,17 +59,25 @@ class Dirs:
         self.log_file: Final = f"{state_dir}/daemon.log"
 
     def with_socket(self, path: str) -> Dirs:
-        """The same, listening elsewhere."""
-        return Dirs(config_file=self.config_file, state_dir=self.state_dir, cache_dir=self.cache_dir, socket_path=path)
+        """Return the same paths with another socket."""
+        return Dirs(
+            config_file=self.config_file,
+            state_dir=self.state_dir,
+            cache_dir=self.cache_dir,
+            socket_path=path,
+        )
 
 
 def find_dirs(env: Mapping[str, str], home: str, platform: str) -> Dirs:
-    """Say where everything lies for the user whose home is `home`; `platform` is `sys.platform`.
+    """Return the paths for the user whose home is `home`; `platform` is `sys.platform`.
 
     Raises BadConfig if `home`, `MEMSYNCD_SOCKET` or `MEMSYNCD_CONFIG` is a relative path.
     """
     if not home.startswith("/"):
-        raise BadConfig(f"the home folder is not an absolute path: {home!r}", hint="set HOME to your home folder")
+        raise BadConfig(
+            f"the home folder is not an absolute path: {home!r}",
+            hint="set HOME to your home folder",
+        )
     state_dir = f"{_find_folder('XDG_STATE_HOME', env, home, platform)}/{APP}"
     return Dirs(
         config_file=_find_config_file(env, home, platform),
@@ -64,9 +88,10 @@ def find_dirs(env: Mapping[str, str], home: str, platform: str) -> Dirs:
 
 
 def find_socket_paths(dirs: Dirs, env: Mapping[str, str], uid: int) -> tuple[str, ...]:
-    """Sockets to try, in this order: a cron job or an agent often lacks the `XDG_RUNTIME_DIR` that its daemon had.
+    """Return the sockets to try, in this order.
 
-    A socket that was named is the only one.
+    A cron job or an agent often lacks the `XDG_RUNTIME_DIR` that its daemon had. A socket that the
+    environment names is the only one.
     """
     if has_named_socket(env):
         return (dirs.socket_path,)
@@ -75,12 +100,12 @@ def find_socket_paths(dirs: Dirs, env: Mapping[str, str], uid: int) -> tuple[str
 
 
 def has_named_socket(env: Mapping[str, str]) -> bool:
-    """True if the environment names the socket, so that a configuration file has no say in it."""
+    """True if the environment names the socket; then the configuration file does not."""
     return any(env.get(name) for name in SOCKET_VARIABLES)
 
 
 def expand_home(path: str, home: str) -> str:
-    """The path with a leading `~/` turned into the home folder."""
+    """Return the path with a leading `~/` replaced by the home folder."""
     return home + path[1:] if path == "~" or path.startswith("~/") else path
 
 
@@ -94,7 +119,7 @@ def _find_named_socket(env: Mapping[str, str], home: str) -> str:
 
 
 def _find_default_socket(env: Mapping[str, str], state_dir: str) -> str:
-    # Never a name under /tmp: somebody else could take it first.
+    # Never a path under /tmp: another user could create it first.
     runtime = env.get("XDG_RUNTIME_DIR", "")
     folder = f"{runtime.rstrip('/')}/{APP}" if runtime.startswith("/") else f"{state_dir}/run"
     return f"{folder}/{SOCKET_NAME}"
@@ -112,6 +137,7 @@ def _read_path(variable: str, env: Mapping[str, str], home: str) -> str:
     path = expand_home(env.get(variable, ""), home)
     if path and not path.startswith("/"):
         raise BadConfig(
-            f"{variable} is not an absolute path: {path!r}", hint=f"set {variable} to a path that begins with / or ~/"
+            f"{variable} is not an absolute path: {path!r}",
+            hint=f"set {variable} to a path that begins with / or ~/",
         )
     return path

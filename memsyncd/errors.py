@@ -1,30 +1,31 @@
-"""Which failures does memsyncd name, and what does each mean on the wire and to a shell?
+"""Defines the errors of memsyncd, each with its code on the wire and its exit status.
 
     MemsyncdError
-    ├── BadRequest            the caller's words are off
+    ├── BadRequest            the request is malformed
     │   ├── TooLarge          a request, query or reply over its limit
-    │   ├── PathRefused       a path that names nothing memsyncd may touch
-    │   └── EditRefused       an edit that does not fit the note: its words are not there, or more than once
-    ├── NoDaemon              nobody listens on the socket
-    │   └── ShuttingDown      somebody did, and is leaving
+    │   ├── PathRefused       a path that memsyncd must not touch
+    │   └── EditRefused       an edit that does not fit the note: its text is absent or ambiguous
+    ├── NoDaemon              no daemon listens on the socket
+    │   └── ShuttingDown      the daemon is stopping
     ├── NotFound
     │   ├── WorkspaceNotFound
     │   └── NoteNotFound
-    ├── NotFresh              what was asked for is not indexed within the time given
+    ├── NotFresh              not indexed within the given time
     ├── Busy                  a limit on what runs at once is reached
-    ├── Conflict              what stands is not what the caller had seen
-    │   ├── AlreadyExists     something stands where something new should be
+    ├── Conflict              the note is not the version that the caller has read
+    │   ├── AlreadyExists     the new note or folder exists already
     │   └── AlreadyRunning    another daemon holds the lock
-    ├── Unwritable            the system does not let this note or folder be changed
-    ├── Unsafe                a folder or socket that others could have made or could reach
-    ├── BadConfig             the configuration names something that cannot be
-    └── StoreFailed           SQLite could not do what was asked
+    ├── Unwritable            the system refuses to change this note or folder
+    ├── Unsafe                a folder or socket that another user may have created or can reach
+    ├── BadConfig             the configuration is invalid
+    └── StoreFailed           an operation of SQLite failed
         ├── StoreCorrupt      the file is damaged: rebuild it
-        ├── IndexUnfit        an index that is damaged, or another version's: rebuild it
+        ├── IndexUnfit        the index is damaged, or from another version: rebuild it
         └── StoreFull         no space: wait, never rebuild
 
-`code` is the stable word in `data.code` of an error answer, `rpc_code` its JSON-RPC number, `exit_status` what the command
-line leaves with. `hint` says what to do next. Nothing here holds a note's text or a path outside a workspace.
+`code` is the stable word in `data.code` of an error answer, `rpc_code` its JSON-RPC number,
+`exit_status` the exit status of the command line. `hint` says what to do next. No error holds a
+note's text or a path outside a workspace.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class MemsyncdError(Exception):
-    """Any failure that memsyncd names. Raised as one of the classes below."""
+    """The base of all errors of memsyncd. Only its subclasses are raised."""
 
     code: ClassVar[str] = "internal"
     rpc_code: ClassVar[int] = -32603

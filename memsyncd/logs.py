@@ -1,7 +1,8 @@
-"""What does the daemon say of itself, and in which form? Each event has one name, each key one meaning; both stand here.
+"""Defines the events and keys of the daemon's log, and writes its lines.
 
-Lines are JSON for programs and short `key=value` text for people. Whatever becomes of the stream (closed, full disk), nothing is
-raised into the daemon: the line is lost and counted. A key for a note's text or a query does not exist, so neither is logged.
+Lines are JSON for programs and short `key=value` text for people. If the stream fails (closed, full
+disk), nothing is raised into the daemon: the line is lost and counted. There is no key for a note's
+text or a query, so neither is logged.
 """
 
 from __future__ import annotations
@@ -25,72 +26,79 @@ if TYPE_CHECKING:
 ROOT = "memsyncd"
 _FIELDS = "memsyncd_fields"
 _OWN = logging.getLogger(ROOT)
+# A pipe that is writable has room for PIPE_BUF bytes; a character has at most four.
 PIECE_CHARACTERS = select.PIPE_BUF // 4
-"""A pipe that has room at all has room for so many, whatever they are."""
-_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
 
 
 class Event(StrEnum):
-    """What may happen. The sentence is for whoever reads the log."""
+    """The events of the log."""
 
     DAEMON_STARTED = "daemon_started"
-    """A process has begun; nothing is served yet."""
+    """The process has started; it serves nothing yet."""
     DAEMON_READY = "daemon_ready"
     """The socket answers; first indexes may still be running."""
     DAEMON_STOPPING = "daemon_stopping"
-    """Asked to end; requests that run are answered first."""
+    """The daemon stops; it answers running requests first."""
     DAEMON_STOPPED = "daemon_stopped"
-    """The last line of an orderly end."""
+    """The last line of a clean stop."""
     WORKSPACE_ADDED = "workspace_added"
     WORKSPACE_REMOVED = "workspace_removed"
     WORKSPACE_MISSING = "workspace_missing"
-    """The folder is not there; its index is kept and searched."""
+    """The folder does not exist; its index is kept and searched."""
     WORKSPACE_BACK = "workspace_back"
+    """The missing folder exists again."""
     WORKSPACE_STALLED = "workspace_stalled"
+    """The disk of the folder does not answer."""
     WORKSPACE_RECOVERED = "workspace_recovered"
     SYNC_DONE = "sync_done"
-    """A sync is over; one that found nothing new is told to those who debug alone."""
+    """A sync has ended; logged at debug if it found no change."""
     SYNC_FAILED = "sync_failed"
-    """The index is as before; the next event or reconcile tries again."""
-    INDEX_REBUILT = "index_rebuilt"
+    """The index is unchanged; the next event or reconcile tries again."""
     RECORDS_RESTORED = "records_restored"
-    """A backup took the place of a workspace's history."""
+    """A backup replaced the history of a workspace."""
+    INDEX_REBUILT = "index_rebuilt"
     INDEX_CORRUPT = "index_corrupt"
-    """The file is damaged and will be built anew."""
+    """The file is damaged and will be rebuilt."""
     STORE_FULL = "store_full"
-    """No space on the disk: searches go on, changes wait."""
-    WATCH_DOUBT = "watch_doubt"
-    """Events may have been lost: a full scan follows."""
+    """The disk is full: searches work, changes wait."""
+    EVENTS_LOST = "events_lost"
+    """File events may have been lost: a full scan follows."""
     WATCH_REBUILT = "watch_rebuilt"
     WATCH_DEGRADED = "watch_degraded"
-    """Events do not arrive; timed scans see changes."""
+    """No file events arrive; changes are found by reconciles."""
     MISSED_EVENTS = "missed_events"
-    """A scan found a change that no event had announced."""
+    """A scan found a change for which no file event came."""
     REQUEST_DONE = "request_done"
-    """A request was answered, if only with what is not there, or nobody waits for its answer any more."""
+    """A request was answered, also with an error such as `note_not_found`, or its client left."""
     REQUEST_FAILED = "request_failed"
-    """A request could not be carried out; an error with a traceback if that is our fault, not the caller's."""
+    """A request was refused or failed; an internal error is logged with its traceback."""
     SOCKET_REBOUND = "socket_rebound"
-    """Its file was taken away: the daemon listens anew at the same place."""
+    """The socket's file was removed: the daemon listens again at the same path."""
     SOCKET_BLOCKED = "socket_blocked"
-    """Something that is no socket has its place, or it cannot be bound: no new client can connect."""
+    """The socket cannot be bound again: no new client can connect."""
     SOCKET_LOST = "socket_lost"
-    """Another daemon has the socket's place: this one ends."""
+    """Another daemon listens at the socket's path: this one stops."""
     CLIENT_REFUSED = "client_refused"
-    """Another user's process, or one client too many."""
+    """The client belongs to another user, or there are too many."""
     CLIENT_DROPPED = "client_dropped"
-    """A client that sent too much, or read too slowly."""
+    """The client sent too much, or read too slowly."""
     CONFIG_RELOADED = "config_reloaded"
     CONFIG_REFUSED = "config_refused"
-    """A changed configuration is wrong; the old one stays."""
+    """The changed configuration is invalid; the old one stays in force."""
     CONFIG_WARNING = "config_warning"
-    """Something in the configuration is ignored."""
+    """A part of the configuration is ignored."""
     LIBRARY_MESSAGE = "library_message"
-    """What a library or Python itself had to say."""
+    """A warning of a library or of Python."""
 
 
 class Key(StrEnum):
-    """What an event may tell. Units stand in the name."""
+    """The keys of events. A key of a quantity ends with its unit."""
 
     WORKSPACE = "workspace"
     ROOT = "root"
@@ -122,21 +130,23 @@ class Key(StrEnum):
     MESSAGE = "message"
     EXCEPTION = "exception"
     EXC_INFO = "exc_info"
-    """Not shown itself: asks for `exception`, the traceback."""
+    """Not shown: adds `exception`, the traceback."""
 
 
 def is_debugging() -> bool:
-    """Whether debug lines of our own are heard: to be asked where so many are made that making them costs too much."""
+    """True if the daemon logs at debug. Ask before making lines that are frequent."""
     return _OWN.isEnabledFor(logging.DEBUG)
 
 
 def count_lost_lines() -> int:
-    """How many lines could not be written since the logs were set up."""
-    return sum(one.n_lost_lines for one in logging.getLogger().handlers if isinstance(one, LineHandler))
+    """Return how many lines could not be written since the logs were set up."""
+    return sum(
+        one.n_lost_lines for one in logging.getLogger().handlers if isinstance(one, LineHandler)
+    )
 
 
 class LineStream(Protocol):
-    """Where lines go: `sys.stderr`, a file, or a screen that keeps its progress line below them."""
+    """What lines are written to: `sys.stderr`, a file, or a terminal with a progress line."""
 
     def write(self, text: str, /) -> object: ...
 
@@ -144,7 +154,10 @@ class LineStream(Protocol):
 
 
 def get_log(room: str) -> BoundLogger:
-    """The log of one room (`watch`, `server`, …): `log.info(Event.SYNC_DONE, workspace=…, duration_ms=…)`."""
+    """Return the log of one package (`watch`, `server`, …).
+
+    Use it as `log.info(Event.SYNC_DONE, workspace=…, duration_ms=…)`.
+    """
     log: BoundLogger = structlog.get_logger(f"{ROOT}.{room}")
     return log
 
@@ -156,9 +169,10 @@ def set_up_logs(
     stream: LineStream | None,
     is_terminal: bool,
 ) -> LineHandler:
-    """Send everything to `stream` (None: stderr), from now on and in this form; a later call replaces an earlier one.
+    """Write all lines to `stream` (None: stderr) in this format. A later call replaces an earlier.
 
-    Libraries are heard from warnings up, whatever the level: watchdog's debug lines would outnumber ours a thousand to one.
+    Libraries are logged from warnings up, whatever the level: watchdog's debug lines would
+    outnumber the daemon's a thousand to one.
     """
     is_console = format == "console" or (format == "auto" and is_terminal)
     handler = LineHandler(stream)
@@ -171,7 +185,7 @@ def set_up_logs(
     logging.getLogger(ROOT).setLevel(_LEVELS[level])
     logging.captureWarnings(capture=True)
     structlog.configure(
-        processors=[structlog.stdlib.filter_by_level, _hand_over],
+        processors=[structlog.stdlib.filter_by_level, _to_logger_arguments],
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=BoundLogger,
         cache_logger_on_first_use=True,
@@ -180,14 +194,14 @@ def set_up_logs(
 
 
 class LineHandler(logging.StreamHandler[LineStream]):
-    """Writes lines, and loses them quietly when the stream is gone or has no room: `n_lost_lines` counts them."""
+    """Writes lines; counts those that are lost because the stream is closed or full."""
 
     def __init__(self, stream: LineStream | None) -> None:
         super().__init__(sys.stderr if stream is None else stream)
         self.n_lost_lines = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Nobody may be reading the pipe, and a log is not worth waiting for: a line that was begun may stay unfinished."""
+        """Write the line without waiting for the reader of a pipe; a part of it may be lost."""
         try:
             line = f"{self.format(record)}\n"
             for start in range(0, len(line), PIECE_CHARACTERS):
@@ -195,15 +209,15 @@ class LineHandler(logging.StreamHandler[LineStream]):
                     raise BlockingIOError
                 self.stream.write(line[start : start + PIECE_CHARACTERS])
                 self.stream.flush()
-        except Exception:  # noqa: BLE001 - nothing that a log cannot do concerns those who wrote to it
+        except Exception:  # noqa: BLE001 - a failure of the log must not reach its callers
             self.handleError(record)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging's name and signature
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: ARG002, N802 - logging's
         self.n_lost_lines += 1
 
 
 def _has_room(stream: LineStream) -> bool:
-    """True if a piece can be written without waiting, or if that cannot be told."""
+    """True if a piece can be written without waiting, or if that is unknown."""
     try:
         fd: int = stream.fileno()  # type: ignore[attr-defined]
     except (AttributeError, OSError, ValueError):
@@ -213,16 +227,18 @@ def _has_room(stream: LineStream) -> bool:
     return bool(poll.poll(0))
 
 
-def _hand_over(_log: WrappedLogger, _name: str, event: EventDict) -> tuple[tuple[str], Mapping[str, object]]:
-    """Turn structlog's event into the arguments of a standard logger; it is rendered only if a handler wants it."""
+def _to_logger_arguments(
+    _log: WrappedLogger, _name: str, event: EventDict
+) -> tuple[tuple[str], Mapping[str, object]]:
+    """Turn structlog's event into the arguments of a standard logger, which renders it late."""
     name = event.pop("event")
     exc_info = event.pop(Key.EXC_INFO, None)
-    # In one key, since `extra` raises when a field is called as one of a record's own: name, args, message, …
+    # In one key: `extra` raises for a field with the name of a record's own: name, args, message, …
     return (str(name),), {"exc_info": exc_info, "extra": {_FIELDS: event}}
 
 
-def _find_fields(record: logging.LogRecord) -> dict[str, object]:
-    """Event, fields and traceback of our own records, and of libraries' messages."""
+def _fields_of(record: logging.LogRecord) -> dict[str, object]:
+    """Return event, fields and traceback of the daemon's records, and of libraries' messages."""
     own: dict[str, object] | None = getattr(record, _FIELDS, None)
     if own is None:
         fields: dict[str, object] = {
@@ -238,24 +254,29 @@ def _find_fields(record: logging.LogRecord) -> dict[str, object]:
 
 
 class _JsonFormatter(logging.Formatter):
-    """One JSON object a line, pure ASCII: no stream's encoding and no file's odd name can spoil it."""
+    """One JSON object a line, in ASCII, so that it suits every encoding and file name."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         head = {"at": at.replace("+00:00", "Z"), "level": record.levelname.lower()}
-        return json.dumps({**head, **_find_fields(record)}, default=str)
+        return json.dumps({**head, **_fields_of(record)}, default=str)
 
 
 class _ConsoleFormatter(logging.Formatter):
-    """`22:38:46 warning watch_doubt reason="queue overflow"`, local time, a traceback indented beneath."""
+    """`22:38:46 warning events_lost reason="queue overflow"`: local time, traceback indented."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = _find_fields(record)
+        fields = _fields_of(record)
         event, trace = fields.pop("event"), fields.pop(Key.EXCEPTION, "")
         at = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
         words = [at, f"{record.levelname.lower():<7}", str(event)]
-        words += [f"{key}={_render_value(value)}" for key, value in fields.items() if value is not None]
-        lines = [" ".join(words), *(f"    {escape(line)}" for line in str(trace).split("\n") if line)]
+        words += [
+            f"{key}={_render_value(value)}" for key, value in fields.items() if value is not None
+        ]
+        lines = [
+            " ".join(words),
+            *(f"    {escape(line)}" for line in str(trace).split("\n") if line),
+        ]
         return "\n".join(lines)
 
 
@@ -267,7 +288,12 @@ def _render_value(value: object) -> str:
 
 
 def escape(text: str) -> str:
-    """The text with line ends, control and other invisible characters as escapes: a file's name must not steer a terminal."""
+    """Return the text with line ends, control and other invisible characters escaped.
+
+    A file's name must not control a terminal.
+    """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )

@@ -29,7 +29,12 @@ def test_without_any_variable_everything_lies_in_the_xdg_defaults() -> None:
 
 
 def test_xdg_variables_are_obeyed() -> None:
-    env = {"XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s/", "XDG_CACHE_HOME": "/k", "XDG_RUNTIME_DIR": "/run/user/7"}
+    env = {
+        "XDG_CONFIG_HOME": "/c",
+        "XDG_STATE_HOME": "/s/",
+        "XDG_CACHE_HOME": "/k",
+        "XDG_RUNTIME_DIR": "/run/user/7",
+    }
     dirs = find(env)
     assert dirs.config_file == "/c/memsyncd/config.toml"
     assert dirs.state_dir == "/s/memsyncd"
@@ -38,7 +43,9 @@ def test_xdg_variables_are_obeyed() -> None:
     assert dirs.lock_path == "/run/user/7/memsyncd/memsyncd.lock"
 
 
-@pytest.mark.parametrize("variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"])
+@pytest.mark.parametrize(
+    "variable", ["XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"]
+)
 @pytest.mark.parametrize("value", ["", "relative", "./here", "~/x"])
 def test_an_empty_or_relative_xdg_variable_counts_as_unset(variable: str, value: str) -> None:
     assert show(find({variable: value})) == show(find({}))
@@ -56,16 +63,26 @@ def test_macos_obeys_xdg_variables_that_are_set() -> None:
     assert find({"XDG_CACHE_HOME": "/k"}, "darwin").cache_dir == "/k/memsyncd"
 
 
-def test_a_named_socket_wins_and_its_lock_lies_beside_it() -> None:
-    dirs = find({"MEMSYNCD_SOCKET": "/x/mine.sock", "MEMSYNCD_SOCKET_PATH": "/y/no.sock", "XDG_RUNTIME_DIR": "/run/user/7"})
-    assert (dirs.run_dir, dirs.socket_path, dirs.lock_path) == ("/x", "/x/mine.sock", "/x/mine.lock")
+def test_a_named_socket_takes_precedence_and_its_lock_lies_beside_it() -> None:
+    dirs = find(
+        {
+            "MEMSYNCD_SOCKET": "/x/mine.sock",
+            "MEMSYNCD_SOCKET_PATH": "/y/no.sock",
+            "XDG_RUNTIME_DIR": "/run/user/7",
+        }
+    )
+    assert (dirs.run_dir, dirs.socket_path, dirs.lock_path) == (
+        "/x",
+        "/x/mine.sock",
+        "/x/mine.lock",
+    )
 
 
-def test_the_twin_of_the_configuration_key_names_the_socket_too() -> None:
+def test_the_variable_of_the_configuration_key_names_the_socket_too() -> None:
     assert find({"MEMSYNCD_SOCKET_PATH": "/y/twin.sock"}).socket_path == "/y/twin.sock"
 
 
-def test_a_tilde_stands_for_the_home_folder() -> None:
+def test_a_tilde_is_replaced_by_the_home_folder() -> None:
     assert find({"MEMSYNCD_SOCKET": "~/m.sock"}).socket_path == "/home/ada/m.sock"
     assert find({"MEMSYNCD_CONFIG": "~/m.toml"}).config_file == "/home/ada/m.toml"
 
@@ -83,14 +100,14 @@ def test_a_home_that_is_no_absolute_path_is_refused(home: str) -> None:
         find_dirs({}, home, "linux")
 
 
-def test_a_client_without_a_runtime_folder_still_looks_where_a_daemon_with_one_listens() -> None:
+def test_a_client_without_a_runtime_folder_tries_the_socket_of_a_daemon_with_one() -> None:
     assert find_socket_paths(find({}), {}, 7) == (
         "/home/ada/.local/state/memsyncd/run/memsyncd.sock",
         "/run/user/7/memsyncd/memsyncd.sock",
     )
 
 
-def test_a_client_with_a_runtime_folder_also_looks_where_a_daemon_without_one_listens() -> None:
+def test_a_client_with_a_runtime_folder_tries_the_socket_of_a_daemon_without_one() -> None:
     env = {"XDG_RUNTIME_DIR": "/run/user/7"}
     assert find_socket_paths(find(env), env, 7) == (
         "/run/user/7/memsyncd/memsyncd.sock",
@@ -108,7 +125,7 @@ def test_a_socket_at_the_root_has_a_folder() -> None:
     assert (dirs.run_dir, dirs.lock_path) == ("/", "/m.lock")
 
 
-def test_a_socket_named_later_takes_its_lock_along_and_nothing_else() -> None:
+def test_with_socket_changes_the_socket_and_its_lock_only() -> None:
     before, after = show(find({})), show(find({}).with_socket("/x/mine.sock"))
     moved = {"run_dir": "/x", "socket_path": "/x/mine.sock", "lock_path": "/x/mine.lock"}
     assert after == before | moved

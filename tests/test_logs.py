@@ -49,8 +49,13 @@ def test_a_line_is_one_json_object_with_time_level_and_event_first() -> None:
 def test_a_terminal_gets_short_lines_and_a_file_gets_json() -> None:
     stream = io.StringIO()
     set_up_logs(level="info", format="auto", stream=stream, is_terminal=True)
-    get_log("watch").warning(Event.WATCH_DOUBT, reason="queue overflow", workspace="shop", duration_ms=1.234)
-    assert stream.getvalue()[9:] == 'warning watch_doubt reason="queue overflow" workspace=shop duration_ms=1.2\n'
+    get_log("watch").warning(
+        Event.EVENTS_LOST, reason="queue overflow", workspace="shop", duration_ms=1.234
+    )
+    assert (
+        stream.getvalue()[9:]
+        == 'warning events_lost reason="queue overflow" workspace=shop duration_ms=1.2\n'
+    )
 
 
 def test_control_characters_never_reach_a_terminal() -> None:
@@ -82,21 +87,25 @@ def test_a_traceback_is_shown_when_asked_for(form: Literal["json", "console"]) -
     get_log("server").error(Event.REQUEST_FAILED, exc_info=True)
 
 
-def test_fields_may_be_called_like_those_of_a_log_record() -> None:
+def test_fields_may_have_the_names_of_a_log_records_attributes() -> None:
     stream = io.StringIO()
     set_up(stream)
     get_log("server").info(Event.CONFIG_WARNING, name="n", message="m", args="a", module="x")
     assert json.loads(stream.getvalue())["args"] == "a"
 
 
-def test_libraries_are_heard_from_warnings_up_whatever_the_level() -> None:
+def test_libraries_are_logged_from_warnings_up_whatever_the_level() -> None:
     stream = io.StringIO()
     set_up(stream, level="debug")
     logging.getLogger("watchdog.observers").debug("an event: %s", "secret")
     logging.getLogger("asyncio").error("odd: %s", 1)
     (line,) = stream.getvalue().splitlines()
     fields = json.loads(line)
-    assert (fields["event"], fields["logger"], fields["message"]) == ("library_message", "asyncio", "odd: 1")
+    assert (fields["event"], fields["logger"], fields["message"]) == (
+        "library_message",
+        "asyncio",
+        "odd: 1",
+    )
 
 
 def test_warnings_of_python_are_lines_too() -> None:
@@ -121,7 +130,10 @@ def test_the_level_can_change_while_loggers_are_in_use() -> None:
     log.debug(Event.CONFIG_WARNING, method="ping")
     set_up(stream, level="error")
     log.info(Event.DAEMON_STOPPED)
-    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["daemon_ready", "config_warning"]
+    assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == [
+        "daemon_ready",
+        "config_warning",
+    ]
 
 
 def test_a_closed_or_missing_stream_loses_lines_and_raises_nothing() -> None:
@@ -132,7 +144,7 @@ def test_a_closed_or_missing_stream_loses_lines_and_raises_nothing() -> None:
     assert handler.n_lost_lines == count_lost_lines() == 1
 
 
-def test_whether_anybody_debugs_can_be_asked() -> None:
+def test_is_debugging_follows_the_level() -> None:
     for level, is_so in (("info", False), ("debug", True), ("error", False)):
         set_up(io.StringIO(), level=level)
         assert is_debugging() is is_so
@@ -149,7 +161,7 @@ def test_a_full_disk_loses_lines_and_raises_nothing() -> None:
         stream.close()
 
 
-def test_a_value_that_cannot_be_shown_loses_its_line_only() -> None:
+def test_a_value_that_cannot_be_rendered_loses_its_own_line_only() -> None:
     class Odd:
         def __str__(self) -> str:
             raise RuntimeError("no")
@@ -162,7 +174,7 @@ def test_a_value_that_cannot_be_shown_loses_its_line_only() -> None:
     assert json.loads(stream.getvalue())["event"] == "daemon_ready"
 
 
-def test_a_reader_that_went_away_does_not_end_the_process() -> None:
+def test_a_pipe_without_a_reader_does_not_end_the_process() -> None:
     script = (
         "import sys; from memsyncd.logs import *\n"
         "set_up_logs(level='info', format='json', stream=sys.stderr, is_terminal=False)\n"
@@ -172,7 +184,13 @@ def test_a_reader_that_went_away_does_not_end_the_process() -> None:
     )
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=writer, check=False, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        stdout=subprocess.PIPE,
+        stderr=writer,
+        check=False,
+        timeout=30,
+    )
     os.close(writer)
     assert done.stdout == b"alive\n"
 

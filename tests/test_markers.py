@@ -48,14 +48,14 @@ def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Pat
     ("words", "chosen"),
     [
         ((), set()),
-        (("-m", "life"), {"tests/daemon/test_settings.py", "tests/faults/test_fuzz.py", "tests/service/test_ground.py"}),
+        (("-m", "life"), {"tests/daemon/test_main.py", "tests/faults/test_fuzz.py", "tests/service/test_ground.py"}),
         (("-m", "soak"), {LONG}),
     ],
 )
 def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_even_then(
     words: tuple[str, ...], chosen: set[str]
 ) -> None:
-    files = ("tests/daemon/test_settings.py", "tests/faults/test_fuzz.py", "tests/service/test_ground.py")
+    files = ("tests/daemon/test_main.py", "tests/faults/test_fuzz.py", "tests/service/test_ground.py")
     tests = [line for line in run_pytest("--collect-only", *words, *files).splitlines() if "::" in line]
     assert {LONG if test.startswith(LONG) else test.partition("::")[0] for test in tests} == chosen
 

@@ -1,5 +1,5 @@
-"""The composition root: configuration becomes objects, objects run until somebody says stop."""
+"""Runs the daemon: objects are made from the configuration and run until it is stopped."""
 
-from memsyncd.daemon.process import run
+from memsyncd.daemon.main import run
 
 __all__ = ["run"]

@@ -218,7 +218,7 @@ class Watching:
 
         Reports that come before the check begins lead to one check.
         """
-        log.warning(Event.WATCH_DOUBT, reason=reason)
+        log.warning(Event.EVENTS_LOST, reason=reason)
         self.n_losses += 1
         if not self._is_check_queued and self.is_on:
             self._is_check_queued = True

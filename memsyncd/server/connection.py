@@ -1,144 +1,178 @@
 """Reads the lines of one client and writes its answers.
 
-Lines are taken in bounded turns, and the answers of a turn leave with one write.
-
-A client that does not read its answers is not read from, and in the end dropped; so is one that does not finish its line.
-What a line is answered is left to `answers`, who may connect to `unix`.
+Lines are processed in bounded turns, and the answers of a turn are sent with one write. A client
+that does not read its answers is not read from, and is dropped in the end; so is one that does not
+finish its line. `requests` carries out the lines, `server` decides who may connect.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import select
+import socket
+import struct
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Protocol
 
 from memsyncd.errors import BadRequest, MemsyncdError, TooLarge
-from memsyncd.protocol.jsonrpc import Batch, Call, Fault, LineSplitter, TooLong, describe_error, encode_error, join_lines
-from memsyncd.server.answers import Answers, Collector, Service
-from memsyncd.server.peer import is_gone
+from memsyncd.protocol.jsonrpc import (
+    Batch,
+    Call,
+    Fault,
+    LineSplitter,
+    TooLong,
+    describe_error,
+    encode_error,
+    join_lines,
+)
+from memsyncd.server.requests import BatchReply, RequestDispatcher, ServerContext
 from memsyncd.server.session import Session
 
 TURN_S = 0.001
-"""How long one client's lines are worked on before others have their turn."""
-LEAVE_S = 1.0
-"""How often it is asked whether a client that is not read from is still there, while it waits for an answer."""
-
-MUCH_BYTES = 256 * 1024
-"""What a client may hold without anybody looking at what all of them do."""
+"""How long the lines of one client are processed before those of others."""
+PEER_CHECK_S = 1.0
+"""How often to check that a client still exists that waits for an answer and is not read from."""
+LARGE_BUFFER_BYTES = 256 * 1024
+"""Above this much for one client, the buffers of all clients are checked."""
 
 Admit = Callable[["Connection", asyncio.Transport, Callable[[bytes], bool]], Session | None]
+_Item = bytes | TooLong | tuple[Call | Fault, BatchReply]
 
 
 class Connection(asyncio.Protocol):
-    """One client's connection. `admit` gives it a session, or sends it away and gives None; `leave` is called when it is lost."""
+    """One client's connection.
 
-    def __init__(self, service: Service, *, admit: Admit, leave: Callable[[Connection], None]) -> None:
-        self._service = service
+    `admit` returns a session for it, or refuses it and returns None; `on_lost` is called when it is
+    lost.
+    """
+
+    def __init__(
+        self,
+        context: ServerContext,
+        *,
+        admit: Admit,
+        on_lost: Callable[[Connection], None],
+    ) -> None:
+        self._context = context
         self._admit = admit
-        self._leave = leave
-        self._splitter = LineSplitter(service.limits.max_line_bytes)
-        # What is not carried out yet, with the time of its arrival.
-        self._todo: deque[tuple[float, bytes | TooLong | tuple[Call | Fault, Collector]]] = deque()
+        self._on_lost = on_lost
+        self._splitter = LineSplitter(context.limits.max_line_bytes)
+        # Lines that are not carried out yet, with the time of their arrival.
+        self._unprocessed: deque[tuple[float, _Item]] = deque()
         self._out: list[bytes] = []
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._transport: Any = None  # asyncio has no type for what the transports of sockets can do
+        # Any: asyncio has no type for all that the transports of sockets can do.
+        self._transport: Any = None
         self._session: Session | None = None
-        self._answers: Answers | None = None
-        self._is_paused = self._has_asked = self._has_ended = False
+        self._dispatcher: RequestDispatcher | None = None
+        self._is_paused = self._has_sent = self._has_ended = False
         self._is_writable = True
         self._n_unsent_bytes = 0
-        self.active_at_s = self.opened_at_s = service.loop.time()
+        self.active_at_s = self.opened_at_s = context.loop.time()
 
     # --- called by asyncio
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport
-        self._session = self._admit(self, self._transport, self._tell)
+        self._session = self._admit(self, self._transport, self._send_now)
         if self._session is not None:
-            limits = self._service.limits
-            self._answers = Answers(self._service, self._session, send=self._out_append, on_done=self._go_on)
+            limits = self._context.limits
+            self._dispatcher = RequestDispatcher(
+                self._context, self._session, send=self._send_later, on_done=self._continue
+            )
             self._transport.set_write_buffer_limits(high=limits.max_write_buffer_bytes // 8)
             self._arm("idle", limits.idle_timeout_s, self._on_idle)
 
     def data_received(self, data: bytes) -> None:
         lines = self._splitter.push(data)
         if lines:
-            self._has_asked = True
+            self._has_sent = True
             self._add_lines(lines)
-            self._work()
-        self._watch_line(has_finished=bool(lines))
-        self._look_at_held()
+            self._process_turn()
+        self._arm_line_timer(has_finished=bool(lines))
+        self._check_buffers()
 
     def eof_received(self) -> bool:
-        """The client sends no more. True keeps the connection open for answers, if there is anybody to read them."""
+        """Process the last line: the client sends no more.
+
+        True keeps the connection open for answers, if the client can still read them.
+        """
         self._has_ended = True
         self._disarm("line")
         if is_gone(self._transport.get_extra_info("socket")):
             return False
         self._add_lines(self._splitter.end())
-        self._work()
+        self._process_turn()
         return not self._transport.is_closing()
 
     def pause_writing(self) -> None:
         self._is_writable = False
         self._n_unsent_bytes = self._transport.get_write_buffer_size()
-        self._arm("write", self._service.limits.write_timeout_s, self._on_unread)
+        self._arm("write", self._context.limits.write_timeout_s, self._on_unread)
 
     def resume_writing(self) -> None:
         self._is_writable = True
         self._disarm("write")
-        self._steer()
+        self._update_state()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        del exc  # why it is lost changes nothing
+        del exc  # every cause is handled alike
         for name in tuple(self._timers):
             self._disarm(name)
-        self._todo.clear()
-        closers = self._session.take_closers() if self._session is not None else []
-        if self._answers is not None:
-            self._answers.forget()
-        for callback in closers:
+        self._unprocessed.clear()
+        callbacks = self._session.close() if self._session is not None else []
+        if self._dispatcher is not None:
+            self._dispatcher.cancel()
+        for callback in callbacks:
             try:
                 callback()
-            except Exception as error:  # noqa: BLE001 - the other callbacks must not suffer
-                self._service.on_error(error, "close")
-        self._leave(self)
+            except Exception as error:  # noqa: BLE001 - the other callbacks must be called, too
+                self._context.on_error(error, "close")
+        self._on_lost(self)
 
     # --- called by the server
 
-    def work_on(self) -> None:
-        """Take more of the lines that are here."""
+    def process_lines(self) -> None:
+        """Process more of the lines that were read."""
         if not self._transport.is_closing():
-            self._work()
+            self._process_turn()
 
     @property
     def is_expendable(self) -> bool:
-        """True if closing this one hurts nobody much: it has never asked, or asks no more and has all its answers."""
-        return not self._has_asked or (self._has_ended and not self._n_pending)
+        """True if closing it costs the client little.
+
+        It has sent no request, or it sends no more and has all its answers.
+        """
+        return not self._has_sent or (self._has_ended and not self._n_pending)
 
     @property
-    def n_held_bytes(self) -> int:
-        """What is kept for this client alone: its unfinished line, and what it has not read yet."""
-        return self._splitter.n_held_bytes * (not self._transport.is_closing()) + int(self._transport.get_write_buffer_size())
+    def n_buffered_bytes(self) -> int:
+        """The client's unfinished line, and what it has not read yet."""
+        n_unsent = int(self._transport.get_write_buffer_size())
+        if self._transport.is_closing():
+            return n_unsent
+        return self._splitter.n_held_bytes + n_unsent
 
     def drop(self, reason: str) -> None:
-        """Cut the connection now, whatever is still unsent."""
+        """Close the connection now, and discard what is unsent."""
         if not self._transport.is_closing():
-            self._service.counts.dropped += 1
-            self._service.on_drop(reason)
+            self._context.counters.dropped += 1
+            self._context.on_drop(reason)
         self._transport.abort()
 
     def refuse(self, error: MemsyncdError) -> None:
-        """Say one thing that nobody asked for, and close."""
+        """Send an error that answers no request, and close."""
         self._write(encode_error(None, describe_error(error)) + b"\n")
         self.close()
 
     def close(self) -> None:
-        """Close once what was written has been read, or is left unread for too long."""
+        """Close once the client has read its answers, or leaves them unread for too long."""
         self._n_unsent_bytes = self._transport.get_write_buffer_size()
         if self._n_unsent_bytes:
-            self._arm("write", self._service.limits.write_timeout_s, self._on_unread)
+            self._arm("write", self._context.limits.write_timeout_s, self._on_unread)
         self._transport.close()
 
     def abort(self) -> None:
@@ -150,67 +184,75 @@ class Connection(asyncio.Protocol):
     def _n_pending(self) -> int:
         return self._session.n_pending if self._session is not None else 0
 
-    def _can_work(self) -> bool:
-        return self._is_writable and self._n_pending < self._service.limits.max_pending_per_client
+    @property
+    def _is_subscribed(self) -> bool:
+        return self._session is not None and self._session.is_subscribed
+
+    def _may_process(self) -> bool:
+        return self._is_writable and self._n_pending < self._context.limits.max_pending_per_client
 
     def _add_lines(self, lines: Iterable[bytes | TooLong]) -> None:
-        arrived_s = self._service.loop.time()
-        self._todo.extend((arrived_s, line) for line in lines)
+        arrived_s = self._context.loop.time()
+        self._unprocessed.extend((arrived_s, line) for line in lines)
 
-    def _work(self) -> None:
-        """Take lines for one turn."""
-        time, todo = self._service.loop.time, self._todo
+    def _process_turn(self) -> None:
+        """Process lines for at most `TURN_S`."""
+        time, unprocessed = self._context.loop.time, self._unprocessed
         self.active_at_s = time()
         until_s = self.active_at_s + TURN_S
-        while todo and self._can_work():
-            self._take(*todo.popleft())
+        while unprocessed and self._may_process():
+            self._process(*unprocessed.popleft())
             if time() > until_s:
                 break
-        self._go_on()
+        self._continue()
 
-    def _take(self, arrived_s: float, item: bytes | TooLong | tuple[Call | Fault, Collector]) -> None:
-        assert self._answers is not None  # only an admitted client is read from
+    def _process(self, arrived_s: float, item: _Item) -> None:
+        assert self._dispatcher is not None  # only an admitted client is read from
         if isinstance(item, bytes):
-            message = self._service.parser.parse_line(item)
+            message = self._context.parser.parse_line(item)
             if isinstance(message, Batch):
-                collector = Collector(len(message.items))
-                self._todo.extendleft((arrived_s, (part, collector)) for part in reversed(message.items))
+                batch = BatchReply(len(message.items))
+                self._unprocessed.extendleft(
+                    (arrived_s, (part, batch)) for part in reversed(message.items)
+                )
             else:
-                self._answers.take(message, arrived_s=arrived_s)
+                self._dispatcher.dispatch(message, arrived_s=arrived_s)
         elif isinstance(item, TooLong):
-            limit = self._service.limits.max_line_bytes
+            limit = self._context.limits.max_line_bytes
             hint = "send it in parts, or raise max_line_bytes under [socket]"
-            fault = Fault(describe_error(TooLarge(f"the request is over {limit} bytes", hint=hint)))
-            self._answers.take(fault, arrived_s=arrived_s)
+            error = TooLarge(f"the request is over {limit} bytes", hint=hint)
+            self._dispatcher.dispatch(Fault(describe_error(error)), arrived_s=arrived_s)
         else:
-            self._answers.take(*item, arrived_s=arrived_s)
+            self._dispatcher.dispatch(*item, arrived_s=arrived_s)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self._flush()
-        self._steer()
+        self._update_state()
 
-    def _steer(self) -> None:
-        """Decide what comes next: more lines that are here already, more bytes, nothing for now, or the end."""
+    def _update_state(self) -> None:
+        """Schedule lines that were read, pause or resume reading, or close."""
         if self._transport.is_closing():
             return
-        can_work = self._can_work()
-        if self._todo and can_work:
-            self._service.backlog.add(self)
+        may_process = self._may_process()
+        if self._unprocessed and may_process:
+            self._context.lines.add(self)
         if self._has_ended:
-            self._end_if_done()
-        elif self._is_paused != (bool(self._todo) or not can_work):
+            self._close_if_done()
+        elif self._is_paused != (bool(self._unprocessed) or not may_process):
             self._is_paused = not self._is_paused
-            (self._transport.pause_reading if self._is_paused else self._transport.resume_reading)()
-        self._watch_leaving()
+            if self._is_paused:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+        self._arm_peer_check()
 
-    def _end_if_done(self) -> None:
-        is_listening = self._session is not None and self._session.is_listening
-        if not (self._todo or self._n_pending or is_listening):
+    def _close_if_done(self) -> None:
+        if not (self._unprocessed or self._n_pending or self._is_subscribed):
             self.close()
 
     # --- writing
 
-    def _out_append(self, answer: bytes) -> None:
+    def _send_later(self, answer: bytes) -> None:
         self._out.append(answer)
 
     def _flush(self) -> None:
@@ -219,7 +261,7 @@ class Connection(asyncio.Protocol):
             self._out.clear()
             self._write(data)
 
-    def _tell(self, line: bytes) -> bool:
+    def _send_now(self, line: bytes) -> bool:
         self._flush()
         return self._write(line + b"\n")
 
@@ -227,57 +269,59 @@ class Connection(asyncio.Protocol):
         transport = self._transport
         if transport.is_closing():
             return False
-        if transport.get_write_buffer_size() > self._service.limits.max_write_buffer_bytes:
+        if transport.get_write_buffer_size() > self._context.limits.max_write_buffer_bytes:
             self.drop("it leaves too much unread")
             return False
         transport.write(data)
-        self._look_at_held()
+        self._check_buffers()
         return not transport.is_closing()
 
-    def _look_at_held(self) -> None:
-        if self.n_held_bytes > MUCH_BYTES:
-            self._service.on_held()
+    def _check_buffers(self) -> None:
+        if self.n_buffered_bytes > LARGE_BUFFER_BYTES:
+            self._context.on_large_buffer()
 
-    # --- time: no timer runs unless something is unfinished
+    # --- timers: none runs unless something is unfinished
 
     def _arm(self, name: str, after_s: float, callback: Callable[[], None]) -> None:
         self._disarm(name)
         if after_s:
-            self._timers[name] = self._service.loop.call_later(after_s, callback)
+            self._timers[name] = self._context.loop.call_later(after_s, callback)
 
     def _disarm(self, name: str) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
 
-    def _watch_line(self, *, has_finished: bool) -> None:
+    def _arm_line_timer(self, *, has_finished: bool) -> None:
         if not self._splitter.is_inside_line or self._transport.is_closing():
             self._disarm("line")
         elif has_finished or "line" not in self._timers:
-            self._arm("line", self._service.limits.line_timeout_s, self._on_unfinished)
+            self._arm("line", self._context.limits.line_timeout_s, self._on_unfinished)
 
     def _on_unfinished(self) -> None:
-        timeout_s = self._service.limits.line_timeout_s
-        if self._is_paused:  # the rest of the line may well be there, unread by us
+        timeout_s = self._context.limits.line_timeout_s
+        if self._is_paused:  # the client may have sent the rest: the socket is not read from
             self._arm("line", timeout_s, self._on_unfinished)
             return
-        self._service.counts.dropped += 1
-        self._service.on_drop("it does not finish its line")
-        self.refuse(BadRequest(f"the request was not finished within {timeout_s:g} s", hint="end each request with a newline"))
+        self._context.counters.dropped += 1
+        self._context.on_drop("it does not finish its line")
+        message = f"the request was not finished within {timeout_s:g} s"
+        self.refuse(BadRequest(message, hint="end each request with a newline"))
 
-    def _watch_leaving(self) -> None:
-        """Whoever is read from is heard leaving; whoever is not has to be asked after."""
-        if not self._n_pending or not (self._has_ended or self._is_paused) or self._transport.is_closing():
-            self._disarm("leave")
-        elif "leave" not in self._timers:
-            self._arm("leave", LEAVE_S, self._on_unheard)
+    def _arm_peer_check(self) -> None:
+        # While the socket is read from, asyncio reports that the client is gone.
+        is_unread = self._has_ended or self._is_paused
+        if not self._n_pending or not is_unread or self._transport.is_closing():
+            self._disarm("peer")
+        elif "peer" not in self._timers:
+            self._arm("peer", PEER_CHECK_S, self._check_peer)
 
-    def _on_unheard(self) -> None:
-        self._disarm("leave")
+    def _check_peer(self) -> None:
+        self._disarm("peer")
         if is_gone(self._transport.get_extra_info("socket")):
             self.abort()
         else:
-            self._watch_leaving()
+            self._arm_peer_check()
 
     def _on_unread(self) -> None:
         n_unsent_bytes = self._transport.get_write_buffer_size()
@@ -285,13 +329,57 @@ class Connection(asyncio.Protocol):
             self.drop("it does not read")
         else:
             self._n_unsent_bytes = n_unsent_bytes
-            self._arm("write", self._service.limits.write_timeout_s, self._on_unread)
+            self._arm("write", self._context.limits.write_timeout_s, self._on_unread)
 
     def _on_idle(self) -> None:
-        timeout_s = self._service.limits.idle_timeout_s
-        quiet_s = self._service.loop.time() - self.active_at_s
-        is_busy = self._todo or self._n_pending or (self._session is not None and self._session.is_listening)
+        timeout_s = self._context.limits.idle_timeout_s
+        quiet_s = self._context.loop.time() - self.active_at_s
+        is_busy = self._unprocessed or self._n_pending or self._is_subscribed
         if is_busy or quiet_s < timeout_s:
             self._arm("idle", timeout_s if is_busy else timeout_s - quiet_s, self._on_idle)
         else:
             self.close()
+
+
+# --- the peer of a Unix socket ---
+
+_UCRED = struct.Struct("3i")  # Linux: pid, uid, gid
+_XUCRED = struct.Struct("=2I")  # macOS: version, uid; the rest is not used
+_XUCRED_BYTES = 76
+_SOL_LOCAL, _LOCAL_PEERCRED, _LOCAL_PEERPID = 0, 1, 2
+
+
+class PeerSocket(Protocol):
+    """The methods of asyncio's TransportSocket that are used here."""
+
+    def fileno(self) -> int: ...
+
+    def getsockopt(self, level: int, option: int, size: int, /) -> bytes: ...
+
+
+def read_peer(sock: PeerSocket) -> tuple[int, int]:
+    """Return the uid and pid of the peer, from the kernel.
+
+    Raises OSError if the kernel does not report them: then the peer must not be trusted.
+    """
+    if sys.platform == "darwin":
+        credentials = sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERCRED, _XUCRED_BYTES)
+        uid = _XUCRED.unpack_from(credentials)[1]
+        pid = struct.unpack("i", sock.getsockopt(_SOL_LOCAL, _LOCAL_PEERPID, 4))[0]
+    else:
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
+        pid, uid, _ = _UCRED.unpack(credentials)
+    return uid, pid
+
+
+def is_own_user(uid: int) -> bool:
+    """True for the user of this process. Root is no exception: it can become that user."""
+    return uid == os.geteuid()
+
+
+def is_gone(sock: PeerSocket) -> bool:
+    """True if a peer that has ended its side does not read either: no answer can reach it."""
+    poll = select.poll()
+    poll.register(sock.fileno(), 0)
+    closed = select.POLLHUP | select.POLLERR | select.POLLNVAL
+    return any(events & closed for _, events in poll.poll(0))

@@ -20,7 +20,7 @@ from memsyncd.protocol.search import ContextParams
 from memsyncd.server import convert
 from memsyncd.server.asked import read_filters
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_until_open
-from memsyncd.server.reads import find_arrival_s
+from memsyncd.server.reads import request_arrival_s
 from memsyncd.server.session import Session
 from memsyncd.server.subscriptions import Subscriptions
 
@@ -47,7 +47,7 @@ class Contexts:
         self._find_policy = find_policy
 
     async def build(self, _session: Session, params: ContextParams) -> search_protocol.ContextResult:
-        began_s = find_arrival_s(self._clock)
+        began_s = request_arrival_s(self._clock)
         workspace, policy = self._house.find(params.workspace), self._find_policy()
         was_open = workspace.readers is not None
         asked = _read_context(params, policy, self._clock.wall_s())

@@ -35,8 +35,7 @@ from memsyncd.server.contexts import Contexts
 from memsyncd.server.doctor import Doctor
 from memsyncd.server.freshness import OPEN_S, WAIT_S, wait_for_disk, wait_for_work, wait_until_open
 from memsyncd.server.metrics import Load, Metrics
-from memsyncd.server.places import Places
-from memsyncd.server.reads import LoopTurns, Reads, find_arrival_s, overdue
+from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
 from memsyncd.server.writing import Writing
@@ -72,9 +71,9 @@ class Handlers:
         self.search_policy = search_policy
         self._clock = clock
         self._facts = facts
-        self._places = Places(house, reads.threads, facts.socket)
+        self._places = PathLookup(house, reads.threads, facts.socket)
         self._in_thread = reads.run
-        self._loop_turns = LoopTurns(clock)
+        self._loop_turns = LoopAdmission(clock)
         self._subscriptions = Subscriptions(house)
         metrics = Metrics(
             house,
@@ -106,7 +105,7 @@ class Handlers:
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
-        if self._places.has_to_look(getattr(params, "workspace", None)):
+        if self._places.needs_disk(getattr(params, "workspace", None)):
             return self._dispatch_by_path(session, method, params)
         return self._table[method](session, params)
 
@@ -152,9 +151,9 @@ class Handlers:
         return self._add_at(path, params)
 
     async def _add_at(self, path: str, params: AddParams) -> operations.Workspaces:
-        seen = await self._places.look_at_new(path)
+        seen = await self._places.check_new(path)
         added = self._house.add(path, name=params.name or "", include=params.include, exclude=params.exclude, seen=seen)
-        await self._places.look_for_memory([added])
+        await self._places.detect_memory([added])
         return operations.Workspaces(workspaces=[convert.to_info(added)])
 
     def _remove(self, _session: Session, params: RemoveParams) -> operations.Workspaces:
@@ -164,7 +163,7 @@ class Handlers:
         return operations.Workspaces(workspaces=[info])
 
     async def _list_workspaces(self, _session: Session, _params: NoParams) -> operations.Workspaces:
-        await self._places.look_for_memory(self._all())
+        await self._places.detect_memory(self._all())
         return operations.Workspaces(workspaces=[convert.to_info(workspace) for workspace in self._all()])
 
     async def _sync(self, _session: Session, params: SyncParams) -> operations.SyncReport:
@@ -177,7 +176,7 @@ class Handlers:
     # --- recall ---
 
     def _search(self, session: Session, params: SearchParams) -> Outcome:
-        began_s = find_arrival_s(self._clock)
+        began_s = request_arrival_s(self._clock)
         chosen = self._glance_at(self._all() if params.workspace == ALL_WORKSPACES else [self._house.find(params.workspace)])
         asked = self._read_search(params)
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
@@ -186,7 +185,7 @@ class Handlers:
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, asked, params, began_s)
         if self._clock.now_s() >= (end_s := began_s + asked.timeout_s):
-            raise overdue()
+            raise overdue_error()
         if len(chosen) != 1 or asked.limit > LOOP_LIMIT or not self._loop_turns.may_try(session):
             return self._search_in_thread(chosen, asked, params, began_s, end_s)
         try:

@@ -15,7 +15,7 @@ from memsyncd.engine.workspace import Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.protocol import metrics as wire
 from memsyncd.protocol.metrics import render_metrics
-from memsyncd.server.counts import Counts, MethodCount
+from memsyncd.server.requests import MethodCounters, ServerCounters
 from memsyncd.server.session import Session
 
 SKIPPED = UNFOUND | UNREADABLE
@@ -28,7 +28,7 @@ class Load:
     n_clients: int
     n_running: int
     n_waiting: int
-    counts: Counts
+    counts: ServerCounters
 
 
 class Metrics:
@@ -120,7 +120,7 @@ class Metrics:
         )
 
 
-def _to_requests(method: str, count: MethodCount) -> wire.RequestMetrics:
+def _to_requests(method: str, count: MethodCounters) -> wire.RequestMetrics:
     return wire.RequestMetrics(
         method=method,
         answered=_to_durations(count.answered),

@@ -1,7 +1,7 @@
 """Runs reads for clients on the query threads in fair turns; says which the event loop may try.
 
-The time of a read counts from its request's arrival. One that is overdue before its turn comes is
-refused then and does not run. A read of a workspace's disk takes no turn: the disk may block it,
+The time of a read counts from its request's arrival. One that is overdue before a slot is free is
+refused then and does not run. A read of a workspace's disk takes no slot: the disk may block it,
 and the query threads run one of each workspace at a time.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -17,19 +18,21 @@ from typing import Any, TypeVar
 
 from memsyncd.core.fairqueue import FairQueue, Flow
 from memsyncd.engine.policies import Clock
+from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
-from memsyncd.errors import NotFresh, StoreFailed
-from memsyncd.server.freshness import say_stalled, wait_for_work
+from memsyncd.errors import Busy, NotFresh, StoreFailed
+from memsyncd.server.freshness import STALL_HINT, say_stalled, wait_for_work
+from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
 from memsyncd.store.patience import Patience
 
 REST_FACTOR = 10
-"""After a try in vain on the event loop the next one waits so many times as long as it took."""
-
-DISK_S = 30.0
-"""How long a read waits for its disk; one that is known to be stalled is not waited for."""
+"""After a failed try on the event loop the next one waits so many times as long as it took."""
+DISK_TIMEOUT_S = 30.0
+"""How long a read waits for its disk; a read of a disk that is known to be stalled is refused."""
+FIND_TIMEOUT_S, ADD_TIMEOUT_S, LIST_TIMEOUT_S = 2.0, 5.0, 1.0
 
 Waiter = asyncio.Future[Any]
 """Of a read that waits; its result is the `Started` of the queue."""
@@ -37,30 +40,38 @@ T = TypeVar("T")
 
 
 class Reads:
-    """Reads on `threads`, at most `max_running` at once, for the client of the current request."""
+    """Runs reads on `threads`, at most `max_running` at once, for the client of the request."""
 
     def __init__(self, house: Workspaces, threads: QueryPool, clock: Clock, max_running: int) -> None:
         self.threads = threads
         self._house = house
         self._clock = clock
-        self._turns = ReadTurns(max_running)
+        self._queue = ReadQueue(max_running)
         self.n_pending = 0
         """Reads that wait or run."""
         house.stalls.add_pool(threads.pool)
 
-    async def run(self, read: Callable[[], T], end_s: float = math.inf, *, disk_of: Workspace | None = None) -> T:
-        """Return what `read` gives. It is stopped when the client leaves, and at `end_s` by the clock.
+    async def run(
+        self,
+        read: Callable[[], T],
+        end_s: float = math.inf,
+        *,
+        disk_of: Workspace | None = None,
+    ) -> T:
+        """Return what `read` returns. It is stopped when the client leaves, and at `end_s`.
 
-        A read of a workspace's disk names the workspace. Raises NotFresh if the turn does not come
-        until `end_s`, or if that disk does not answer. An index that fails meanwhile is looked after.
+        A read of a workspace's disk names the workspace. Raises NotFresh if no slot is free until
+        `end_s`, or if that disk does not answer. A damaged index is reported for its repair.
         """
         self.n_pending += 1
         try:
             if disk_of is not None:
                 return await self._read_disk(disk_of, read, end_s)
             origin = current_request.get()
-            async with self._turns.turn(origin.session.reads if origin else Flow(), end_s) as turn:
-                return await self._run_in_thread(read, Patience(end_s - self._clock.now_s()), turn)
+            flow: Flow[Waiter] = origin.session.reads if origin else Flow()
+            async with self._queue.slot(flow, end_s) as slot:
+                patience = Patience(end_s - self._clock.now_s())
+                return await self._run_in_thread(read, patience, slot)
         except StoreFailed as failure:
             self._house.scheduler.report_damage(failure)
             raise
@@ -68,14 +79,14 @@ class Reads:
             self.n_pending -= 1
             self._house.stalls.disarm_if_idle()
 
-    async def _run_in_thread(self, read: Callable[[], T], patience: Patience, turn: Turn) -> T:
+    async def _run_in_thread(self, read: Callable[[], T], patience: Patience, slot: Slot) -> T:
         def run() -> T:
-            # Not by the wall clock: waiting for other threads is no sign of a long read.
+            # Processor time: a read that waits for other threads is not a long one.
             began_s = time.thread_time()
             try:
                 return patience.run(read)
             finally:
-                turn.took_s = time.thread_time() - began_s
+                slot.took_s = time.thread_time() - began_s
 
         try:
             return await asyncio.wrap_future(self.threads.submit(run))
@@ -89,14 +100,14 @@ class Reads:
         patience = Patience(end_s - self._clock.now_s())
         future = self.threads.read_disk(workspace.id, partial(patience.run, read))
         try:
-            return await wait_for_work(self._house, workspace, future, DISK_S)
+            return await wait_for_work(self._house, workspace, future, DISK_TIMEOUT_S)
         finally:
             patience.give_up()
             future.cancel()
 
 
-class Turn:
-    """A read's slot. Its holder sets `took_s`, by which the client's next reads are judged."""
+class Slot:
+    """The place of a running read. Its holder sets `took_s`, by which the queue orders reads."""
 
     __slots__ = ("took_s",)
 
@@ -104,8 +115,8 @@ class Turn:
         self.took_s: float | None = None
 
 
-class ReadTurns:
-    """Lets reads wait for their turn; at most `max_running` run, for which there are threads."""
+class ReadQueue:
+    """Lets reads wait for a slot, in the order of a fair queue; there are `max_running` slots."""
 
     __slots__ = ("_queue",)
 
@@ -113,19 +124,19 @@ class ReadTurns:
         self._queue: FairQueue[Waiter] = FairQueue(max_running)
 
     @contextlib.asynccontextmanager
-    async def turn(self, flow: Flow[Waiter], end_s: float = math.inf) -> AsyncIterator[Turn]:
-        """Hold a slot inside. Raises NotFresh if there is none until `end_s`, by the loop's clock."""
+    async def slot(self, flow: Flow[Waiter], end_s: float = math.inf) -> AsyncIterator[Slot]:
+        """Hold a slot. Raises NotFresh if there is none until `end_s`, by the loop's clock."""
         loop = asyncio.get_running_loop()
         waiter: Waiter = loop.create_future()
         self._queue.push(flow, waiter)
         self._start_waiting()
         timer = None if end_s == math.inf else loop.call_at(end_s, _expire, waiter)
-        turn = Turn()
+        slot = Slot()
         try:
             await waiter
             if loop.time() >= end_s:
-                raise overdue()
-            yield turn
+                raise overdue_error()
+            yield slot
         finally:
             if timer is not None:
                 timer.cancel()
@@ -133,36 +144,36 @@ class ReadTurns:
             if waiter.cancelled() or waiter.exception() is not None:
                 self._queue.remove(flow, waiter)
             else:
-                self._queue.finish(waiter.result(), turn.took_s)
+                self._queue.finish(waiter.result(), slot.took_s)
             self._start_waiting()
 
     def _start_waiting(self) -> None:
         for started in iter(self._queue.start_next, None):
-            if started.job.done():  # expired, or its client has left: its task is about to see that
+            if started.job.done():  # expired or cancelled: its task has not run since
                 self._queue.finish(started)
             else:
                 started.job.set_result(started)
 
 
-def overdue() -> NotFresh:
-    """What a request is answered whose time was over before it could run."""
+def overdue_error() -> NotFresh:
+    """Make the error of a request whose time was over before it could run."""
     return NotFresh(
-        "the time for this request was over before its turn came: other requests ran meanwhile",
+        "the time for this request was over before it could run: other requests ran meanwhile",
         hint="ask again, send fewer requests at once, or ask with a longer timeout_ms",
     )
 
 
 def _expire(waiter: Waiter) -> None:
     if not waiter.done():
-        waiter.set_exception(overdue())
+        waiter.set_exception(overdue_error())
 
 
-class LoopTurns:
-    """Which searches are tried on the event loop before they go to a thread.
+class LoopAdmission:
+    """Decides which searches are tried on the event loop before they go to a thread.
 
-    A try in vain holds up all clients, and a thread does its work again. So a client gets none while
-    another request of its own waits or runs, and none while its searches take long. After a try in
-    vain clients of which no short search is known get none for ten times as long as that took.
+    A failed try holds up all clients, and a thread repeats its work. So a client gets none while
+    another request of its own waits or runs, and none while its searches take long. After a failed
+    try, clients of which no short search is known get none for ten times as long as that took.
     """
 
     __slots__ = ("_clock", "_rest_until_s")
@@ -178,17 +189,91 @@ class LoopTurns:
 
     @contextlib.contextmanager
     def trying(self, session: Session) -> Iterator[None]:
-        """The try. What is raised inside was in vain."""
+        """Measure the try inside. It has failed if it raises."""
         began_s = time.thread_time()
         try:
             yield
         except BaseException:
-            self._rest_until_s = self._clock.now_s() + REST_FACTOR * (time.thread_time() - began_s)
+            took_s = time.thread_time() - began_s
+            self._rest_until_s = self._clock.now_s() + REST_FACTOR * took_s
             raise
         session.reads.note(time.thread_time() - began_s)
 
 
-def find_arrival_s(clock: Clock) -> float:
-    """When the current request arrived; now, if there is none."""
+def request_arrival_s(clock: Clock) -> float:
+    """Return when the current request arrived; now, if there is none."""
     origin = current_request.get()
     return clock.now_s() if origin is None else origin.arrived_s
+
+
+class PathLookup:
+    """Finds the workspace of a path, and checks folders that are to be added, on `threads`.
+
+    Every access to a path may block on a disk that does not answer. The workspace is then the one
+    that the path's text names.
+    """
+
+    def __init__(self, house: Workspaces, threads: QueryPool, socket_path: str) -> None:
+        self._house = house
+        self._threads = threads
+        self._socket_path = socket_path
+
+    def needs_disk(self, text: str | None) -> bool:
+        """True if only the disk can tell which workspace this names."""
+        if text is None or not text.startswith(("/", "~")):
+            return False
+        return not self._house.is_root(text)
+
+    async def find(self, path: str) -> Workspace:
+        """Return the workspace that a path belongs to. Raises WorkspaceNotFound."""
+        near = self._house.find_near(path)
+        if near is not None and self._house.stalls.is_stalled(near):
+            return near
+        key = path if near is None else near.id
+        try:
+            workspace_id = await self._run(key, lambda: self._house.find_id(path), FIND_TIMEOUT_S)
+        except TimeoutError:
+            if near is None:
+                raise _unresponsive_error(path) from None
+            return near
+        return self._house.find(workspace_id)
+
+    async def check_new(self, path: str) -> FolderCheck:
+        """Check a folder that is to be added.
+
+        Raises BadConfig and BadRequest, and Busy if a disk does not answer.
+        """
+        workspaces = self._house.by_id.values()
+        stalled = frozenset(one.id for one in workspaces if self._house.stalls.is_stalled(one))
+
+        def check() -> FolderCheck:
+            check_outside(self._socket_path, [path])
+            return self._house.check_folder(path, stalled)
+
+        try:
+            return await self._run(path, check, ADD_TIMEOUT_S)
+        except TimeoutError:
+            raise _unresponsive_error(path) from None
+
+    async def detect_memory(self, workspaces: list[Workspace]) -> None:
+        """Detect which workspaces have memory, of those where it is unknown.
+
+        It stays unknown where the disk does not answer.
+        """
+        is_stalled = self._house.stalls.is_stalled
+        unknown = [one for one in workspaces if one.has_memory is None and not is_stalled(one)]
+        checks = [self._run(one.id, one.look_for_memory, LIST_TIMEOUT_S) for one in unknown]
+        await asyncio.gather(*checks, return_exceptions=True)
+
+    async def _run(self, key: str, read: Callable[[], T], limit_s: float) -> T:
+        self._house.stalls.arm()
+        try:
+            future = asyncio.wrap_future(self._threads.read_disk(key, read))
+            return await asyncio.wait_for(future, limit_s)
+        finally:
+            self._house.stalls.disarm_if_idle()
+
+
+def _unresponsive_error(path: str) -> Busy:
+    message = f"the disk under {os.path.dirname(path)}, or under another workspace, does not answer"
+    return Busy(message, hint=STALL_HINT)

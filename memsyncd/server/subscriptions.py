@@ -60,7 +60,7 @@ class Subscriptions:
         if not any(other.session is session for other in self._subscriptions.values()):
             session.on_close(lambda: self._drop(session))
         self._subscriptions[subscription.id] = subscription
-        session.is_listening = True
+        session.is_subscribed = True
         if workspace is not None and params.since is not None:
             asyncio.get_running_loop().call_soon(self._catch_up, subscription, workspace, params.since)
         chosen = [workspace] if workspace else list(self._house.by_id.values())
@@ -73,7 +73,7 @@ class Subscriptions:
         if subscription is None or subscription.session is not session:
             raise NotFound("this connection holds no such subscription", hint="send the name that subscribe answered")
         del self._subscriptions[params.subscription]
-        session.is_listening = any(other.session is session for other in self._subscriptions.values())
+        session.is_subscribed = any(other.session is session for other in self._subscriptions.values())
         return search_protocol.Unsubscribed(subscription=params.subscription)
 
     async def wait_for_generation(self, workspaces: Sequence[Workspace], generation: int, timeout_s: float) -> None:

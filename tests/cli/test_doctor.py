@@ -539,7 +539,7 @@ def test_a_damaged_list_of_workspaces_is_said_and_no_failure(tmp_path: Path) -> 
 
 def test_the_last_complaint_of_a_log_is_found() -> None:
     lines = [
-        '{"level": "warning", "event": "watch_doubt", "reason": "queue full"}',
+        '{"level": "warning", "event": "events_lost", "reason": "queue full"}',
         '{"level": "error", "event": "sync_failed", "reason": "it is damaged"}',
         '{"level": "info", "event": "sync_done"}',
         "{broken",

@@ -461,5 +461,5 @@ def test_being_the_daemon_takes_nothing_along_that_it_never_uses(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     )
     loaded = set(found.stdout.split())
-    assert {"asyncio", "structlog", "memsyncd.daemon.process"} <= loaded
+    assert {"asyncio", "structlog", "memsyncd.daemon.main"} <= loaded
     assert not loaded & {"ssl", "_ssl", "rich", "pygments", "multiprocessing"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from memsyncd.errors import MemsyncdError
-from memsyncd.server.sockets import open_socket
+from memsyncd.server.listen import open_socket
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
@@ -35,7 +35,7 @@ except (PermissionError, ConnectionError) as failure:
 # The program is imported first: this Python may lie where nobody else may look.
 RUN = """
 import os, sys
-import memsyncd.cli.daemon, memsyncd.cli.main, memsyncd.daemon.process
+import memsyncd.cli.daemon, memsyncd.cli.main, memsyncd.daemon.main
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 sys.exit(memsyncd.cli.main.main())
 """

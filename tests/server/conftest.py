@@ -17,13 +17,15 @@ from memsyncd.errors import Conflict
 from memsyncd.protocol.fields import Params
 from memsyncd.protocol.operations import Pong
 from memsyncd.protocol.search import Changed, Problems, Subscribed
-from memsyncd.server.unix import Answered, Limits, Server, Session
+from memsyncd.server.requests import CompletedRequest, Limits
+from memsyncd.server.server import Server
+from memsyncd.server.session import Session
 
 PATIENCE_S = 20
 
 
-class Desk:
-    """Carries out a few methods in the ways a method can behave."""
+class ScriptedHandlers:
+    """Handlers that behave in all the ways a handler can."""
 
     def __init__(self) -> None:
         self.sessions: list[Session] = []
@@ -41,7 +43,9 @@ class Desk:
         return getattr(self, method.replace(".", "_"))(session, params)
 
     def ping(self, session: Session, params: Params) -> Pong:
-        return Pong(name="x" * self.reply_chars or "memsyncd", version="1", protocol=1, pid=session.peer_pid)
+        return Pong(
+            name="x" * self.reply_chars or "memsyncd", version="1", protocol=1, pid=session.peer_pid
+        )
 
     def status(self, session: Session, params: Params) -> Any:
         raise ValueError("the text of a note")
@@ -73,7 +77,7 @@ class Desk:
         raise ValueError("the text of a note")
 
     def subscribe(self, session: Session, params: Params) -> Subscribed:
-        session.is_listening = True
+        session.is_subscribed = True
         session.on_close(lambda: self.notified.append(f"closed {session.id}"))
         return Subscribed(subscription="s", generations={})
 
@@ -83,18 +87,18 @@ def make_changed(n_chars: int = 0) -> Changed:
 
 
 class Serving:
-    """A started server, what it reported, and ways to connect to it."""
+    """A running server, its reports, and ways to connect to it."""
 
-    def __init__(self, path: Path, desk: Desk, limits: Limits) -> None:
+    def __init__(self, path: Path, handlers: ScriptedHandlers, limits: Limits) -> None:
         self.path = path
-        self.desk = desk
+        self.handlers = handlers
         self.errors: list[tuple[str, str]] = []
-        self.answered: list[Answered] = []
+        self.answered: list[CompletedRequest] = []
         self.refused: list[str] = []
         self.dropped: list[str] = []
-        self._left: list[Client | socket.socket] = []
+        self._clients: list[Client | socket.socket] = []
         self.server = Server(
-            desk.dispatch,
+            handlers.dispatch,
             limits,
             on_answer=self._note,
             on_error=lambda error, place: self.errors.append((type(error).__name__, place)),
@@ -103,7 +107,7 @@ class Serving:
             waiting_methods=frozenset({"sync"}),
         )
 
-    def _note(self, answered: Answered) -> None:
+    def _note(self, answered: CompletedRequest) -> None:
         self.answered.append(answered)
         if answered.error is not None:
             self.errors.append((type(answered.error).__name__, answered.method))
@@ -111,21 +115,21 @@ class Serving:
     async def connect(self) -> Client:
         reader, writer = await asyncio.open_unix_connection(str(self.path), limit=64 * 1024 * 1024)
         client = Client(reader, writer)
-        self._left.append(client)
+        self._clients.append(client)
         return client
 
     def connect_plainly(self, *, receive_bytes: int | None = None) -> socket.socket:
-        """A client that does nothing unless told to."""
+        """Connect with a plain socket, which neither reads nor writes by itself."""
         sock = socket.socket(socket.AF_UNIX)
         if receive_bytes is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
         sock.connect(str(self.path))
         sock.settimeout(0)
-        self._left.append(sock)
+        self._clients.append(sock)
         return sock
 
     def close_clients(self) -> None:
-        for client in self._left:
+        for client in self._clients:
             client.close()
 
 
@@ -163,9 +167,11 @@ async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[S
     path = tmp_path / "s"
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(os.fspath(path))
-    serving = Serving(path, Desk(), limits or Limits())
-    complaints: list[str] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(str(context)))
+    serving = Serving(path, ScriptedHandlers(), limits or Limits())
+    loop_errors: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, context: loop_errors.append(str(context))
+    )
     await serving.server.start(sock)
     try:
         yield serving
@@ -173,12 +179,12 @@ async def serve(tmp_path: Path, limits: Limits | None = None) -> AsyncIterator[S
         await serving.server.stop(grace_s=0)
         serving.close_clients()
         await asyncio.sleep(0)
-        assert complaints == []
+        assert loop_errors == []
 
 
 async def wait_until(is_true: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
     async with asyncio.timeout(patience_s):
-        while not is_true():  # noqa: ASYNC110 - what is awaited happens in code that knows nothing of tests
+        while not is_true():  # noqa: ASYNC110 - the code under test signals nothing
             await asyncio.sleep(0.002)
 
 

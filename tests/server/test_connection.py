@@ -1,14 +1,18 @@
+"""One client's connection: lines in any pieces, slow readers, timeouts, the peer's credentials."""
+
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import os
 import random
 import socket
 
 import pytest
 
-from memsyncd.server.unix import Limits
+from memsyncd.server.connection import is_gone, is_own_user, read_peer
+from memsyncd.server.requests import Limits
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
@@ -31,7 +35,9 @@ def test_a_request_byte_by_byte_is_answered(serve) -> None:
     asyncio.run(story())
 
 
-def test_ten_megabytes_without_a_newline_are_refused_and_the_next_request_is_answered(serve) -> None:
+def test_ten_megabytes_without_a_newline_are_refused_and_the_next_request_is_answered(
+    serve,
+) -> None:
     async def story() -> None:
         async with serve(Limits(max_line_bytes=100_000)) as serving:
             client = await serving.connect()
@@ -40,7 +46,7 @@ def test_ten_megabytes_without_a_newline_are_refused_and_the_next_request_is_ans
             assert (refusal["id"], refusal["error"]["data"]["code"]) == (None, "too_large")
             client.write(b"\n" + PING)
             assert "result" in await client.read()
-            assert serving.server.counts.failed_requests == 1
+            assert serving.server.counters.failed_requests == 1
 
     asyncio.run(story())
 
@@ -68,7 +74,7 @@ def test_a_line_that_is_not_finished_in_time_is_refused_and_the_connection_close
     asyncio.run(story())
 
 
-def test_a_client_whose_lines_are_cut_anywhere_but_finished_is_not_timed_out(serve) -> None:
+def test_a_client_that_sends_lines_in_pieces_and_finishes_them_is_not_timed_out(serve) -> None:
     async def story() -> None:
         async with serve(Limits(line_timeout_s=0.2)) as serving:
             client = await serving.connect()
@@ -82,7 +88,7 @@ def test_a_client_whose_lines_are_cut_anywhere_but_finished_is_not_timed_out(ser
     asyncio.run(story())
 
 
-def test_a_second_socket_takes_the_place_of_the_first_and_clients_stay(serve, tmp_path) -> None:
+def test_a_second_socket_replaces_the_first_and_clients_stay_connected(serve, tmp_path) -> None:
     async def story() -> None:
         async with serve() as serving:
             early = await serving.connect()
@@ -108,19 +114,23 @@ def test_no_timer_runs_while_nothing_is_unfinished(serve) -> None:
                 client.write(PING[:10])
                 client.write(PING[10:])
                 await client.read()
-            timers = [handle for handle in asyncio.get_running_loop()._scheduled if not handle.cancelled()]
+            timers = [
+                handle for handle in asyncio.get_running_loop()._scheduled if not handle.cancelled()
+            ]
             assert timers == []
 
     asyncio.run(story())
 
 
-def test_a_subscriber_that_does_not_read_is_dropped_and_others_go_on(serve, make_changed, wait_until) -> None:
+def test_a_subscriber_that_does_not_read_is_dropped_and_others_are_served(
+    serve, make_changed, wait_until
+) -> None:
     async def story() -> None:
         async with serve(Limits(max_write_buffer_bytes=100_000)) as serving:
             slow, other = await serving.connect(), await serving.connect()
             await slow.ask("subscribe")
             slow.reader._transport.pause_reading()
-            session = serving.desk.sessions[0]
+            session = serving.handlers.sessions[0]
             n_sent = 0
             while session.notify("changed", make_changed(10_000)):
                 n_sent += 1
@@ -128,22 +138,22 @@ def test_a_subscriber_that_does_not_read_is_dropped_and_others_go_on(serve, make
             assert serving.dropped == ["it leaves too much unread"]
             await wait_until(lambda: serving.server.n_clients == 1)
             assert not session.notify("changed", make_changed())
-            assert serving.desk.notified == ["closed 1"]
+            assert serving.handlers.notified == ["closed 1"]
             assert "result" in await other.ask("ping")
-            assert serving.server.counts.dropped == 1
+            assert serving.server.counters.dropped == 1
 
     asyncio.run(story())
 
 
-def test_a_client_that_asks_and_does_not_read_is_not_read_from(serve, wait_until) -> None:
+def test_a_client_that_does_not_read_its_answers_is_not_read_from(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_write_buffer_bytes=1_000_000)) as serving:
-            serving.desk.reply_chars = 10_000
+            serving.handlers.reply_chars = 10_000
             sock = serving.connect_plainly()
             sent = asyncio.create_task(asyncio.get_running_loop().sock_sendall(sock, PING * 12_000))
-            await wait_until(lambda: serving.server.counts.requests > 20)
+            await wait_until(lambda: serving.server.counters.requests > 20)
             await asyncio.sleep(0.2)
-            assert serving.server.counts.requests < 1000
+            assert serving.server.counters.requests < 1000
             assert not sent.done()
             n_answers = 0
             while n_answers < 12_000:
@@ -154,10 +164,12 @@ def test_a_client_that_asks_and_does_not_read_is_not_read_from(serve, wait_until
     asyncio.run(story())
 
 
-def test_a_client_that_never_reads_again_is_dropped_after_a_while(serve, wait_until) -> None:
+def test_a_client_that_never_reads_again_is_dropped_after_the_write_timeout(
+    serve, wait_until
+) -> None:
     async def story() -> None:
         async with serve(Limits(max_write_buffer_bytes=100_000, write_timeout_s=0.05)) as serving:
-            serving.desk.reply_chars = 100_000
+            serving.handlers.reply_chars = 100_000
             sock = serving.connect_plainly()
             sock.send(PING * 100)
             await wait_until(lambda: serving.dropped)
@@ -166,10 +178,10 @@ def test_a_client_that_never_reads_again_is_dropped_after_a_while(serve, wait_un
     asyncio.run(story())
 
 
-def test_a_reader_that_is_merely_slow_gets_everything(serve) -> None:
+def test_a_slow_reader_gets_the_whole_answer(serve) -> None:
     async def story() -> None:
         async with serve(Limits(max_write_buffer_bytes=100_000, write_timeout_s=0.4)) as serving:
-            serving.desk.reply_chars = 1_000_000
+            serving.handlers.reply_chars = 1_000_000
             sock = serving.connect_plainly()
             sock.send(PING)
             n_bytes = 0
@@ -181,10 +193,10 @@ def test_a_reader_that_is_merely_slow_gets_everything(serve) -> None:
     asyncio.run(story())
 
 
-def test_a_client_that_says_good_bye_and_does_not_read_is_dropped_too(serve, wait_until) -> None:
+def test_a_client_that_ends_its_side_and_does_not_read_is_dropped(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(write_timeout_s=0.05)) as serving:
-            serving.desk.reply_chars = 700_000
+            serving.handlers.reply_chars = 700_000
             sock = serving.connect_plainly()
             sock.send(PING)
             sock.shutdown(1)
@@ -198,21 +210,26 @@ def test_an_answer_over_the_limit_is_refused(serve) -> None:
     async def story() -> None:
         async with serve(Limits(max_reply_bytes=5_000)) as serving:
             client = await serving.connect()
-            serving.desk.reply_chars = 2_000
+            serving.handlers.reply_chars = 2_000
             assert "result" in await client.ask("ping")
             client.write([json.loads(PING)] * 4)
-            assert ["error" in answer for answer in await client.read()] == [False, False, True, True]
-            serving.desk.reply_chars = 5_000
+            assert ["error" in answer for answer in await client.read()] == [
+                False,
+                False,
+                True,
+                True,
+            ]
+            serving.handlers.reply_chars = 5_000
             assert (await client.ask("ping"))["error"]["data"]["code"] == "too_large"
 
     asyncio.run(story())
 
 
-def test_an_answer_that_cannot_be_written_fails_its_request_alone(serve) -> None:
+def test_a_result_that_cannot_be_encoded_fails_its_own_request_only(serve) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
-            serving.desk.search = answer_oddly
+            serving.handlers.search = return_no_struct
             assert (await client.ask("search", 1, query="x"))["error"]["code"] == -32603
             assert serving.errors == [("TypeError", "search")]
             assert "result" in await client.ask("ping")
@@ -220,7 +237,7 @@ def test_an_answer_that_cannot_be_written_fails_its_request_alone(serve) -> None
     asyncio.run(story())
 
 
-async def answer_oddly(session, params) -> object:
+async def return_no_struct(session, params) -> object:
     return object()
 
 
@@ -230,13 +247,13 @@ def test_no_more_run_at_once_than_allowed_and_clients_take_turns(serve, wait_unt
             greedy, modest = await serving.connect(), await serving.connect()
             for n in range(20):
                 greedy.send("search", n, query="x")
-            await wait_until(lambda: serving.desk.started == 2)
+            await wait_until(lambda: serving.handlers.started == 2)
             modest.send("search", "m", query="x")
             assert "result" in await modest.ask("ping")
             order: list[object] = []
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             await asyncio.gather(read_ids(greedy, 20, order), read_ids(modest, 1, order))
-            assert serving.desk.most_running == 2
+            assert serving.handlers.most_running == 2
             assert order.index("m") < 8
 
     asyncio.run(story())
@@ -248,34 +265,34 @@ async def read_ids(client, n_answers: int, order: list[object]) -> None:
         n_answers -= 1
 
 
-def test_methods_that_mostly_wait_take_no_place(serve, wait_until) -> None:
+def test_waiting_methods_do_not_count_as_running(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_running=1)) as serving:
             client = await serving.connect()
             for n in range(3):
                 client.send("sync", n)
             client.send("search", 3, query="x")
-            await wait_until(lambda: serving.desk.started == 4)
+            await wait_until(lambda: serving.handlers.started == 4)
 
     asyncio.run(story())
 
 
-def test_a_client_with_too_many_unanswered_requests_waits_and_loses_none(serve, wait_until) -> None:
+def test_a_client_with_too_many_pending_requests_waits_and_loses_none(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_pending_per_client=3, max_running=2)) as serving:
             client, other = await serving.connect(), await serving.connect()
             for n in range(50):
                 client.send("search", n, query="x")
-            await wait_until(lambda: serving.desk.started == 2)
+            await wait_until(lambda: serving.handlers.started == 2)
             assert "result" in await other.ask("ping")
-            assert serving.server.counts.requests == 4
-            serving.desk.gate.set()
+            assert serving.server.counters.requests == 4
+            serving.handlers.gate.set()
             assert {(await client.read())["id"] for _ in range(50)} == set(range(50))
 
     asyncio.run(story())
 
 
-def test_five_hundred_silent_connections_keep_nobody_out(serve, wait_until) -> None:
+def test_five_hundred_silent_connections_keep_no_client_out(serve, wait_until) -> None:
     async def story() -> None:
         async with serve() as serving:
             worker = await serving.connect()
@@ -296,7 +313,7 @@ def test_five_hundred_silent_connections_keep_nobody_out(serve, wait_until) -> N
     asyncio.run(story())
 
 
-def test_one_client_too_many_is_told_so_and_what_to_do(serve) -> None:
+def test_one_client_too_many_is_refused_with_a_hint(serve) -> None:
     async def story() -> None:
         async with serve(Limits(max_clients=2)) as serving:
             clients = [await serving.connect() for _ in range(2)]
@@ -304,7 +321,10 @@ def test_one_client_too_many_is_told_so_and_what_to_do(serve) -> None:
                 await client.ask("ping")
             late = await serving.connect()
             refusal = await late.read()
-            assert refusal["error"]["data"] == {"code": "busy", "hint": "close some, or raise max_clients under [socket]"}
+            assert refusal["error"]["data"] == {
+                "code": "busy",
+                "hint": "close some, or raise max_clients under [socket]",
+            }
             assert await late.read_to_end() == b""
             assert serving.refused == ["too many clients"]
             clients[0].close()
@@ -315,7 +335,9 @@ def test_one_client_too_many_is_told_so_and_what_to_do(serve) -> None:
 
 
 @pytest.mark.parametrize(("method", "is_closed"), [("ping", True), ("subscribe", False)])
-def test_an_idle_client_is_closed_if_so_configured_unless_it_listens(serve, method: str, is_closed: bool) -> None:
+def test_an_idle_client_is_closed_if_so_configured_unless_it_is_subscribed(
+    serve, method: str, is_closed: bool
+) -> None:
     async def story() -> None:
         async with serve(Limits(idle_timeout_s=0.05)) as serving:
             client = await serving.connect()
@@ -326,9 +348,24 @@ def test_an_idle_client_is_closed_if_so_configured_unless_it_listens(serve, meth
     asyncio.run(story())
 
 
-SAYINGS = [PING, PING[:20], PING * 50, b"\n", b"\xff\n", b"[" * 500 + b"\n", b"[" + PING.strip() + b",1]\n", b"x" * 3000]
-SAYINGS += [PING.replace(b"ping", name) for name in (b"status", b"problems", b"sync", b"subscribe", b"get", b"list")]
-SAYINGS += [PING.replace(b'"id":1,', b"").replace(b"ping", name) for name in (b"status", b"problems", b"sync")]
+PAYLOADS = [
+    PING,
+    PING[:20],
+    PING * 50,
+    b"\n",
+    b"\xff\n",
+    b"[" * 500 + b"\n",
+    b"[" + PING.strip() + b",1]\n",
+    b"x" * 3000,
+]
+PAYLOADS += [
+    PING.replace(b"ping", name)
+    for name in (b"status", b"problems", b"sync", b"subscribe", b"get", b"list")
+]
+PAYLOADS += [
+    PING.replace(b'"id":1,', b"").replace(b"ping", name)
+    for name in (b"status", b"problems", b"sync")
+]
 
 
 def misbehave(sock: socket.socket, chance: random.Random) -> None:
@@ -337,18 +374,22 @@ def misbehave(sock: socket.socket, chance: random.Random) -> None:
         lambda: sock.shutdown(socket.SHUT_WR),
         lambda: sock.shutdown(socket.SHUT_RD),
         lambda: sock.recv(chance.choice([1, 100, 100_000])),
-        *[lambda: sock.send(chance.choice(SAYINGS))] * 4,
+        *[lambda: sock.send(chance.choice(PAYLOADS))] * 4,
     ]
     with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
         chance.choice(acts)()
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_clients_of_all_bad_manners_hurt_nobody(serve, wait_until, make_changed, seed: int) -> None:
+def test_clients_that_misbehave_at_random_do_not_harm_others(
+    serve, wait_until, make_changed, seed: int
+) -> None:
     chance = random.Random(seed)
 
     async def story() -> None:
-        async with serve(Limits(max_clients=8, max_line_bytes=2000, max_write_buffer_bytes=20_000)) as serving:
+        async with serve(
+            Limits(max_clients=8, max_line_bytes=2000, max_write_buffer_bytes=20_000)
+        ) as serving:
             worker = await serving.connect()
             assert "result" in await worker.ask("ping")
             socks: list[socket.socket] = []
@@ -363,11 +404,13 @@ def test_clients_of_all_bad_manners_hurt_nobody(serve, wait_until, make_changed,
                     await asyncio.sleep(0)
                 if step % 20 == 0:
                     assert "result" in await worker.ask("ping")
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             for sock in socks:
                 sock.close()
             await asyncio.sleep(0.01)
-            notify_all(serving, make_changed())  # who had only said that it sends no more is found out by this
+            notify_all(
+                serving, make_changed()
+            )  # a client that only ended its side is detected by this
             await wait_until(lambda: serving.server.n_clients == 1)
             await wait_until(lambda: not serving.server.n_running)
             assert {name for _, name in serving.errors} <= {"status", "problems", "list"}
@@ -377,6 +420,31 @@ def test_clients_of_all_bad_manners_hurt_nobody(serve, wait_until, make_changed,
 
 
 def notify_all(serving, changed) -> None:
-    """Tell all but the first, who does not listen."""
-    for session in serving.desk.sessions[1:]:
+    """Notify all sessions but the first, which is not subscribed."""
+    for session in serving.handlers.sessions[1:]:
         session.notify("changed", changed)
+
+
+# --- the peer of a Unix socket ---
+
+
+def test_the_kernel_reports_the_peers_user_and_process() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        assert read_peer(ours) == (os.geteuid(), os.getpid())
+
+
+def test_only_the_user_of_this_process_is_its_own_user() -> None:
+    assert is_own_user(os.geteuid())
+    assert not is_own_user(os.geteuid() + 1)
+    assert not is_own_user(-1)
+
+
+def test_a_peer_that_ended_its_side_but_reads_is_not_gone() -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    with ours, theirs:
+        assert not is_gone(ours)
+        theirs.shutdown(socket.SHUT_WR)
+        assert not is_gone(ours)
+        theirs.close()
+        assert is_gone(ours)

@@ -42,7 +42,7 @@ class Surgery:
         self.house.start([])
         self._threads = QueryPool(2)
         self._doctor = Doctor(self.house, clock, self._in_thread)
-        self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)
+        self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
     async def _in_thread(self, call: Callable[[], Any], **_: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)

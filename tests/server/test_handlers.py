@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 import pytest
 
-from memsyncd.daemon.vitals import read_vitals
+from memsyncd.daemon.resources import read_process_stats
 from memsyncd.engine import rebuild, recall
 from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
@@ -25,10 +25,10 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
 from memsyncd.protocol.fields import Params, WorkspaceParams
 from memsyncd.protocol.search import ContextParams, GetParams, ListParams, SearchParams
-from memsyncd.server.counts import Counts
 from memsyncd.server.handlers import Facts, Handlers
 from memsyncd.server.metrics import Load
 from memsyncd.server.reads import Reads
+from memsyncd.server.requests import ServerCounters
 from memsyncd.server.session import Session
 from memsyncd.store.index import Index
 
@@ -44,13 +44,13 @@ class Seat:
         self.house = Workspaces(registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK)
         self.house.start([])
         self._threads = QueryPool(1)
-        self.counts = Counts()
+        self.counts = ServerCounters()
         facts = Facts(
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
-            read_process=read_vitals, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
+            read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
         self._handlers = Handlers(self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts)
-        self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)
+        self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
     async def ask(self, method: str, params: Params) -> Any:
         outcome = self._handlers.dispatch(self._session, method, params)

@@ -1,3 +1,5 @@
+"""The order of reads, their time limits, and which searches the event loop tries."""
+
 from __future__ import annotations
 
 import asyncio
@@ -9,65 +11,69 @@ import pytest
 from memsyncd.core.fairqueue import QUICK_S, Flow
 from memsyncd.engine.policies import Clock
 from memsyncd.errors import NotFresh
-from memsyncd.server.reads import LoopTurns, ReadTurns
+from memsyncd.server.reads import LoopAdmission, ReadQueue
 from memsyncd.server.session import Session
 
 
-async def hold(turns: ReadTurns, flow: Flow, name: str, seen: list[str], took_s: float | None = None) -> None:
-    async with turns.turn(flow) as turn:
+async def hold(
+    queue: ReadQueue, flow: Flow, name: str, seen: list[str], took_s: float | None = None
+) -> None:
+    async with queue.slot(flow) as slot:
         seen.append(name)
-        turn.took_s = took_s
+        slot.took_s = took_s
         await asyncio.sleep(0)
 
 
 def test_reads_of_clients_take_turns_and_a_quick_client_goes_first() -> None:
     async def story() -> None:
-        turns, seen = ReadTurns(1), []
-        flows: dict[str, Flow] = {name: Flow(expected_s=1.0) for name in "ab"} | {"q": Flow(expected_s=0.001)}
+        queue, seen = ReadQueue(1), []
+        flows: dict[str, Flow] = {name: Flow(expected_s=1.0) for name in "ab"} | {
+            "q": Flow(expected_s=0.001)
+        }
         names = [*(f"{name}{number}" for name in "ab" for number in range(9)), "q0"]
-        await asyncio.gather(*(hold(turns, flows[name[0]], name, seen) for name in names))
+        await asyncio.gather(*(hold(queue, flows[name[0]], name, seen) for name in names))
         assert seen[:8] == ["a0", "q0", "a1", "b0", "a2", "b1", "a3", "b2"]
         assert len(seen) == len(names)
 
     asyncio.run(story())
 
 
-def test_a_read_that_is_overdue_is_refused_at_once_and_does_not_run() -> None:
+def test_an_overdue_read_is_refused_at_once_and_does_not_run() -> None:
     async def story() -> None:
-        loop, turns = asyncio.get_running_loop(), ReadTurns(1)
-        async with turns.turn(Flow()):
-            with pytest.raises(NotFresh, match="before its turn came"):
-                async with turns.turn(Flow(), loop.time() + 0.01):
+        loop, queue = asyncio.get_running_loop(), ReadQueue(1)
+        async with queue.slot(Flow()):
+            with pytest.raises(NotFresh, match="before it could run"):
+                async with queue.slot(Flow(), loop.time() + 0.01):
                     raise AssertionError
         with pytest.raises(NotFresh):
-            async with turns.turn(Flow(), loop.time()):
+            async with queue.slot(Flow(), loop.time()):
                 raise AssertionError
-        async with turns.turn(Flow(), loop.time() + 60):
+        async with queue.slot(Flow(), loop.time() + 60):
             pass
 
     asyncio.run(story())
 
 
 @pytest.mark.parametrize("is_granted", [False, True])
-def test_a_slot_is_free_again_however_its_holder_ends(is_granted: bool) -> None:
+def test_a_slot_is_released_however_its_holder_ends(is_granted: bool) -> None:
     async def story() -> None:
-        turns, seen = ReadTurns(1), []
-        held = asyncio.create_task(hold(turns, Flow(), "held", seen))
-        waiting = asyncio.create_task(hold(turns, Flow(), "waiting", seen))
+        queue, seen = ReadQueue(1), []
+        held = asyncio.create_task(hold(queue, Flow(), "held", seen))
+        waiting = asyncio.create_task(hold(queue, Flow(), "waiting", seen))
         await asyncio.sleep(0)
-        # What was granted a slot in this turn of the loop is cancelled before it hears of it.
+        # The read that got a slot in this turn of the loop is cancelled before its task runs.
         (held if is_granted else waiting).cancel()
         held.cancel()
         await asyncio.gather(held, waiting, return_exceptions=True)
         async with asyncio.timeout(20):
-            await hold(turns, Flow(), "last", seen)
+            await hold(queue, Flow(), "last", seen)
         assert seen[-1] == "last"
 
     asyncio.run(story())
 
 
 def make_session() -> Session:
-    return Session(session_id=1, peer_pid=1, tell=lambda _line: True)
+    return Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
 
 def burn(seconds: float) -> None:
@@ -76,31 +82,37 @@ def burn(seconds: float) -> None:
         pass
 
 
-def test_a_try_in_vain_keeps_unknown_clients_from_the_loop_for_a_while_and_those_known_to_be_quick_do_not_wait() -> None:
+def test_after_a_failed_try_only_clients_of_quick_searches_are_tried_on_the_loop_for_a_while() -> (
+    None
+):
     now_s = [100.0]
-    turns = LoopTurns(Clock(now_s=lambda: now_s[0], wall_ns=time.time_ns))
+    admission = LoopAdmission(Clock(now_s=lambda: now_s[0], wall_ns=time.time_ns))
     quick, heavy, unknown = make_session(), make_session(), make_session()
-    with turns.trying(quick):
+    with admission.trying(quick):
         pass
     assert quick.reads.expected_s is not None
-    assert all(turns.may_try(session) for session in (quick, heavy, unknown))
-    with contextlib.suppress(NotFresh), turns.trying(heavy):
+    assert all(admission.may_try(session) for session in (quick, heavy, unknown))
+    with contextlib.suppress(NotFresh), admission.trying(heavy):
         burn(0.002)
         raise NotFresh("there is more to look up than can be done in a hurry")
-    assert [turns.may_try(session) for session in (quick, heavy, unknown)] == [True, False, False]
+    assert [admission.may_try(session) for session in (quick, heavy, unknown)] == [
+        True,
+        False,
+        False,
+    ]
     now_s[0] += 0.01
-    assert not turns.may_try(unknown)
+    assert not admission.may_try(unknown)
     now_s[0] += 1
-    assert turns.may_try(unknown)
+    assert admission.may_try(unknown)
 
 
-def test_a_client_that_has_asked_for_something_else_or_is_slow_is_not_tried_on_the_loop() -> None:
-    turns = LoopTurns(Clock(now_s=time.monotonic, wall_ns=time.time_ns))
+def test_a_client_with_a_pending_request_or_slow_searches_is_not_tried_on_the_loop() -> None:
+    admission = LoopAdmission(Clock(now_s=time.monotonic, wall_ns=time.time_ns))
     busy, slow = make_session(), make_session()
     busy.n_pending = 1
     slow.reads.note(2 * QUICK_S)
-    assert not turns.may_try(busy)
-    assert not turns.may_try(slow)
+    assert not admission.may_try(busy)
+    assert not admission.may_try(slow)
     for _ in range(3):
         slow.reads.note(0.0)
-    assert turns.may_try(slow)
+    assert admission.may_try(slow)

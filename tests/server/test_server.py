@@ -1,3 +1,5 @@
+"""Requests, sessions and the stop of a server on a real socket."""
+
 from __future__ import annotations
 
 import asyncio
@@ -11,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from memsyncd.server.unix import Limits
+from memsyncd.server.requests import Limits
 
 PING = b'{"jsonrpc":"2.0","id":%d,"method":"ping"}\n'
 AS_NOBODY = """
@@ -45,7 +47,7 @@ def test_requests_of_one_connection_may_be_answered_out_of_order(serve) -> None:
             client = await serving.connect()
             client.send("search", 1, query="x")
             assert (await client.ask("ping", 2))["id"] == 2
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             assert (await client.read())["id"] == 1
 
     asyncio.run(story())
@@ -61,14 +63,14 @@ def test_many_requests_at_once_are_all_answered_in_order(serve) -> None:
     asyncio.run(story())
 
 
-def test_a_client_with_very_many_requests_does_not_keep_others_waiting(serve) -> None:
+def test_a_client_with_very_many_requests_does_not_delay_others(serve) -> None:
     async def story() -> None:
         async with serve() as serving:
             flood, other = await serving.connect(), await serving.connect()
             flood.write(b"".join(PING % n for n in range(20_000)))
             await flood.read()
             await other.ask("ping")
-            assert serving.server.counts.requests < 15_000
+            assert serving.server.counters.requests < 15_000
 
     asyncio.run(story())
 
@@ -81,7 +83,7 @@ def test_a_notification_is_carried_out_and_not_answered(serve) -> None:
             client.send("nothing", None)
             assert (await client.ask("ping", 5))["id"] == 5
             assert serving.errors == [("ValueError", "status")]
-            assert serving.server.counts.failed_requests == 2
+            assert serving.server.counters.failed_requests == 2
 
     asyncio.run(story())
 
@@ -91,13 +93,26 @@ def test_a_batch_is_answered_in_one_line_once_all_of_it_is_done(serve, wait_unti
         async with serve() as serving:
             client = await serving.connect()
             parts = [("ping", 1), ("search", 2), ("get", 3)]
-            batch = [{"jsonrpc": "2.0", "id": n, "method": name, "params": {"query": "x"} if n == 2 else {}} for name, n in parts]
+            batch = [
+                {
+                    "jsonrpc": "2.0",
+                    "id": n,
+                    "method": name,
+                    "params": {"query": "x"} if n == 2 else {},
+                }
+                for name, n in parts
+            ]
             client.write([*batch, {"jsonrpc": "2.0", "method": "ping"}, 1])
-            await wait_until(lambda: serving.desk.started)
+            await wait_until(lambda: serving.handlers.started)
             assert (await client.ask("ping", 9))["id"] == 9
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             answers = await client.read()
-            assert {answer["id"]: "error" in answer for answer in answers} == {1: False, 2: False, 3: True, None: True}
+            assert {answer["id"]: "error" in answer for answer in answers} == {
+                1: False,
+                2: False,
+                3: True,
+                None: True,
+            }
 
     asyncio.run(story())
 
@@ -106,14 +121,18 @@ def test_a_batch_of_notifications_is_not_answered(serve) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
-            client.write([{"jsonrpc": "2.0", "method": "ping"}, {"jsonrpc": "2.0", "method": "problems"}])
+            client.write(
+                [{"jsonrpc": "2.0", "method": "ping"}, {"jsonrpc": "2.0", "method": "problems"}]
+            )
             assert (await client.ask("ping", 5))["id"] == 5
 
     asyncio.run(story())
 
 
 @pytest.mark.parametrize("method", ["status", "problems", "list"])
-def test_a_failure_that_has_no_name_is_reported_here_and_told_nobody(serve, method: str) -> None:
+def test_an_internal_error_is_reported_to_the_daemon_and_hidden_from_the_client(
+    serve, method: str
+) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
@@ -129,12 +148,16 @@ def test_a_failure_that_has_no_name_is_reported_here_and_told_nobody(serve, meth
     asyncio.run(story())
 
 
-def test_a_failure_with_a_name_is_told_with_its_hint(serve) -> None:
+def test_a_named_error_is_answered_with_its_hint(serve) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
             answer = await client.ask("get")
-            assert answer["error"]["data"] == {"code": "conflict", "hint": "read it again", "digest": "aa"}
+            assert answer["error"]["data"] == {
+                "code": "conflict",
+                "hint": "read it again",
+                "digest": "aa",
+            }
             assert serving.errors == []
 
     asyncio.run(story())
@@ -148,27 +171,27 @@ def test_a_last_line_without_its_newline_is_answered_before_the_end(serve) -> No
             client.write((PING % 2).strip())
             client.writer.write_eof()
             assert (await client.read())["id"] == 2
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             assert (await client.read())["id"] == 1
             assert await client.read_to_end() == b""
 
     asyncio.run(story())
 
 
-def test_a_listener_that_sends_no_more_still_hears(serve, make_changed) -> None:
+def test_a_subscriber_that_ended_its_side_still_gets_notifications(serve, make_changed) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.send("subscribe")
             client.writer.write_eof()
             assert (await client.read())["result"]["subscription"] == "s"
-            assert serving.desk.sessions[0].notify("changed", make_changed())
+            assert serving.handlers.sessions[0].notify("changed", make_changed())
             assert (await client.read())["method"] == "changed"
 
     asyncio.run(story())
 
 
-def test_a_client_that_leaves_takes_its_running_requests_with_it(serve, wait_until) -> None:
+def test_the_running_requests_of_a_client_that_leaves_are_cancelled(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_running=2)) as serving:
             client = await serving.connect()
@@ -178,17 +201,23 @@ def test_a_client_that_leaves_takes_its_running_requests_with_it(serve, wait_unt
             assert (await client.read())["id"] == 9
             client.close()
             await wait_until(lambda: not serving.server.n_clients)
-            await wait_until(lambda: serving.desk.cancelled == 2)
-            assert (serving.desk.started, serving.server.n_running, serving.errors) == (2, 0, [])
-            assert serving.desk.notified == ["closed 1"]
-            assert not serving.desk.sessions[0].is_open
-            serving.desk.sessions[0].on_close(lambda: serving.desk.notified.append("late"))
-            assert serving.desk.notified[-1] == "late"
+            await wait_until(lambda: serving.handlers.cancelled == 2)
+            assert (serving.handlers.started, serving.server.n_running, serving.errors) == (
+                2,
+                0,
+                [],
+            )
+            assert serving.handlers.notified == ["closed 1"]
+            assert not serving.handlers.sessions[0].is_open
+            serving.handlers.sessions[0].on_close(lambda: serving.handlers.notified.append("late"))
+            assert serving.handlers.notified[-1] == "late"
 
     asyncio.run(story())
 
 
-def test_a_callback_that_fails_at_the_end_spares_the_others(serve, wait_until) -> None:
+def test_a_close_callback_that_raises_does_not_keep_the_others_from_running(
+    serve, wait_until
+) -> None:
     def fail() -> None:
         raise RuntimeError
 
@@ -196,25 +225,25 @@ def test_a_callback_that_fails_at_the_end_spares_the_others(serve, wait_until) -
         async with serve() as serving:
             client = await serving.connect()
             await client.ask("subscribe")
-            serving.desk.sessions[0].on_close(fail)
+            serving.handlers.sessions[0].on_close(fail)
             client.close()
-            await wait_until(lambda: serving.desk.notified)
+            await wait_until(lambda: serving.handlers.notified)
             assert serving.errors == [("RuntimeError", "close")]
 
     asyncio.run(story())
 
 
-def test_at_the_end_what_runs_may_finish_and_what_comes_is_refused(serve, wait_until) -> None:
+def test_stop_lets_running_requests_finish_and_refuses_new_ones(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_running=1)) as serving:
             client = await serving.connect()
             client.send("search", 1, query="x")
             client.send("search", 2, query="waits for its turn")
-            await wait_until(lambda: serving.desk.started)
+            await wait_until(lambda: serving.handlers.started)
             stopping = asyncio.create_task(serving.server.stop(grace_s=10))
             assert find_code(await client.read(), 2) == "shutting_down"
             assert find_code(await client.ask("ping", 3), 3) == "shutting_down"
-            serving.desk.gate.set()
+            serving.handlers.gate.set()
             assert "result" in await client.read()
             assert await client.read_to_end() == b""
             await stopping
@@ -223,12 +252,12 @@ def test_at_the_end_what_runs_may_finish_and_what_comes_is_refused(serve, wait_u
     asyncio.run(story())
 
 
-def test_at_the_end_what_does_not_finish_in_time_is_refused(serve, wait_until) -> None:
+def test_stop_refuses_requests_that_do_not_finish_in_time(serve, wait_until) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.send("search", 1, query="x")
-            await wait_until(lambda: serving.desk.started)
+            await wait_until(lambda: serving.handlers.started)
             await serving.server.stop(grace_s=0.01)
             assert find_code(await client.read(), 1) == "shutting_down"
             assert await client.read_to_end() == b""
@@ -241,13 +270,13 @@ def find_code(answer: dict, request_id: object) -> str:
     return answer["error"]["data"]["code"]
 
 
-def test_the_end_does_not_wait_for_a_client_that_does_not_read(serve, wait_until) -> None:
+def test_stop_does_not_wait_for_a_client_that_does_not_read(serve, wait_until) -> None:
     async def story() -> None:
         async with serve() as serving:
-            serving.desk.reply_chars = 3_000_000
+            serving.handlers.reply_chars = 3_000_000
             sock = serving.connect_plainly()
             sock.send(PING % 1)
-            await wait_until(lambda: serving.server.counts.requests)
+            await wait_until(lambda: serving.server.counters.requests)
             await asyncio.wait_for(serving.server.stop(grace_s=0), 5)
             sock.close()
 
@@ -255,7 +284,7 @@ def test_the_end_does_not_wait_for_a_client_that_does_not_read(serve, wait_until
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_is_sent_away_without_a_byte(serve_at) -> None:
+def test_a_connection_of_another_user_is_closed_without_a_byte(serve_at) -> None:
     async def story(folder: Path) -> None:
         async with serve_at(folder) as serving:
             serving.path.chmod(0o777)
@@ -265,34 +294,36 @@ def test_another_user_is_sent_away_without_a_byte(serve_at) -> None:
             out, _ = await process.communicate()
             assert process.returncode == 0
             assert out.strip() == b"b''"
-            assert serving.server.counts.requests == 0
+            assert serving.server.counters.requests == 0
             assert serving.refused == ["it belongs to user 65534"]
 
-    with tempfile.TemporaryDirectory() as folder:  # pytest's own folders let nobody in
+    with tempfile.TemporaryDirectory() as folder:  # other users cannot enter pytest's own folders
         Path(folder).chmod(0o755)
         asyncio.run(story(Path(folder)))
 
 
-def test_a_client_of_which_the_system_does_not_say_whose_it_is_is_sent_away_without_a_byte(
+def test_a_connection_without_peer_credentials_is_closed_without_a_byte(
     serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_sock: object) -> tuple[int, int]:
         raise OSError(errno.ENOPROTOOPT, "Protocol not available")
 
-    monkeypatch.setattr("memsyncd.server.unix.read_peer", refuse)
+    monkeypatch.setattr("memsyncd.server.server.read_peer", refuse)
 
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
             client.write(PING % 1)
             assert await client.read_to_end() == b""
-            assert serving.refused == ["the system does not say whose it is: Protocol not available"]
-            assert (serving.server.n_clients, serving.server.counts.requests) == (0, 0)
+            assert serving.refused == [
+                "the system does not say whose it is: Protocol not available"
+            ]
+            assert (serving.server.n_clients, serving.server.counters.requests) == (0, 0)
 
     asyncio.run(story())
 
 
-def test_lines_of_any_bytes_are_answered_and_hurt_nobody(serve) -> None:
+def test_lines_of_any_bytes_are_answered_and_raise_nothing(serve) -> None:
     lines = [
         b"\xff\xfe",
         b"{",
@@ -316,13 +347,17 @@ def test_lines_of_any_bytes_are_answered_and_hurt_nobody(serve) -> None:
     asyncio.run(story())
 
 
-def test_a_session_says_unasked_things_after_the_answers_before_them(serve, make_changed) -> None:
+def test_a_notification_is_sent_after_the_answers_that_precede_it(serve, make_changed) -> None:
     async def story() -> None:
         async with serve() as serving:
-            desk = serving.desk
-            desk.ping = lambda session, params: session.notify("changed", make_changed()) and desk.subscribe(session, params)
+            handlers = serving.handlers
+            handlers.ping = lambda session, params: (
+                session.notify("changed", make_changed()) and handlers.subscribe(session, params)
+            )
             client = await serving.connect()
-            client.write((PING % 1 + PING % 2).replace(b'"id":1,"method":"ping"', b'"id":1,"method":"get"'))
+            client.write(
+                (PING % 1 + PING % 2).replace(b'"id":1,"method":"ping"', b'"id":1,"method":"get"')
+            )
             said = [await client.read() for _ in range(3)]
             assert [line.get("method", line.get("id")) for line in said] == [1, "changed", 2]
             assert json.dumps(said)
@@ -330,34 +365,38 @@ def test_a_session_says_unasked_things_after_the_answers_before_them(serve, make
     asyncio.run(story())
 
 
-def test_of_all_that_hold_too_much_together_the_greediest_is_dropped(serve, wait_until) -> None:
+def test_the_client_with_the_largest_buffer_is_dropped_when_all_buffers_exceed_the_limit(
+    serve, wait_until
+) -> None:
     async def story() -> None:
-        async with serve(Limits(max_held_bytes=3_000_000)) as serving:
+        async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
             modest, greedy, other = [await serving.connect() for _ in range(3)]
             for client, n_bytes in ((modest, 300_000), (greedy, 2_000_000), (other, 600_000)):
                 client.write(b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"' + b"x" * n_bytes)
-            await wait_until(lambda: serving.server.n_held_bytes > 2_900_000)
+            await wait_until(lambda: serving.server.n_buffered_bytes > 2_900_000)
             assert serving.dropped == []
             other.write(b"x" * 300_000)
             assert await greedy.read_to_end() == b""
-            assert serving.dropped == ["all clients together leave too much unread or unfinished, and it most"]
+            assert serving.dropped == [
+                "clients leave too much unread or unfinished, and this one the most"
+            ]
             for client in (modest, other):
                 client.write(b'"}\n')
                 assert "result" in await client.read()
-            assert serving.server.n_held_bytes == 0
+            assert serving.server.n_buffered_bytes == 0
 
     asyncio.run(story())
 
 
-def test_answers_that_nobody_reads_count_as_held(serve, wait_until) -> None:
+def test_unread_answers_count_as_buffered(serve, wait_until) -> None:
     async def story() -> None:
-        async with serve(Limits(max_held_bytes=3_000_000)) as serving:
-            serving.desk.reply_chars = 1_000_000
+        async with serve(Limits(max_buffered_bytes=3_000_000)) as serving:
+            serving.handlers.reply_chars = 1_000_000
             silent = [serving.connect_plainly() for _ in range(12)]
             for sock in silent:
                 sock.send(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
             await wait_until(lambda: len(serving.dropped) >= 6)
-            assert serving.server.n_held_bytes <= 3_000_000
+            assert serving.server.n_buffered_bytes <= 3_000_000
             assert "result" in await (await serving.connect()).ask("ping")
 
     asyncio.run(story())

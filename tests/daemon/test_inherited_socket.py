@@ -1,4 +1,4 @@
-"""Which sockets that were handed over are taken: by a real process that holds a real descriptor 3."""
+"""Which inherited sockets are accepted, by a real process with a real descriptor 3."""
 
 from __future__ import annotations
 
@@ -27,24 +27,27 @@ os.dup2(int(sys.argv[1]), 3)
 os.environ.update({"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"} | dict(word.split("=", 1) for word in sys.argv[2:]))
 os.execv(sys.executable, [sys.executable, "-m", "memsyncd", "run"])
 """
-TAKE = """
+# One process for all cases; it prints the refusal of each, null for one that is accepted.
+INHERIT = """
 import json, os, sys
-from memsyncd.daemon.activation import take_lent_socket
+from memsyncd.daemon.systemd import inherit_socket
 from memsyncd.errors import MemsyncdError
-from memsyncd.server.sockets import open_socket
-told = []
+from memsyncd.server.listen import open_socket
+results = []
 for descriptor, path, words in json.loads(sys.argv[1]):
     os.dup2(descriptor, 3)
     env = {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"} | words
     try:
-        lent = take_lent_socket(env, os.getpid())
-        told.append("nothing was handed over" if lent is None else open_socket(path, path + ".lock", lent=lent).close())
+        inherited = inherit_socket(env, os.getpid())
+        if inherited is None:
+            results.append("nothing is inherited")
+        else:
+            results.append(open_socket(path, path + ".lock", inherited=inherited).close())
     except MemsyncdError as failure:
-        told.append(failure.message + (" →" if failure.hint else ""))
-    lent = None
-print(json.dumps(told))
+        results.append(failure.message + (" →" if failure.hint else ""))
+    inherited = None
+print(json.dumps(results))
 """
-"""One life for all that is refused: what it says of each, null for what it took."""
 
 
 @pytest.fixture
@@ -52,8 +55,10 @@ def own(make_home: Callable[[], Home]) -> Home:
     return make_home()
 
 
-def listen(path: str, mode: int = 0o600, backlog: int | None = 16, kind: int = socket.SOCK_STREAM) -> socket.socket:
-    """A socket as a supervisor makes it."""
+def listen(
+    path: str, mode: int = 0o600, backlog: int | None = 16, kind: int = socket.SOCK_STREAM
+) -> socket.socket:
+    """Make a socket as systemd does."""
     Path(path).parent.mkdir(mode=0o700, exist_ok=True)
     sock = socket.socket(socket.AF_UNIX, kind)
     sock.bind(path)
@@ -66,10 +71,14 @@ def listen(path: str, mode: int = 0o600, backlog: int | None = 16, kind: int = s
 def start(home: Home, descriptor: int, *words: str) -> subprocess.Popen[bytes]:
     with home.log.open("ab") as stream:
         command = [sys.executable, "-c", START, str(descriptor), *words]
-        return subprocess.Popen(command, env=home.env, stdin=subprocess.DEVNULL, stderr=stream, pass_fds=[descriptor])
+        return subprocess.Popen(
+            command, env=home.env, stdin=subprocess.DEVNULL, stderr=stream, pass_fds=[descriptor]
+        )
 
 
-def test_a_client_that_connected_before_is_answered_nobody_else_gets_the_socket_and_it_outlives_the_daemon(own: Home) -> None:
+def test_a_client_that_connected_before_the_start_is_answered_and_the_socket_stays(
+    own: Home,
+) -> None:
     with listen(own.socket_path) as sock, Client(own.socket_path, WAIT_S) as client:
         process = start(own, sock.fileno())
         assert client.call("ping")["pid"] == process.pid
@@ -84,49 +93,65 @@ def test_a_client_that_connected_before_is_answered_nobody_else_gets_the_socket_
         assert Path(own.socket_path).is_socket()
 
 
-def test_what_is_not_the_one_listening_socket_of_this_user_alone_is_refused_by_its_name(own: Home) -> None:
+def test_anything_but_one_private_listening_socket_is_refused_with_the_reason(
+    own: Home,
+) -> None:
     folder = own.folder / "sockets"
     with contextlib.ExitStack() as open_:
 
-        def lend(name: str, **options: int | None) -> tuple[int, str]:
+        def make(name: str, **options: int | None) -> tuple[int, str]:
             sock = open_.enter_context(listen(str(folder / name), **options))  # type: ignore[arg-type]
             return sock.fileno(), str(folder / name)
 
-        good, path = lend("good")
+        good, path = make("good")
         cases: list[tuple[tuple[int, str], dict[str, str], str]] = [
-            *[(lend(f"{mode:o}", mode=mode), {}, f"mode {mode:04o}") for mode in (0o660, 0o666, 0o604)],
-            (lend("deaf", backlog=None), {}, "does not listen"),
-            (lend("datagrams", backlog=None, kind=socket.SOCK_DGRAM), {}, "no Unix stream socket"),
+            *[
+                (make(f"{mode:o}", mode=mode), {}, f"mode {mode:04o}")
+                for mode in (0o660, 0o666, 0o604)
+            ],
+            (make("deaf", backlog=None), {}, "does not listen"),
+            (make("datagrams", backlog=None, kind=socket.SOCK_DGRAM), {}, "no Unix stream socket"),
             ((open_.enter_context(own.config.open()).fileno(), path), {}, "is no socket"),
             ((good, path), {"LISTEN_FDS": "2"}, "LISTEN_FDS=2"),
             ((good, path), {"LISTEN_FDS": "many"}, "LISTEN_FDS=many"),
             ((good, path), {"LISTEN_FDNAMES": "web"}, "LISTEN_FDNAMES=web"),
             ((good, path), {"LISTEN_FDNAMES": "memsyncd:web"}, "LISTEN_FDNAMES=memsyncd:web"),
-            # Where no client looks: both places are named.
+            # Clients look elsewhere: the error names both paths.
             ((good, f"{path}-elsewhere"), {}, f"{path}-elsewhere"),
             ((good, f"{path}-elsewhere"), {}, f"lies at '{path}'"),
-            ((good, path), {"LISTEN_PID": "1"}, "nothing was handed over"),
-            ((good, path), {"LISTEN_FDS": "0"}, "nothing was handed over"),
+            ((good, path), {"LISTEN_PID": "1"}, "nothing is inherited"),
+            ((good, path), {"LISTEN_FDS": "0"}, "nothing is inherited"),
         ]
         done = subprocess.run(
-            [sys.executable, "-c", TAKE, json.dumps([[*place, words] for place, words, _ in [*cases, ((good, path), {}, "")]])],
+            [
+                sys.executable,
+                "-c",
+                INHERIT,
+                json.dumps(
+                    [[*place, words] for place, words, _ in [*cases, ((good, path), {}, "")]]
+                ),
+            ],
             env=own.env,
             pass_fds=sorted({place[0] for place, _, _ in cases}),
             stdout=subprocess.PIPE,
             check=True,
             timeout=WAIT_S,
         )
-    *told, taken = json.loads(done.stdout)
-    assert taken is None
-    for (_, words, said), answer in zip(cases, told, strict=True):
+    *results, accepted = json.loads(done.stdout)
+    assert accepted is None
+    for (_, words, said), answer in zip(cases, results, strict=True):
         assert said in answer, words
         assert answer.endswith("→") or answer == said
 
 
-def test_what_was_handed_to_another_process_is_left_alone(own: Home) -> None:
+def test_a_socket_for_another_process_is_not_used(own: Home) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         process = start(own, sock.fileno(), "LISTEN_PID=1")
-        wait_until(lambda: Path(own.socket_path).exists() or process.poll() is not None, "it did not listen", limit_s=WAIT_S)
+        wait_until(
+            lambda: Path(own.socket_path).exists() or process.poll() is not None,
+            "it did not listen",
+            limit_s=WAIT_S,
+        )
         with Client(own.socket_path, WAIT_S) as client:
             assert client.call("ping")["pid"] == process.pid
         process.terminate()

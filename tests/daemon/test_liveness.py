@@ -1,4 +1,4 @@
-"""Which part of the daemon is named for making no progress: real lanes and threads, wedged for real."""
+"""Which parts of the daemon are reported as stalled: real lanes and threads that really hang."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.daemon.pulse import Pulse, make_proofs
+from memsyncd.daemon.systemd import Liveness, make_probes
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job, QueryPool, Worker, heartbeat
@@ -31,33 +31,37 @@ def lane() -> Iterator[Worker]:
 
 @pytest.fixture
 def gate() -> Iterator[threading.Event]:
-    """What a wedged part waits for; opened at the end of each test."""
+    """Blocks a part of the daemon; set at the end of each test."""
     gate = threading.Event()
     yield gate
     gate.set()
 
 
-def find_stalled(submit: Callable[[], Future[None]], limits_s: list[float], between: Callable[[], None]) -> list[tuple[str, ...]]:
-    async def ask() -> list[tuple[str, ...]]:
-        pulse = Pulse({"writer": lambda: asyncio.wrap_future(submit())})
+def find_stalled(
+    submit: Callable[[], Future[None]], limits_s: list[float], between: Callable[[], None]
+) -> list[tuple[str, ...]]:
+    async def probe() -> list[tuple[str, ...]]:
+        liveness = Liveness({"writer": lambda: asyncio.wrap_future(submit())})
         answers = []
         for limit_s in limits_s:
-            answers.append(await pulse.find_stalled(limit_s))
+            answers.append(await liveness.find_stalled(limit_s))
             between()
         return answers
 
-    return asyncio.run(ask())
+    return asyncio.run(probe())
 
 
 def submit_to(lane: Worker) -> Callable[[], Future[None]]:
-    return lambda: lane.submit("pulse", heartbeat, is_urgent=True)
+    return lambda: lane.submit("liveness", heartbeat, is_urgent=True)
 
 
 def test_an_idle_writer_makes_progress(lane: Worker) -> None:
     assert find_stalled(submit_to(lane), [PATIENT_S, PATIENT_S], lambda: None) == [(), ()]
 
 
-def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(lane: Worker, gate: threading.Event) -> None:
+def test_a_writer_with_a_long_job_in_short_steps_makes_progress(
+    lane: Worker, gate: threading.Event
+) -> None:
     def index() -> Job[None]:
         while not gate.wait(0.001):
             yield
@@ -66,7 +70,9 @@ def test_a_writer_that_is_busy_for_long_in_short_steps_makes_progress(lane: Work
     assert find_stalled(submit_to(lane), [PATIENT_S], lambda: None) == [()]
 
 
-def test_a_writer_that_hangs_in_a_step_is_named_until_it_goes_on(lane: Worker, gate: threading.Event) -> None:
+def test_a_writer_that_hangs_in_a_step_is_reported_until_it_continues(
+    lane: Worker, gate: threading.Event
+) -> None:
     is_hanging = threading.Event()
 
     def hang() -> Job[None]:
@@ -79,34 +85,42 @@ def test_a_writer_that_hangs_in_a_step_is_named_until_it_goes_on(lane: Worker, g
     assert find_stalled(submit_to(lane), [HASTY_S, PATIENT_S], gate.set) == [("writer",), ()]
 
 
-def test_one_that_hangs_is_asked_once(gate: threading.Event) -> None:
-    asked: list[int] = []
+def test_a_part_that_hangs_is_probed_once(gate: threading.Event) -> None:
+    probed: list[int] = []
     with ThreadPoolExecutor(1) as thread:
 
         def submit() -> Future[None]:
-            asked.append(1)
+            probed.append(1)
             return thread.submit(lambda: gate.wait() and None)
 
         assert find_stalled(submit, [HASTY_S] * 3, lambda: None) == [("writer",)] * 3
         gate.set()
-    assert len(asked) == 1
+    assert len(probed) == 1
 
 
-def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, gate: threading.Event) -> None:
+def test_only_the_part_of_a_running_engine_that_hangs_is_reported(
+    tmp_path: Path, gate: threading.Event
+) -> None:
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     is_hanging = threading.Event()
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
 
-    async def live(wedge: Callable[[Workspaces, Job[None]], object]) -> tuple[str, ...]:
-        house = Workspaces(registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock)
+    async def live(block: Callable[[Workspaces, Job[None]], object]) -> tuple[str, ...]:
+        house = Workspaces(
+            registry=registry,
+            state_dir=tmp_path,
+            cache_dir=tmp_path,
+            policy=SyncPolicy(),
+            clock=clock,
+        )
         with ThreadPoolExecutor(1) as threads:
-            pulse = Pulse(make_proofs(house, threads))
-            assert await pulse.find_stalled(PATIENT_S) == ()
-            wedge(house, hang())
+            liveness = Liveness(make_probes(house, threads))
+            assert await liveness.find_stalled(PATIENT_S) == ()
+            block(house, hang())
             assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
-            stalled = await pulse.find_stalled(HASTY_S)
+            stalled = await liveness.find_stalled(HASTY_S)
             gate.set()
-            assert await pulse.find_stalled(PATIENT_S) == ()
+            assert await liveness.find_stalled(PATIENT_S) == ()
             await asyncio.get_running_loop().run_in_executor(None, house.stop)
         gate.clear()
         is_hanging.clear()
@@ -117,11 +131,17 @@ def test_of_a_running_house_only_the_part_that_hangs_is_named(tmp_path: Path, ga
         gate.wait()
         yield
 
-    assert asyncio.run(live(lambda house, job: house._worker.submit("ws", lambda: job))) == ("writer",)
-    assert asyncio.run(live(lambda house, job: house.watching._pool.call(lambda: next(job)))) == ("watcher",)
+    assert asyncio.run(live(lambda house, job: house._worker.submit("ws", lambda: job))) == (
+        "writer",
+    )
+    assert asyncio.run(live(lambda house, job: house.watching._pool.call(lambda: next(job)))) == (
+        "watcher",
+    )
 
 
-def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(tmp_path: Path, gate: threading.Event) -> None:
+def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
+    tmp_path: Path, gate: threading.Event
+) -> None:
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     is_hanging = threading.Event()
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
@@ -134,13 +154,18 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(tmp
 
     async def live() -> tuple[str, ...]:
         house = Workspaces(
-            registry=registry, state_dir=tmp_path, cache_dir=tmp_path, policy=SyncPolicy(), clock=clock, stall_policy=stalls
+            registry=registry,
+            state_dir=tmp_path,
+            cache_dir=tmp_path,
+            policy=SyncPolicy(),
+            clock=clock,
+            stall_policy=stalls,
         )
         threads = QueryPool(1)
-        pulse = Pulse(make_proofs(house, threads))
+        liveness = Liveness(make_probes(house, threads))
         house._worker.submit("ws", hang)
         assert await asyncio.to_thread(is_hanging.wait, PATIENT_S)
-        stalled = await pulse.find_stalled(PATIENT_S)
+        stalled = await liveness.find_stalled(PATIENT_S)
         gate.set()
         await asyncio.to_thread(house.stop)
         threads.shutdown()
@@ -149,31 +174,33 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(tmp
     assert asyncio.run(live()) == ()
 
 
-def test_an_answer_that_is_a_failure_is_an_answer() -> None:
+def test_a_probe_that_fails_is_progress() -> None:
     failed: Future[None] = Future()
     failed.set_exception(OSError("no"))
     assert find_stalled(lambda: failed, [PATIENT_S], lambda: None) == [()]
 
 
-def test_threads_that_have_more_to_read_than_there_is_time_for_make_progress_until_they_hang() -> None:
+def test_query_threads_with_more_reads_than_time_make_progress_until_they_hang() -> None:
     step = threading.Semaphore(0)
 
-    async def scene(threads: QueryPool) -> None:
+    async def scenario(threads: QueryPool) -> None:
         loop = asyncio.get_running_loop()
-        pulse = Pulse({"store": lambda: loop.run_in_executor(threads, int)}, {"store": lambda: threads.n_done})
+        liveness = Liveness(
+            {"store": lambda: loop.run_in_executor(threads, int)}, {"store": lambda: threads.n_done}
+        )
         reads = [threads.submit(step.acquire) for _ in range(8)]
         loop.call_soon(step.release)
-        assert await pulse.find_stalled(10 * HASTY_S) == ()
+        assert await liveness.find_stalled(10 * HASTY_S) == ()
         assert sum(read.done() for read in reads) == 1
-        assert await pulse.find_stalled(HASTY_S) == ("store",)
-        # What will not be done any more is no progress.
+        assert await liveness.find_stalled(HASTY_S) == ("store",)
+        # A read that is cancelled is no progress.
         loop.call_soon(reads[-1].cancel)
-        assert await pulse.find_stalled(HASTY_S) == ("store",)
+        assert await liveness.find_stalled(HASTY_S) == ("store",)
         step.release(len(reads))
-        assert await pulse.find_stalled(PATIENT_S) == ()
+        assert await liveness.find_stalled(PATIENT_S) == ()
 
     with QueryPool(2) as threads:
         try:
-            asyncio.run(scene(threads))
+            asyncio.run(scenario(threads))
         finally:
             step.release(8)

@@ -1,3 +1,5 @@
+"""Which socket a daemon creates, locks, refuses and removes."""
+
 from __future__ import annotations
 
 import os
@@ -12,11 +14,17 @@ from pathlib import Path
 import pytest
 
 from memsyncd.errors import AlreadyRunning, BadConfig, MemsyncdError, Unsafe
-from memsyncd.server.sockets import PATH_LIMIT_BYTES, OwnedSocket, check_outside, check_path, open_socket
+from memsyncd.server.listen import (
+    PATH_LIMIT_BYTES,
+    OwnedSocket,
+    check_outside,
+    check_path,
+    open_socket,
+)
 
 HOLD = """
 import sys
-from memsyncd.server.sockets import open_socket
+from memsyncd.server.listen import open_socket
 owned = open_socket(*sys.argv[1:])
 print("ready", flush=True)
 sys.stdin.read()
@@ -32,18 +40,18 @@ def make_run(tmp_path: Path) -> Path:
 
 @pytest.fixture(name="owned")
 def make_owned(run: Path) -> Iterator[OwnedSocket]:
-    owned = take(run)
+    owned = acquire(run)
     yield owned
     owned.close()
 
 
-def take(folder: Path) -> OwnedSocket:
+def acquire(folder: Path) -> OwnedSocket:
     return open_socket(str(folder / "s.sock"), str(folder / "memsyncd.lock"))
 
 
 def refuse(folder: Path) -> MemsyncdError:
     with pytest.raises(MemsyncdError) as caught:
-        take(folder)
+        acquire(folder)
     assert caught.value.hint
     return caught.value
 
@@ -53,15 +61,15 @@ def connect(path: Path) -> None:
         client.connect(str(path))
 
 
-def leave_stale(path: Path) -> None:
+def make_stale(path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(path))
 
 
-def test_the_socket_is_for_its_user_alone_in_a_folder_for_its_user_alone(tmp_path: Path) -> None:
+def test_socket_folder_and_lock_are_private_to_the_user(tmp_path: Path) -> None:
     umask = os.umask(0)
     try:
-        owned = take(tmp_path / "a" / "run")
+        owned = acquire(tmp_path / "a" / "run")
     finally:
         os.umask(umask)
     assert stat.S_IMODE(os.stat(owned.path).st_mode) == 0o600
@@ -72,7 +80,9 @@ def test_the_socket_is_for_its_user_alone_in_a_folder_for_its_user_alone(tmp_pat
 
 
 @pytest.mark.parametrize("has_fchmod", [True, False])
-def test_neither_way_of_making_it_private_changes_the_umask(run: Path, monkeypatch: pytest.MonkeyPatch, has_fchmod: bool) -> None:
+def test_making_the_socket_private_leaves_the_umask_unchanged(
+    run: Path, monkeypatch: pytest.MonkeyPatch, has_fchmod: bool
+) -> None:
     def fail(*_: int) -> None:
         raise OSError("not for sockets")
 
@@ -80,7 +90,7 @@ def test_neither_way_of_making_it_private_changes_the_umask(run: Path, monkeypat
         monkeypatch.setattr(os, "fchmod", fail)
     before = os.umask(0o002)
     try:
-        owned = take(run)
+        owned = acquire(run)
         assert stat.S_IMODE(os.stat(owned.path).st_mode) == 0o600
         assert os.umask(0o002) == 0o002
     finally:
@@ -88,7 +98,7 @@ def test_neither_way_of_making_it_private_changes_the_umask(run: Path, monkeypat
     owned.close()
 
 
-def test_a_second_daemon_is_told_the_number_of_the_first(run: Path) -> None:
+def test_a_second_daemon_is_refused_with_the_pid_of_the_first(run: Path) -> None:
     arguments = [sys.executable, "-c", HOLD, str(run / "s.sock"), str(run / "memsyncd.lock")]
     with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as first:
         assert first.stdout is not None
@@ -98,10 +108,10 @@ def test_a_second_daemon_is_told_the_number_of_the_first(run: Path) -> None:
         assert error.data == {"pid": first.pid}
         assert str(first.pid) in error.message
         first.kill()
-    take(run).close()
+    acquire(run).close()
 
 
-def test_of_two_at_once_one_wins(run: Path) -> None:
+def test_one_of_several_daemons_that_start_at_once_gets_the_socket(run: Path) -> None:
     won: list[OwnedSocket] = []
     lost: list[AlreadyRunning] = []
     barrier = threading.Barrier(4)
@@ -109,7 +119,7 @@ def test_of_two_at_once_one_wins(run: Path) -> None:
     def race() -> None:
         barrier.wait()
         try:
-            won.append(take(run))
+            won.append(acquire(run))
         except AlreadyRunning as error:
             lost.append(error)
 
@@ -124,13 +134,13 @@ def test_of_two_at_once_one_wins(run: Path) -> None:
 
 
 def test_a_stale_socket_is_replaced(run: Path) -> None:
-    leave_stale(run / "s.sock")
-    owned = take(run)
+    make_stale(run / "s.sock")
+    owned = acquire(run)
     connect(run / "s.sock")
     owned.close()
 
 
-def test_a_socket_on_which_somebody_answers_is_not_replaced_even_without_the_lock(run: Path) -> None:
+def test_a_socket_that_answers_is_not_replaced_even_without_the_lock(run: Path) -> None:
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(run / "s.sock"))
         other.listen(1)
@@ -139,31 +149,33 @@ def test_a_socket_on_which_somebody_answers_is_not_replaced_even_without_the_loc
         assert os.path.samestat(before, os.stat(run / "s.sock"))
 
 
-def test_a_lock_file_that_was_removed_does_not_let_a_second_daemon_in(run: Path, owned: OwnedSocket) -> None:
+def test_a_second_daemon_is_refused_after_the_lock_file_was_removed(
+    run: Path, owned: OwnedSocket
+) -> None:
     (run / "memsyncd.lock").unlink()
     assert isinstance(refuse(run), AlreadyRunning)
     assert owned.is_ours()
 
 
-def test_at_the_end_the_socket_is_gone_and_the_lock_file_stays_and_is_free(run: Path) -> None:
-    owned = take(run)
+def test_close_removes_the_socket_and_releases_the_lock_but_keeps_its_file(run: Path) -> None:
+    owned = acquire(run)
     owned.close()
     assert [entry.name for entry in run.iterdir()] == ["memsyncd.lock"]
-    take(run).close()
+    acquire(run).close()
 
 
-def test_a_socket_that_another_has_put_in_its_place_is_not_removed(run: Path) -> None:
-    owned = take(run)
+def test_close_does_not_remove_another_socket_at_the_path(run: Path) -> None:
+    owned = acquire(run)
     (run / "s.sock").unlink()
     assert not owned.is_ours()
-    leave_stale(run / "s.sock")
+    make_stale(run / "s.sock")
     assert not owned.is_ours()
     owned.close()
     assert (run / "s.sock").exists()
 
 
-def test_a_socket_whose_file_was_taken_away_can_be_bound_anew(run: Path) -> None:
-    owned = take(run)
+def test_a_socket_whose_file_was_removed_can_be_bound_again(run: Path) -> None:
+    owned = acquire(run)
     for name in ["s.sock", "memsyncd.lock"]:
         (run / name).unlink()
     run.rmdir()
@@ -177,8 +189,8 @@ def test_a_socket_whose_file_was_taken_away_can_be_bound_anew(run: Path) -> None
     assert not Path(owned.path).exists()
 
 
-def test_a_path_where_another_answers_by_now_is_left_to_it(run: Path) -> None:
-    owned = take(run)
+def test_rebind_does_not_replace_a_socket_that_answers(run: Path) -> None:
+    owned = acquire(run)
     (run / "s.sock").unlink()
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(run / "s.sock"))
@@ -189,27 +201,27 @@ def test_a_path_where_another_answers_by_now_is_left_to_it(run: Path) -> None:
     assert (run / "s.sock").exists()
 
 
-def test_closing_twice_does_nothing_to_the_next_one(run: Path) -> None:
-    first = take(run)
+def test_a_second_close_does_not_affect_the_next_owner(run: Path) -> None:
+    first = acquire(run)
     first.close()
-    second = take(run)
+    second = acquire(run)
     first.close()
     assert second.is_ours()
     assert isinstance(refuse(run), AlreadyRunning)
     second.close()
 
 
-def test_neither_socket_nor_lock_is_left_to_children(owned: OwnedSocket) -> None:
+def test_children_inherit_neither_socket_nor_lock(owned: OwnedSocket) -> None:
     assert not os.get_inheritable(owned.sock.fileno())
     assert not os.get_inheritable(owned._lock_fd)
 
 
-def test_a_refusal_lets_the_lock_go(run: Path) -> None:
+def test_a_refusal_releases_the_lock(run: Path) -> None:
     (run / "s.sock").write_text("precious")
     assert isinstance(refuse(run), Unsafe)
     assert (run / "s.sock").read_text() == "precious"
     (run / "s.sock").unlink()
-    take(run).close()
+    acquire(run).close()
 
 
 @pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o702])
@@ -221,9 +233,9 @@ def test_a_folder_that_others_may_write_to_is_unsafe(run: Path, mode: int) -> No
     run.chmod(0o700)
 
 
-def test_a_folder_that_others_may_only_look_into_will_do(run: Path) -> None:
+def test_a_folder_that_others_may_only_read_is_accepted(run: Path) -> None:
     run.chmod(0o755)
-    take(run).close()
+    acquire(run).close()
 
 
 def test_a_folder_that_is_a_link_is_unsafe(run: Path, tmp_path: Path) -> None:
@@ -239,7 +251,7 @@ def test_a_folder_of_another_user_is_unsafe(run: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a socket away")
 def test_a_socket_of_another_user_is_unsafe(run: Path) -> None:
-    leave_stale(run / "s.sock")
+    make_stale(run / "s.sock")
     os.lchown(run / "s.sock", 65534, 65534)
     assert "belongs to user 65534" in refuse(run).message
 
@@ -266,8 +278,10 @@ def test_a_link_where_the_socket_should_be_is_unsafe(run: Path, tmp_path: Path) 
     assert isinstance(refuse(run), Unsafe)
 
 
-@pytest.mark.parametrize("path", ["", "s.sock", "/tmp/\0", "/tmp/folder/", "/" + "x" * 107, "/" + "ü" * 54])
-def test_a_path_that_no_socket_can_have_is_bad_configuration(path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["", "s.sock", "/tmp/\0", "/tmp/folder/", "/" + "x" * 107, "/" + "ü" * 54]
+)
+def test_a_path_that_a_socket_cannot_have_is_bad_configuration(path: str) -> None:
     with pytest.raises(BadConfig) as caught:
         check_path(path, limit_bytes=107)
     assert "MEMSYNCD_SOCKET" in caught.value.hint
@@ -284,7 +298,7 @@ def test_the_longest_path_that_a_socket_can_have_works(tmp_path: Path) -> None:
     owned.close()
 
 
-def test_the_limit_of_the_path_is_the_systems(tmp_path: Path) -> None:
+def test_the_path_limit_is_that_of_the_system(tmp_path: Path) -> None:
     longest = "/tmp/" + "x" * (PATH_LIMIT_BYTES - 5)
     with socket.socket(socket.AF_UNIX) as sock:
         with pytest.raises(OSError, match="too long"):

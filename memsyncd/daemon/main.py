@@ -1,0 +1,466 @@
+"""Runs the daemon: makes its objects from the configuration, serves until a signal stops it.
+
+The order is what makes it safe: the lock and the socket come before the first write, the socket
+answers before the first index, and at the end all that was started is waited for. The clock is read
+here and passed to the parts that need time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import NoReturn
+
+from memsyncd import __version__
+from memsyncd.config import RESTART_KEYS, Config, Loaded, find_changed_keys, load_config
+from memsyncd.daemon import resources
+from memsyncd.daemon.console import ProgressStream, StartupDisplay
+from memsyncd.daemon.request_log import RequestLog, make_client_log
+from memsyncd.daemon.systemd import (
+    LISTEN_VARIABLES,
+    NOTIFY_VARIABLES,
+    Liveness,
+    SystemdReporter,
+    find_notify_socket,
+    inherit_socket,
+    make_probes,
+)
+from memsyncd.dirs import Dirs, find_dirs, has_named_socket
+from memsyncd.engine.policies import (
+    Clock,
+    HistoryPolicy,
+    RememberPolicy,
+    SearchPolicy,
+    SyncPolicy,
+)
+from memsyncd.engine.registry import FolderCheck, Registry
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.worker import QueryPool, WorkerPool, call_within
+from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.engine.workspaces import Workspaces
+from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, MemsyncdError
+from memsyncd.files.scope import make_root
+from memsyncd.logs import Event, LineStream, get_log, set_up_logs
+from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
+from memsyncd.server.listen import OwnedSocket, check_outside, open_socket
+from memsyncd.server.metrics import Load
+from memsyncd.server.reads import Reads
+from memsyncd.server.requests import CompletedRequest, Limits
+from memsyncd.server.server import Server
+from memsyncd.store.connections import check_sqlite
+
+# At Python's default an answer may wait 5 ms for the thread that indexes.
+SWITCH_INTERVAL_S = 0.001
+QUERY_THREADS = 2
+LARGE_SYNC_CHUNKS = 500
+RELEASE_MEMORY_DELAY_S = 7.0
+STOP_GRACE_S = 1.0
+"""With the time that the server and the engine take to stop, the process ends within 5 s."""
+FOLDER_TIMEOUT_S, ADD_TIMEOUT_S = 0.5, 5.0
+"""How long to wait for each folder of the configuration, and for one that is added: a disk may not
+answer.
+"""
+
+log = get_log("daemon")
+
+
+def run(*, paths: list[str], env: Mapping[str, str], terminal: bool) -> int:
+    """Run the daemon until SIGTERM, SIGINT or a failure; return the exit status.
+
+    The workspaces in `paths` are added first. Raises MemsyncdError if the daemon cannot start: a
+    bad configuration, another daemon, an unsafe folder.
+    """
+    os.umask(0o077)
+    resources.use_one_malloc_arena()
+    resources.freeze_loaded_objects()
+    resources.raise_file_limit()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    dirs = find_dirs(env, os.path.expanduser("~"), sys.platform)
+    loaded = load_config(dirs.config_file, env)
+    if loaded.config.socket.path and not has_named_socket(env):
+        dirs = dirs.with_socket(loaded.config.socket.path)
+    stream = ProgressStream(sys.stderr) if terminal else None
+    configure_logs = partial(_configure_logs, stream=stream or sys.stderr, is_terminal=terminal)
+    configure_logs(loaded)
+    sqlite = check_sqlite()
+    inherited = inherit_socket(env, os.getpid())
+    owned = open_socket(dirs.socket_path, dirs.lock_path, inherited=inherited)
+    try:
+        has_colour = terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
+        display = StartupDisplay(stream, has_colour=has_colour)
+        daemon = _Daemon(dirs, loaded, env, owned, sqlite, display, configure_logs)
+        for name in (*LISTEN_VARIABLES, *NOTIFY_VARIABLES):
+            os.environ.pop(name, None)  # they are for this process, not for its children
+        status = asyncio.run(daemon.run(paths))
+    finally:
+        owned.close()
+    if daemon.is_blocked:
+        _exit_at_once(status)
+    return status
+
+
+class _Daemon:
+    """One run of the daemon."""
+
+    def __init__(
+        self,
+        dirs: Dirs,
+        loaded: Loaded,
+        env: Mapping[str, str],
+        owned: OwnedSocket,
+        sqlite: str,
+        display: StartupDisplay,
+        configure_logs: Callable[[Loaded], None],
+    ) -> None:
+        self._dirs = dirs
+        self._loaded = loaded
+        self._env = env
+        self._owned = owned
+        self._sqlite = sqlite
+        self._display = display
+        self._notify = find_notify_socket(env, os.getpid())
+        self._configure_logs = configure_logs
+        self._config_stat = _stat_version(dirs.config_file)
+        self._is_on_terminal = _has_terminal()
+        self.is_blocked = False
+        """True if a thread has not returned when everything else has ended."""
+        self._clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns, asleep_s=_read_suspended_s)
+        self._registry = Registry(
+            Path(dirs.state_dir) / "workspaces.json",
+            home=os.path.expanduser("~"),
+            uid=os.geteuid(),
+        )
+
+    async def run(self, paths: list[str]) -> int:
+        """Start, serve, stop. The socket answers from before the first index until the end."""
+        log.debug(Event.DAEMON_STARTED, version=__version__, pid=os.getpid())
+        for warning in self._loaded.warnings:
+            log.warning(Event.CONFIG_WARNING, reason=warning)
+        self._stopping = asyncio.Event()
+        self._rebinding: asyncio.Task[None] | None = None
+        self._make_engine()
+        self._make_server()
+        liveness = Liveness(
+            make_probes(self._house, self._threads), {"store": lambda: self._threads.n_done}
+        )
+        self._reporter = SystemdReporter(self._notify, liveness, self._house.by_id)
+        self._house.scheduler.on_building = self._reporter.report_indexing
+        try:
+            self._start_engine(paths)
+            await self._serve()
+        finally:
+            await self._stop()
+        return 0
+
+    def _make_engine(self) -> None:
+        self._house = Workspaces(
+            registry=self._registry,
+            state_dir=Path(self._dirs.state_dir),
+            cache_dir=Path(self._dirs.cache_dir),
+            policy=to_sync_policy(self._loaded.config),
+            clock=self._clock,
+            on_reconcile=self._on_reconcile,
+        )
+        self._house.listen(self._on_sync)
+        self._threads = QueryPool(QUERY_THREADS, on_returned=self._house.stalls.note_returned)
+
+    def _make_server(self) -> None:
+        config = self._loaded.config
+        reads = Reads(self._house, self._threads, self._clock, QUERY_THREADS)
+        policy = to_search_policy(config)
+        self._handlers = Handlers(self._house, policy, self._clock, reads, self._facts())
+        self._request_log = RequestLog(self._clock.now_s)
+        self._server = Server(
+            self._handlers.dispatch,
+            to_limits(config),
+            on_answer=self._on_answer,
+            on_error=_log_internal_error,
+            on_refuse=make_client_log(Event.CLIENT_REFUSED, self._clock.now_s),
+            on_drop=make_client_log(Event.CLIENT_DROPPED, self._clock.now_s),
+            waiting_methods=WAITING_METHODS,
+        )
+
+    def _start_engine(self, paths: list[str]) -> None:
+        self._house.start(to_entries(self._loaded.config, self._registry))
+        # Checked before they are added: a registered folder that holds the socket would keep the
+        # next daemon from starting, too.
+        registered = [workspace.entry.root for workspace in self._house.by_id.values()]
+        check_roots(self._owned.path, [*paths, *registered])
+        for path in paths:
+            seen = check_new_folder(self._house, path)
+            self._house.add(path, name="", include=(), exclude=(), seen=seen)
+
+    async def _serve(self) -> None:
+        loop, stopping = asyncio.get_running_loop(), self._stopping
+        loop.set_exception_handler(resources.LoopExceptionHandler(self._clock.now_s).handle)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        await self._server.start(self._owned.sock)
+        self._reporter.start(self._owned.path)
+        workspaces = self._house.by_id
+        log.debug(Event.DAEMON_READY, socket=self._owned.path, workspaces=len(workspaces))
+        self._display.show_listening(self._owned.path, workspaces.values())
+        showing = asyncio.create_task(self._display.show_indexing(workspaces))
+        await stopping.wait()
+        showing.cancel()
+
+    async def _stop(self) -> None:
+        log.debug(Event.DAEMON_STOPPING)
+        await self._reporter.stop()
+        await self._server.stop(STOP_GRACE_S)
+        # On a thread: jobs that end meanwhile pass their results to the loop.
+        stopping = WorkerPool("memsyncd-stop")
+        is_ended = await asyncio.wrap_future(stopping.call(self._house.stop))
+        self._threads.shutdown()
+        self.is_blocked = not is_ended or self._threads.pool.is_alive()
+        log.debug(Event.DAEMON_STOPPED)
+
+    # --- socket and configuration
+
+    def _on_reconcile(self) -> None:
+        """At each reconcile: release memory, check the configuration's file and the socket's."""
+        resources.release_memory()
+        if _stat_version(self._dirs.config_file) != self._config_stat:
+            self._reload()
+        is_rebinding = self._rebinding is not None and not self._rebinding.done()
+        if not self._owned.is_ours() and not is_rebinding:
+            self._rebinding = asyncio.create_task(self._rebind())
+
+    async def _rebind(self) -> None:
+        """Listen again after the socket's file was removed; stop if another daemon listens there.
+
+        If another file is at the path, report it. The next reconcile tries again.
+        """
+        try:
+            await self._server.start(self._owned.rebind())
+        except AlreadyRunning as failure:
+            log.error(Event.SOCKET_LOST, socket=self._owned.path, reason=failure.message)
+            self._stopping.set()
+        except MemsyncdError as failure:
+            self._report_socket(failure.message, failure.hint)
+        except OSError as failure:
+            self._report_socket(str(failure), "see what is at the socket's path")
+        else:
+            log.warning(Event.SOCKET_REBOUND, socket=self._owned.path)
+            self._report_socket("", "")
+
+    def _report_socket(self, problem: str, hint: str) -> None:
+        """Report why no new client can connect, empty if one can. Each reason is logged once."""
+        if problem and problem != self._reporter.socket_problem:
+            log.error(Event.SOCKET_BLOCKED, socket=self._owned.path, reason=problem, hint=hint)
+        self._reporter.socket_problem = problem
+        self._reporter.report_status()
+
+    def _on_hangup(self) -> None:
+        """Reload on SIGHUP; stop if it came because the daemon's terminal was closed."""
+        if self._is_on_terminal and not _has_terminal():
+            self._stopping.set()
+        else:
+            self._reload()
+
+    def _reload(self) -> None:
+        """Load the configuration again; a bad one is refused and the old one stays in force."""
+        self._reporter.reload(self._owned.path)
+        self._config_stat = _stat_version(self._dirs.config_file)
+        try:
+            loaded = load_config(self._dirs.config_file, self._env)
+            entries = to_entries(loaded.config, self._registry)
+            check_roots(self._owned.path, [entry.root for entry in entries])
+        except MemsyncdError as failure:
+            log.error(Event.CONFIG_REFUSED, reason=failure.message, hint=failure.hint)
+            return
+        changed = find_changed_keys(self._loaded.config, loaded.config)
+        self._loaded = loaded
+        self._configure_logs(loaded)
+        self._house.reload(to_sync_policy(loaded.config), entries)
+        self._handlers.search_policy = to_search_policy(loaded.config)
+        log.info(Event.CONFIG_RELOADED, config=loaded.path, keys=", ".join(changed) or "none")
+        if waiting := RESTART_KEYS.intersection(changed):
+            keys, reason = ", ".join(sorted(waiting)), "takes effect after a restart"
+            log.warning(Event.CONFIG_WARNING, keys=keys, reason=reason)
+
+    # --- called by the server and the engine
+
+    def _on_answer(self, request: CompletedRequest) -> None:
+        self._request_log.add(request)
+        self._reporter.on_request(request.method)
+
+    def _on_sync(self, _workspace: Workspace, done: SyncDone) -> None:
+        self._reporter.report_status()
+        if done.n_upserted > LARGE_SYNC_CHUNKS:
+            loop = asyncio.get_running_loop()
+            loop.call_later(RELEASE_MEMORY_DELAY_S, resources.release_memory)
+
+    def _facts(self) -> Facts:
+        loaded = self._loaded
+        return Facts(
+            pid=os.getpid(),
+            socket=self._owned.path,
+            config=loaded.path if loaded.is_file_found else f"{loaded.path} (none: defaults)",
+            sqlite=self._sqlite,
+            started_at_s=self._clock.now_s(),
+            read_process=resources.read_process_stats,
+            read_load=self._read_load,
+            find_socket_problem=lambda: self._reporter.socket_problem,
+        )
+
+    def _read_load(self) -> Load:
+        server = self._server
+        return Load(
+            n_clients=server.n_clients,
+            n_running=server.n_running,
+            n_waiting=server.n_waiting,
+            counts=server.counters,
+        )
+
+
+def _configure_logs(loaded: Loaded, *, stream: LineStream, is_terminal: bool) -> None:
+    options = loaded.config.log
+    set_up_logs(level=options.level, format=options.format, stream=stream, is_terminal=is_terminal)
+
+
+def _exit_at_once(status: int) -> NoReturn:
+    # A thread that waits for a disk must not run while the interpreter is torn down around it.
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(status)
+
+
+def _has_terminal() -> bool:
+    try:
+        return os.isatty(2)
+    except OSError:
+        return False
+
+
+def _stat_version(path: str) -> tuple[int, int, int] | None:
+    """Return what identifies a version of the file; None if there is no file."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _log_internal_error(failure: Exception, place: str) -> None:
+    reason = type(failure).__name__
+    log.error(Event.REQUEST_FAILED, method=place, reason=reason, exc_info=failure)
+
+
+def _read_suspended_s() -> float:
+    """Return how long the machine was suspended since boot; 0 without a clock that counts it."""
+    boot = getattr(time, "CLOCK_BOOTTIME", None)
+    return 0.0 if boot is None else time.clock_gettime(boot) - time.monotonic()
+
+
+# --- from the configuration to policies, limits and workspaces ---
+
+
+def to_sync_policy(config: Config) -> SyncPolicy:
+    sync = config.sync
+    return SyncPolicy(
+        is_enabled=sync.enabled,
+        is_on_change=sync.sync_on_change,
+        quiet_s=sync.debounce_s,
+        max_wait_s=sync.max_wait_s,
+        delete_grace_s=sync.delete_grace_s,
+        reconcile_s=sync.reconcile_s,
+        max_file_bytes=sync.max_file_bytes,
+        chunking=config.chunking.policy,
+        guard=config.guard.policy,
+        history=to_history_policy(config),
+        kinds=RememberPolicy(kinds=config.kinds),
+    )
+
+
+def to_history_policy(config: Config) -> HistoryPolicy:
+    history = config.history
+    return HistoryPolicy(
+        is_enabled=history.enabled,
+        max_revisions=history.max_revisions,
+        max_age_s=history.max_age_s,
+    )
+
+
+def to_search_policy(config: Config) -> SearchPolicy:
+    search = config.search
+    return SearchPolicy(
+        max_results=search.max_results,
+        passage_tokens=search.passage_tokens,
+        min_score=search.min_score,
+        timeout_s=search.timeout_s,
+        is_masking=config.guard.secrets == "mask",
+        leanings=config.boosts,
+    )
+
+
+def to_limits(config: Config) -> Limits:
+    socket = config.socket
+    return Limits(
+        max_clients=socket.max_clients,
+        max_line_bytes=socket.max_line_bytes,
+        max_running=socket.max_running,
+        max_write_buffer_bytes=socket.max_write_buffer_bytes,
+        line_timeout_s=socket.line_timeout_s,
+    )
+
+
+def to_entries(config: Config, registry: Registry) -> list[Entry]:
+    """Return the configured workspaces, also those whose folder does not exist yet.
+
+    Raises BadConfig for invalid folders and globs.
+    """
+    entries = []
+    for row in config.workspace:
+        path = os.path.expanduser(row.path)
+        try:
+            root = call_within(FOLDER_TIMEOUT_S, partial(make_root, path), None)
+            entry = registry.make_entry(
+                row.path,
+                name=row.name,
+                include=row.include,
+                exclude=row.exclude,
+                links=row.allow_links_to,
+                # A disk that does not answer keeps no daemon from starting: the path is taken to
+                # have no links.
+                seen=root or make_root(path, is_real=True),
+            )
+        except BadRequest as failure:
+            message = f"workspace {row.path}: {failure.message}"
+            raise BadConfig(message, hint=failure.hint) from failure
+        find_refusal = partial(_find_refusal, registry, entry)
+        refusal = None if root is None else call_within(FOLDER_TIMEOUT_S, find_refusal, None)
+        if refusal is not None:
+            raise BadConfig(f"workspace {row.path}: {refusal.message}", hint=refusal.hint)
+        entries.append(dataclasses.replace(entry, source="config"))
+    return entries
+
+
+def check_roots(socket: str, roots: Iterable[str]) -> None:
+    """Call `check_outside` for each folder; skip one that does not answer in time."""
+    for root in roots:
+        call_within(FOLDER_TIMEOUT_S, partial(check_outside, socket, [root]), None)
+
+
+def check_new_folder(house: Workspaces, path: str) -> FolderCheck:
+    """Check a folder that is to be added, before the loop runs. Raises Busy if its disk stalls."""
+    seen = call_within(ADD_TIMEOUT_S, partial(house.check_folder, path, ()), None)
+    if seen is None:
+        hint = "start without it, and once its disk answers: memsyncd add PATH"
+        message = f"the disk under {path}, or under another workspace, does not answer"
+        raise Busy(message, hint=hint)
+    return seen
+
+
+def _find_refusal(registry: Registry, entry: Entry) -> MemsyncdError | None:
+    return registry.find_refusal(entry) if os.path.exists(entry.root) else None

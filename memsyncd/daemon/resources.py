@@ -1,0 +1,138 @@
+"""Memory and open files of this process: set limits, release memory, read the process stats."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import errno
+import gc
+import os
+import resource
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from memsyncd.logs import Event, count_lost_lines, get_log
+from memsyncd.protocol.metrics import ProcessMetrics
+
+# Enough for all clients and some hundred workspaces, each of which takes several descriptors.
+# Systems start programs with a lower limit for the sake of those that use select().
+OPEN_FILES_TARGET = 8192
+REPORT_INTERVAL_S = 60.0
+_OUT_OF_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+_M_ARENA_MAX = -8  # from the C library's malloc.h
+
+log = get_log("daemon")
+
+
+def read_process_stats() -> ProcessMetrics:
+    """Read what this process uses of the system now, for `metrics`."""
+    return ProcessMetrics(
+        rss_bytes=read_rss_bytes(),
+        cpu_s_total=round(time.process_time(), 6),
+        threads=threading.active_count(),
+        fds=count_open_files(),
+        max_fds=find_file_limit(),
+        lost_log_lines_total=count_lost_lines(),
+    )
+
+
+# --- open files ---
+
+
+def raise_file_limit() -> None:
+    """Raise the limit of open files to `OPEN_FILES_TARGET`, or as far as the system allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    target = OPEN_FILES_TARGET if hard == resource.RLIM_INFINITY else min(OPEN_FILES_TARGET, hard)
+    if soft != resource.RLIM_INFINITY and soft < target:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
+
+
+def find_file_limit() -> int | None:
+    """Return how many files may be open; None if there is no limit."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def count_open_files() -> int:
+    """Return how many files are open now."""
+    try:
+        # The listing itself takes one.
+        return len(os.listdir("/dev/fd")) - 1
+    except OSError:
+        # No descriptor is left to list them with.
+        return find_file_limit() or 0
+
+
+class LoopExceptionHandler:
+    """Reports exceptions of the event loop itself. `now_s` is a monotonic clock.
+
+    While no file is left to open for new clients, asyncio reports each of them every second. The
+    handler writes one warning a minute instead.
+    """
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._reported_s = float("-inf")
+
+    def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        failure = context.get("exception")
+        if not (isinstance(failure, OSError) and failure.errno in _OUT_OF_FILES):
+            loop.default_exception_handler(context)
+        elif self._now_s() - self._reported_s >= REPORT_INTERVAL_S:
+            self._reported_s = self._now_s()
+            reason = "no file is left to open for it: it waits; raise the limit of open files"
+            log.warning(Event.CLIENT_REFUSED, reason=reason)
+
+
+# --- memory ---
+
+
+def read_rss_bytes() -> int:
+    """Return the resident memory now; where the system does not report it, the peak so far."""
+    try:
+        return int(_read_start("/proc/self/statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def use_one_malloc_arena() -> None:
+    """Let all threads allocate from one heap, so that one thread reuses what another has freed.
+
+    Call it before any thread starts. Without `mallopt` in the C library it does nothing.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_ARENA_MAX, 1)
+
+
+def freeze_loaded_objects() -> None:
+    """Exclude all objects that are loaded now from garbage collection.
+
+    They live as long as the process: each full collection, and the exit, would visit all of them.
+    """
+    gc.freeze()
+
+
+def release_memory() -> None:
+    """Return freed memory to the system, where the C library can.
+
+    A first index leaves tens of megabytes.
+    """
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def _read_start(path: str) -> bytes:
+    # With few system calls: after each one another thread that indexes may hold the GIL for 1 ms.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.read(fd, 256)
+    finally:
+        os.close(fd)

@@ -1,0 +1,288 @@
+"""Creates the daemon's socket so that one daemon owns it: takes the lock, then binds.
+
+The lock file is never unlinked: between one daemon's unlink and another's open, two could hold
+"the" lock. A socket file is removed only if no process answers on it, or at the end if it is still
+the one that was created here; one that was inherited from systemd is never removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+
+from memsyncd.errors import AlreadyRunning, BadConfig, Unsafe
+
+PATH_LIMIT_BYTES = 103 if sys.platform == "darwin" else 107
+"""Of a Unix socket's path: sun_path without its closing NUL."""
+BACKLOG = 256
+PROBE_TIMEOUT_S = 1.0
+
+_PATH_HINT = (
+    "set MEMSYNCD_SOCKET, or `path` under [socket], "
+    "to a short absolute path in a folder of your own"
+)
+_UNIT_HINT = "the socket unit is out of date; write it again: memsyncd service install --on-demand"
+_RUNNING_HINT = "use it as it is, or end it with `memsyncd stop`"
+_REMOVE_HINT = "see what it is and remove it"
+
+_Identity = tuple[int, int, int]
+
+
+class OwnedSocket:
+    """A listening socket, its file and the lock on it, until `close`.
+
+    The file of a socket that `is_inherited` belongs to systemd.
+    """
+
+    __slots__ = ("_identity", "_is_inherited", "_lock_fd", "path", "sock")
+
+    def __init__(
+        self, sock: socket.socket, path: str, lock_fd: int, *, is_inherited: bool = False
+    ) -> None:
+        self.sock = sock
+        self.path = path
+        self._is_inherited = is_inherited
+        self._lock_fd = lock_fd
+        self._identity = _find_identity(path)
+
+    def is_ours(self) -> bool:
+        """True while the path names this socket. If not, no new client finds this daemon."""
+        return self._identity is not None and _find_identity(self.path) == self._identity
+
+    def rebind(self) -> socket.socket:
+        """Listen at the path again after its file was removed; return the new socket.
+
+        The old socket is not closed. Raises as `open_socket` does; AlreadyRunning if another daemon
+        answers there now.
+        """
+        _make_folder(os.path.dirname(self.path))
+        _remove_stale(self.path)
+        self.sock = _bind(self.path)
+        self._is_inherited = False
+        self._identity = _find_identity(self.path)
+        return self.sock
+
+    def close(self) -> None:
+        """Close the socket, remove its file if it is still ours, release the lock.
+
+        A second call does nothing.
+        """
+        if self._lock_fd < 0:
+            return
+        if self.is_ours() and not self._is_inherited:
+            with contextlib.suppress(OSError):
+                os.unlink(self.path)
+        self.sock.close()
+        os.close(self._lock_fd)
+        self._lock_fd = -1
+
+
+def open_socket(
+    path: str, lock_path: str, *, inherited: socket.socket | None = None
+) -> OwnedSocket:
+    """Lock, then bind and listen at `path`, for this user alone.
+
+    An `inherited` socket that listens there is used as it is. Raises BadConfig for a path that a
+    socket cannot have or that is not the inherited one's; Unsafe for a folder or file that another
+    user may have created or can reach; AlreadyRunning while another daemon runs, with its `pid` in
+    the data if it is known.
+    """
+    check_path(path)
+    for folder in {os.path.dirname(path), os.path.dirname(lock_path)}:
+        _make_folder(folder)
+    lock_fd = _acquire_lock(lock_path)
+    try:
+        if inherited is not None:
+            _check_inherited(inherited, path)
+            return OwnedSocket(inherited, path, lock_fd, is_inherited=True)
+        _remove_stale(path)
+        return OwnedSocket(_bind(path), path, lock_fd)
+    except BaseException:
+        os.close(lock_fd)
+        raise
+
+
+def check_path(path: str, *, limit_bytes: int = PATH_LIMIT_BYTES) -> None:
+    """Raise BadConfig unless a Unix socket can have this path."""
+    n_bytes = len(os.fsencode(path))
+    if not os.path.isabs(path) or "\0" in path or path.endswith("/"):
+        raise BadConfig(f"not an absolute path of a file: {path!r}", hint=_PATH_HINT)
+    if n_bytes > limit_bytes:
+        message = f"the socket's path has {n_bytes} bytes, {limit_bytes} are possible: {path}"
+        raise BadConfig(message, hint=_PATH_HINT)
+
+
+def check_outside(path: str, roots: Iterable[str]) -> None:
+    """Raise BadConfig if the socket lies in one of these folders.
+
+    A daemon must not change a folder that it watches.
+    """
+    folder = os.path.realpath(os.path.dirname(path))
+    for root in roots:
+        real_root = os.path.realpath(root)
+        if os.path.commonpath((folder, real_root)) == real_root:
+            message = f"the socket {path} would lie inside the workspace {root}"
+            raise BadConfig(message, hint=_PATH_HINT)
+
+
+# --- folder and lock ---
+
+
+def _make_folder(folder: str) -> None:
+    """Create the folder with mode 0700; check that an existing one is private to this user."""
+    try:
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+        found = os.lstat(folder)
+    except OSError as error:
+        message = f"cannot make the socket's folder {folder}: {error.strerror}"
+        raise BadConfig(message, hint=_PATH_HINT) from None
+    if stat.S_ISLNK(found.st_mode):
+        message = f"the socket's folder is a link: {folder}"
+        raise Unsafe(message, hint="name the folder that it leads to")
+    if not stat.S_ISDIR(found.st_mode):
+        raise Unsafe(f"not a folder: {folder}", hint=_PATH_HINT)
+    if found.st_uid != os.geteuid():
+        message = f"the socket's folder belongs to user {found.st_uid}: {folder}"
+        raise Unsafe(message, hint=_PATH_HINT)
+    if found.st_mode & 0o022:
+        mode = stat.S_IMODE(found.st_mode)
+        message = f"others may write to the socket's folder (mode {mode:04o}): {folder}"
+        raise Unsafe(message, hint=f"chmod 700 {folder}")
+
+
+def _acquire_lock(lock_path: str) -> int:
+    """Return a descriptor that holds the lock until it is closed. Children do not inherit it."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        lock_fd = os.open(lock_path, flags, 0o600)
+    except OSError as error:
+        message = f"cannot open the lock file {lock_path}: {error.strerror}"
+        raise Unsafe(message, hint=_REMOVE_HINT) from None
+    try:
+        _lock(lock_fd, lock_path)
+        os.ftruncate(lock_fd, 0)
+        os.pwrite(lock_fd, b"%d\n" % os.getpid(), 0)
+    except BaseException:
+        os.close(lock_fd)
+        raise
+    return lock_fd
+
+
+def _lock(lock_fd: int, lock_path: str) -> None:
+    if not stat.S_ISREG(os.fstat(lock_fd).st_mode):
+        raise Unsafe(f"the lock file is not a regular file: {lock_path}", hint=_REMOVE_HINT)
+    try:
+        fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _already_running(_read_pid(lock_fd)) from None
+    except OSError as error:
+        raise BadConfig(f"cannot lock {lock_path}: {error.strerror}", hint=_PATH_HINT) from None
+
+
+def _read_pid(lock_fd: int) -> int | None:
+    """Return the process that holds the lock; None if it has not written its id yet."""
+    text = os.pread(lock_fd, 32, 0).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _already_running(pid: int | None) -> AlreadyRunning:
+    if pid is None:
+        return AlreadyRunning("memsyncd is already running", hint=_RUNNING_HINT)
+    message = f"memsyncd is already running, as process {pid}"
+    return AlreadyRunning(message, hint=_RUNNING_HINT, pid=pid)
+
+
+# --- the socket's file ---
+
+
+def _find_identity(path: str) -> _Identity | None:
+    """Return the identity of the file at this path; None if there is none.
+
+    The time distinguishes files that got the same inode number one after the other.
+    """
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
+
+
+def _remove_stale(path: str) -> None:
+    """Remove a socket file on which no process answers.
+
+    Raises AlreadyRunning if a process answers, Unsafe if the file is not a socket of this user.
+    """
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        message = f"the file at the socket's path is no socket: {path}"
+        raise Unsafe(message, hint=_REMOVE_HINT)
+    if found.st_uid != os.geteuid():
+        raise Unsafe(f"the socket {path} belongs to user {found.st_uid}", hint=_PATH_HINT)
+    if _is_answering(path):
+        raise _already_running(None)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _check_inherited(sock: socket.socket, path: str) -> None:
+    """Check that the socket is the one that clients find at `path`, private to this user."""
+    name = sock.getsockname()
+    identity = _find_identity(path)
+    if not isinstance(name, str) or identity is None or _find_identity(name) != identity:
+        message = f"the inherited socket lies at {name!r}, clients look for it at {path}"
+        raise BadConfig(message, hint=_UNIT_HINT)
+    found = os.lstat(path)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        mode = stat.S_IMODE(found.st_mode)
+        message = f"others may reach the socket {path} (user {found.st_uid}, mode {mode:04o})"
+        raise Unsafe(message, hint=_UNIT_HINT)
+
+
+def _is_answering(path: str) -> bool:
+    """Whether a process holds this socket open, even if it is too busy to accept."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(PROBE_TIMEOUT_S)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            return error.errno not in {errno.ECONNREFUSED, errno.ENOENT}
+    return True
+
+
+def _bind(path: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _private_mode(sock):
+            sock.bind(path)
+        sock.listen(BACKLOG)
+    except OSError as error:
+        sock.close()
+        raise BadConfig(f"cannot listen on {path}: {error.strerror}", hint=_PATH_HINT) from None
+    return sock
+
+
+@contextlib.contextmanager
+def _private_mode(sock: socket.socket) -> Iterator[None]:
+    """Give the socket's file the mode 0600 from its creation on."""
+    try:
+        os.fchmod(sock.fileno(), 0o600)  # Linux creates the file with the unbound socket's mode
+    except OSError:
+        # The last resort, since all threads share the umask.
+        before = os.umask(0o177)
+        try:
+            yield
+        finally:
+            os.umask(before)
+    else:
+        yield

@@ -1,0 +1,451 @@
+"""Carries out the requests of clients: limits, fair order, answers, counters.
+
+Each request gets one answer, at once if its method has the result at once. One that takes longer
+runs as a task; the tasks of all clients are limited, and clients take turns. An exception ends its
+own request only. `connection` reads and writes the lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from memsyncd.core.fairqueue import FairQueue, Flow, Started
+from memsyncd.core.histogram import DurationHistogram
+from memsyncd.errors import ShuttingDown, TooLarge
+from memsyncd.protocol.jsonrpc import (
+    Call,
+    ErrorBody,
+    Fault,
+    Id,
+    MessageParser,
+    describe_error,
+    encode_batch,
+    encode_error,
+    encode_result,
+)
+from memsyncd.server.session import Dispatch, RequestOrigin, Session, current_request
+
+ROUND_S = 0.004
+"""How long the event loop works on lines that were read before it reads new ones."""
+NO_METHOD = "invalid"
+"""The method that is counted for a message that is not a valid request."""
+ABANDONED = "client_gone"
+"""The code of a request whose client left before the answer."""
+
+
+# --- limits and order ---
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one client, or all of them together, may use. A time of 0 s means: no limit."""
+
+    max_clients: int = 256
+    max_line_bytes: int = 4 * 1024 * 1024
+    max_running: int = 8
+    """Slow requests of all clients that run at once; more of them wait."""
+    max_pending_per_client: int = 32
+    """Requests of one client without an answer; at this many its further lines wait unread."""
+    max_write_buffer_bytes: int = 8 * 1024 * 1024
+    """A client that leaves more than this unread is dropped."""
+    max_reply_bytes: int = 8 * 1024 * 1024
+    max_buffered_bytes: int = 64 * 1024 * 1024
+    """Unfinished lines and unread answers of all clients; beyond it the largest is dropped."""
+    line_timeout_s: float = 10.0
+    """From the first byte of a line to its newline."""
+    write_timeout_s: float = 30.0
+    """How long a client may leave a full buffer wholly unread."""
+    idle_timeout_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRequest:
+    """A request that waits to run: exactly one of the two is called, once.
+
+    `start` gets a callback that it must call when the request is done.
+    """
+
+    start: Callable[[Callable[[], None]], None]
+    drop: Callable[[], None]
+
+
+class RequestQueue:
+    """Starts requests in the order of a fair queue, at most `max_running` at once."""
+
+    __slots__ = ("_queue",)
+
+    def __init__(self, max_running: int) -> None:
+        self._queue: FairQueue[QueuedRequest] = FairQueue(max_running, n_slow_slots=max_running)
+
+    @property
+    def n_running(self) -> int:
+        return self._queue.n_running
+
+    @property
+    def n_waiting(self) -> int:
+        return self._queue.n_waiting
+
+    def submit(self, flow: Flow[QueuedRequest], request: QueuedRequest) -> None:
+        """Start the request now, or when a slot is free for it."""
+        self._queue.push(flow, request)
+        self._start_waiting()
+
+    def clear(self, flow: Flow[QueuedRequest]) -> None:
+        """Drop the waiting requests of one client."""
+        for request in self._queue.clear(flow):
+            request.drop()
+
+    def clear_all(self) -> None:
+        for request in self._queue.clear_all():
+            request.drop()
+
+    def _start_waiting(self) -> None:
+        for started in iter(self._queue.start_next, None):
+            started.job.start(partial(self._finish, started))
+
+    def _finish(self, started: Started[QueuedRequest]) -> None:
+        self._queue.finish(started)
+        self._start_waiting()
+
+
+class HasLines(Protocol):
+    """A connection with lines to process."""
+
+    def process_lines(self) -> None: ...
+
+
+class LineScheduler:
+    """Processes lines that were read, of all connections in turn (round-robin).
+
+    Between rounds the event loop reads new bytes, so that a client that sends one line does not
+    wait for the end of thousands that others have sent.
+    """
+
+    __slots__ = ("_is_scheduled", "_loop", "_waiting")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiting: dict[HasLines, None] = {}
+        self._is_scheduled = False
+
+    def add(self, connection: HasLines) -> None:
+        """Queue the connection behind those that wait; one that waits already stays in place."""
+        self._waiting.setdefault(connection)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if self._waiting and not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._run_round)
+
+    def _run_round(self) -> None:
+        self._is_scheduled = False
+        until_s = self._loop.time() + ROUND_S
+        while self._waiting and self._loop.time() < until_s:
+            connection = next(iter(self._waiting))
+            del self._waiting[connection]
+            connection.process_lines()
+        self._schedule()
+
+
+# --- counters ---
+
+
+class CompletedRequest(NamedTuple):
+    """How one request ended.
+
+    `code` is that of its error, empty for a result. `error` is set for an internal error only.
+    """
+
+    session: Session
+    method: str
+    took_s: float
+    code: str
+    error: Exception | None = None
+
+
+@dataclass(slots=True)
+class MethodCounters:
+    """Requests of one method."""
+
+    answered: DurationHistogram = field(default_factory=DurationHistogram)
+    """From the arrival of each answered request until its answer was ready."""
+    failed: dict[str, int] = field(default_factory=dict)
+    """By the error's code."""
+    n_abandoned: int = 0
+
+
+@dataclass(slots=True)
+class ServerCounters:
+    """Requests and connections since the start. The memory does not grow with their number."""
+
+    requests: int = 0
+    failed_requests: int = 0
+    accepted: int = 0
+    """Connections that were admitted."""
+    refused: int = 0
+    """Connections that were refused: another user's, or one too many."""
+    dropped: int = 0
+    """Connections that were cut: slow readers, unfinished lines, idle ones that others replace."""
+    methods: defaultdict[str, MethodCounters] = field(
+        default_factory=lambda: defaultdict(MethodCounters)
+    )
+
+    def add(self, request: CompletedRequest) -> None:
+        method = self.methods[request.method]
+        if request.code == ABANDONED:
+            method.n_abandoned += 1
+            return
+        method.answered.add(request.took_s)
+        if request.code:
+            self.failed_requests += 1
+            method.failed[request.code] = method.failed.get(request.code, 0) + 1
+
+
+# --- dispatch ---
+
+
+@dataclass(slots=True, kw_only=True)
+class ServerContext:
+    """What all connections of a server share."""
+
+    dispatch: Dispatch
+    limits: Limits
+    counters: ServerCounters
+    parser: MessageParser
+    queue: RequestQueue
+    lines: LineScheduler
+    loop: asyncio.AbstractEventLoop
+    on_answer: Callable[[CompletedRequest], None]
+    on_error: Callable[[Exception, str], None]
+    on_drop: Callable[[str], None]
+    on_large_buffer: Callable[[], None]
+    """Called when the buffers of one client are large, to check those of all clients."""
+    waiting_methods: frozenset[str]
+    tasks: set[asyncio.Future[Any]] = field(default_factory=set)
+    is_stopping: bool = False
+
+
+class _Request(NamedTuple):
+    """The part of a message that is needed to answer it."""
+
+    id: Id | UnsetType
+    method: str
+    batch: BatchReply | None
+    arrived_s: float
+
+
+class BatchReply:
+    """Collects the answers to one batch, which are sent as one line."""
+
+    __slots__ = ("_answers", "_n_left", "n_bytes")
+
+    def __init__(self, n_messages: int) -> None:
+        self._n_left = n_messages
+        self._answers: list[bytes] = []
+        self.n_bytes = 0
+
+    def add(self, answer: bytes | None) -> bytes | None:
+        """Add one answer, None for a notification; return the line with the last of them."""
+        self._n_left -= 1
+        if answer is not None:
+            self._answers.append(answer)
+            self.n_bytes += len(answer)
+        return encode_batch(self._answers) if self._answers and not self._n_left else None
+
+
+class RequestDispatcher:
+    """Carries out the requests of one client.
+
+    `send` gets the answers in the order in which they are ready; `on_done` is called after the
+    answer of each request that ran as a task.
+    """
+
+    __slots__ = ("_context", "_flow", "_on_done", "_send", "_session", "_tasks")
+
+    def __init__(
+        self,
+        context: ServerContext,
+        session: Session,
+        *,
+        send: Callable[[bytes], None],
+        on_done: Callable[[], None],
+    ) -> None:
+        self._context = context
+        self._session = session
+        self._send = send
+        self._on_done = on_done
+        self._tasks: set[asyncio.Future[Any]] = set()
+        self._flow: Flow[QueuedRequest] = Flow()
+
+    def dispatch(
+        self, message: Call | Fault, batch: BatchReply | None = None, *, arrived_s: float
+    ) -> None:
+        """Carry out one message, or start to; `arrived_s` is when it arrived."""
+        context = self._context
+        context.counters.requests += 1
+        method = message.method or NO_METHOD
+        request = _Request(message.id, method, batch, arrived_s)
+        if isinstance(message, Fault):
+            self._send_error(request, message.error)
+        elif context.is_stopping:
+            self._fail(request, _shutting_down())
+        else:
+            token = current_request.set(RequestOrigin(self._session, arrived_s))
+            try:
+                outcome = context.dispatch(self._session, method, message.params)
+            except Exception as error:  # noqa: BLE001 - one request's failure ends one request
+                self._fail(request, error)
+            else:
+                self._handle_outcome(request, outcome)
+            finally:
+                current_request.reset(token)
+
+    def cancel(self) -> None:
+        """Cancel the requests of a client that is gone.
+
+        Notifications that run already go on: their client expects no answer.
+        """
+        self._context.queue.clear(self._flow)
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    # --- tasks
+
+    def _handle_outcome(self, request: _Request, outcome: object) -> None:
+        if isinstance(outcome, msgspec.Struct):
+            self._succeed(request, outcome)
+        elif inspect.isawaitable(outcome):
+            self._submit(request, outcome)
+        else:
+            self._fail(
+                request, TypeError(f"{request.method} returned neither a result nor an awaitable")
+            )
+
+    def _submit(self, request: _Request, outcome: Any) -> None:
+        self._session.n_pending += 1
+        if request.method in self._context.waiting_methods:
+            self._run(request, outcome, None)
+        else:
+            queued = QueuedRequest(
+                partial(self._run, request, outcome), partial(self._drop, request, outcome)
+            )
+            self._context.queue.submit(self._flow, queued)
+
+    def _drop(self, request: _Request, outcome: Any) -> None:
+        _discard(outcome)
+        self._session.n_pending -= 1
+        if self._session.is_open:
+            self._fail(request, _shutting_down())
+            self._on_done()
+        else:
+            self._complete(request, ABANDONED)
+
+    def _run(self, request: _Request, outcome: Any, release: Callable[[], None] | None) -> None:
+        # The end of another request may start this one: until here its context is current.
+        token = current_request.set(RequestOrigin(self._session, request.arrived_s))
+        task = asyncio.ensure_future(outcome)
+        current_request.reset(token)
+        self._context.tasks.add(task)
+        if request.id is not UNSET:
+            self._tasks.add(task)
+        task.add_done_callback(partial(self._finish, request, release))
+
+    def _finish(
+        self,
+        request: _Request,
+        release: Callable[[], None] | None,
+        task: asyncio.Future[Any],
+    ) -> None:
+        self._context.tasks.discard(task)
+        self._tasks.discard(task)
+        self._session.n_pending -= 1
+        if release is not None:
+            release()
+        error = self._find_error(request.method, task)
+        if error is None:
+            self._succeed(request, task.result())
+        elif self._session.is_open or not task.cancelled():
+            self._fail(request, error)
+        else:
+            self._complete(request, ABANDONED)
+        self._on_done()
+
+    def _find_error(self, method: str, task: asyncio.Future[Any]) -> Exception | None:
+        if task.cancelled():
+            if self._context.is_stopping:
+                message = "the daemon stopped before the request was done"
+                return ShuttingDown(message, hint="try again in a moment")
+            return RuntimeError(f"{method} was cancelled")
+        error = task.exception()
+        if error is None or isinstance(error, Exception):
+            return error
+        return RuntimeError(type(error).__name__)
+
+    # --- answers
+
+    def _succeed(self, request: _Request, result: msgspec.Struct) -> None:
+        if isinstance(request.id, UnsetType):
+            self._send_answer(request, None)
+            self._complete(request, "")
+            return
+        try:
+            answer = encode_result(request.id, result)
+        except Exception as error:  # noqa: BLE001 - one result fails one request
+            self._fail(request, error)
+            return
+        limit = self._context.limits.max_reply_bytes
+        if len(answer) + (request.batch.n_bytes if request.batch else 0) > limit:
+            hint = "ask for less: a smaller limit, one folder, fewer lines"
+            self._fail(request, TooLarge(f"the answer would be over {limit} bytes", hint=hint))
+        else:
+            self._send_answer(request, answer)
+            self._complete(request, "")
+
+    def _fail(self, request: _Request, error: Exception) -> None:
+        body = describe_error(error)
+        self._send_error(request, body, error if body.data["code"] == "internal" else None)
+
+    def _send_error(
+        self, request: _Request, body: ErrorBody, error: Exception | None = None
+    ) -> None:
+        if isinstance(request.id, UnsetType):
+            self._send_answer(request, None)
+        else:
+            self._send_answer(request, encode_error(request.id, body))
+        self._complete(request, str(body.data["code"]), error)
+
+    def _send_answer(self, request: _Request, answer: bytes | None) -> None:
+        if request.batch is not None:
+            answer = request.batch.add(answer)
+        if answer is not None:
+            self._send(answer)
+
+    def _complete(self, request: _Request, code: str, error: Exception | None = None) -> None:
+        """Count and report a request that has ended. Each request ends here, once."""
+        context = self._context
+        took_s = context.loop.time() - request.arrived_s
+        completed = CompletedRequest(self._session, request.method, took_s, code, error)
+        context.counters.add(completed)
+        context.on_answer(completed)
+
+
+def _shutting_down() -> ShuttingDown:
+    return ShuttingDown("the daemon is stopping", hint="try again in a moment")
+
+
+def _discard(outcome: Any) -> None:
+    # A coroutine that is never awaited would be reported by Python.
+    if inspect.iscoroutine(outcome):
+        outcome.close()
+    elif isinstance(outcome, asyncio.Future):
+        outcome.cancel()

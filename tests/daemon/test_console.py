@@ -1,0 +1,65 @@
+"""The status line for workspaces in every state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsyncd.daemon.console import StatusLine
+from memsyncd.engine.policies import SyncPolicy
+from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.store.updates import Counts
+
+
+def make_workspace(folder: Path, name: str = "trees", **condition: Any) -> Workspace:
+    entry = Entry(id=name, name=name, root=str(folder))
+    workspace = Workspace(
+        entry,
+        SyncPolicy(),
+        index_path=folder / f"{name}.db",
+        records_path=folder / f"{name}.records",
+    )
+    workspace.change(**{"is_indexing": False, "counts": Counts(files=1204)} | condition)
+    return workspace
+
+
+@pytest.mark.parametrize(
+    ("condition", "line"),
+    [
+        ({}, "1 workspace, 1,204 notes"),
+        ({"counts": Counts(files=1)}, "1 workspace, 1 note"),
+        ({"is_indexing": True}, "1 workspace, 1,204 notes; indexing"),
+        ({"is_indexing": True, "pending": 30}, "1 workspace, 1,204 notes; indexing 0/30"),
+        ({"faults": {"watch": "deaf"}}, "1 workspace, 1,204 notes; degraded: trees"),
+        ({"root_state": "missing"}, "1 workspace, 1,204 notes; missing: trees"),
+    ],
+)
+def test_the_line_names_the_state_of_the_workspaces(
+    tmp_path: Path, condition: dict[str, Any], line: str
+) -> None:
+    assert StatusLine().render([make_workspace(tmp_path, **condition)], ()) == line
+
+
+def test_progress_is_relative_to_the_largest_number_of_pending_notes(tmp_path: Path) -> None:
+    line, workspace = StatusLine(), make_workspace(tmp_path, is_indexing=True, pending=2000)
+    assert line.render([workspace], ()).endswith("indexing 0/2,000")
+    workspace.change(pending=500)
+    assert line.render([workspace], ()).endswith("indexing 1,500/2,000")
+    workspace.change(is_indexing=False, pending=0)
+    assert line.render([workspace], ()) == "1 workspace, 1,204 notes"
+    workspace.change(is_indexing=True, pending=10)
+    assert line.render([workspace], ()).endswith("indexing 0/10")
+
+
+def test_of_many_degraded_workspaces_some_are_named_and_the_rest_counted(tmp_path: Path) -> None:
+    workspaces = [make_workspace(tmp_path, f"w{n}", faults={"watch": "deaf"}) for n in range(5)]
+    assert StatusLine().render(workspaces, ()).endswith("; degraded: w0, w1, w2 and 2 more")
+
+
+def test_stalled_parts_are_named(tmp_path: Path) -> None:
+    assert (
+        StatusLine().render([], ("writer", "store"))
+        == "0 workspaces, 0 notes; no progress: writer, store"
+    )
