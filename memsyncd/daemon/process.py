@@ -47,7 +47,7 @@ from memsyncd.server.metrics import Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.sockets import OwnedSocket, open_socket
 from memsyncd.server.unix import Server
-from memsyncd.store.connections import check_sqlite
+from memsyncd.store.connection import check_sqlite
 
 SWITCH_INTERVAL_S = 0.001
 """So that an answer need not wait 5 ms for each turn of the thread that indexes."""

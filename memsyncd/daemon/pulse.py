@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from memsyncd.engine.house import House
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
-from memsyncd.store.browse import read_digest
+from memsyncd.store.lookup import read_digest
 
 READ_LIMIT_S = 5.0
 

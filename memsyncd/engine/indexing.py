@@ -20,8 +20,8 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import IndexUnfit, MemsyncdError, NotFresh, StoreCorrupt, StoreFailed, WorkspaceNotFound
 from memsyncd.logs import get_log
 from memsyncd.store.index import Index, remove_index, replace_index
-from memsyncd.store.readers import Readers
-from memsyncd.store.schema import find_fingerprint
+from memsyncd.store.pool import ConnectionPool
+from memsyncd.store.schema import compute_fingerprint
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 INDEX_FAULT = "index"
@@ -37,7 +37,7 @@ class Opened:
 
 
 def fingerprint_of(policy: SyncPolicy) -> str:
-    return find_fingerprint(f"{policy.chunking} {policy.guard}")
+    return compute_fingerprint(f"{policy.chunking} {policy.guard}")
 
 
 def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Steps[Opened]:
@@ -54,7 +54,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> St
         index = Index(workspace.index_path, fingerprint_of(policy))
     except (IndexUnfit, StoreCorrupt) as failure:
         # Whatever the old file can still answer, it answers until the new one is swapped in.
-        workspace.old_readers = Readers(str(workspace.index_path))
+        workspace.old_readers = ConnectionPool(str(workspace.index_path))
         workspace.open_failure = None
         return Opened(rebuild_reason=failure.message)
     except StoreFailed as failure:
@@ -113,9 +113,9 @@ def rebuild_index(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Ste
     old, old_readers = workspace.index, workspace.old_readers
     # The old file's connections go on with what they have open, and SQLite, seeing it moved, leaves the new one's WAL alone.
     with contextlib.ExitStack() as ends:
-        for readers in (old.readers if old is not None else None, old_readers):
+        for readers in (old.pool if old is not None else None, old_readers):
             if readers is not None:
-                ends.enter_context(readers.holding_off())
+                ends.enter_context(readers.pausing_opens())
         replace_index(workspace.index_path, aside)
     workspace.index = index = Index(workspace.index_path, fingerprint_of(policy))
     workspace.old_readers = workspace.open_failure = None
@@ -152,7 +152,7 @@ def update_index(workspace: Workspace, policy: SyncPolicy, clock: Clock, request
     if workspace.index is not None:
         open_records(workspace, clock)
         if request.only is None:
-            workspace.index.readers.close_unused()
+            workspace.index.pool.close_idle()
         done = yield from sync_workspace(workspace, policy, clock, request)
         tell_logs(workspace)
         return done

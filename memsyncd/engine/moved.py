@@ -14,8 +14,8 @@ from pathlib import Path
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine.changesets import read_digest
 from memsyncd.errors import StoreFailed
-from memsyncd.store.identity import OPEN_FILES, Owner, peek_owners, peek_tips, take_over
-from memsyncd.store.migrations import MIGRATIONS
+from memsyncd.store.records import OPEN_FILES, Owner, peek_heads, peek_owners, take_over
+from memsyncd.store.schema import MIGRATIONS
 from memsyncd.workspace.roots import is_gone
 from memsyncd.workspace.scope import Scope
 
@@ -35,7 +35,7 @@ def take_over_former(scope: Scope, records: Path, inode: int | None) -> str:
     Returns why one that was found stays where it is, empty if none was found or it was moved.
     """
     for former, owner in _find_former(records, inode):
-        if is_moved(scope, owner, peek_tips(former)):
+        if is_moved(scope, owner, peek_heads(former)):
             try:
                 take_over(former, records)
             except (StoreFailed, OSError) as failure:

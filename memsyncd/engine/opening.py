@@ -17,10 +17,8 @@ from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.logs import Event, get_log
-from memsyncd.store.footing import Harm
-from memsyncd.store.identity import find_foreign
-from memsyncd.store.records import Records
-from memsyncd.store.soundness import find_set_aside
+from memsyncd.store.integrity import Tampering, find_set_aside
+from memsyncd.store.records import Records, find_foreign
 from memsyncd.workspace.roots import find_identity
 
 FOREIGN_FAULT = "records_foreign"
@@ -104,13 +102,13 @@ def release_records(workspace: Workspace) -> Steps[None]:
 
 def _has_left(workspace: Workspace, records: Records, clock: Clock) -> bool:
     """True if they were harmed, and closed for that."""
-    harm = records.find_harm()
+    harm = records.find_tampering()
     if harm is None:
         return False
     log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {harm.value}")
-    records.leave(harm, now_s=clock.wall_s())
+    records.close_tampered(harm, now_s=clock.wall_s())
     workspace.close_records()
-    if harm is Harm.REPLACED:
+    if harm is Tampering.REPLACED:
         workspace.set_notice(RECORDS_GONE, GONE)
     return True
 
@@ -128,11 +126,11 @@ def tell_logs(workspace: Workspace) -> None:
     """How large the WALs of both databases are, and whether another program keeps one from being emptied."""
     index, records = workspace.index, workspace.records
     workspace.change(
-        index_wal_bytes=0 if index is None else index.footing.log_bytes(),
-        records_wal_bytes=0 if records is None else records.footing.log_bytes(),
+        index_wal_bytes=0 if index is None else index.file_guard.wal_bytes(),
+        records_wal_bytes=0 if records is None else records.file_guard.wal_bytes(),
     )
     for word, database in ((INDEX_LOG, index), (RECORDS_LOG, records)):
-        n_bytes = 0 if database is None else database.footing.held_bytes()
+        n_bytes = 0 if database is None else database.file_guard.pinned_wal_bytes()
         workspace.set_notice(word, "" if database is None or not n_bytes else _say_held(database.path, n_bytes))
 
 

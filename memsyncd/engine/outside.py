@@ -25,7 +25,7 @@ from memsyncd.engine.recovery import recover
 from memsyncd.engine.sync import RECORDS_FAULT, SyncDone, SyncRequest
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
-from memsyncd.store.history import Seen
+from memsyncd.store.history import ObservedNote
 from memsyncd.store.index import Index
 from memsyncd.store.records import Records
 from memsyncd.workspace.files import ReadFile, read_note_file
@@ -122,7 +122,7 @@ def _record(workspace: Workspace, clock: Clock) -> Steps[None]:
     # What memsyncd itself was about to write when it ended is not what others did.
     recover(workspace, clock)
     if workspace.unrecorded is None:
-        workspace.set_unrecorded(_find_unseen(index.read_digests(), records.history.tips()))
+        workspace.set_unrecorded(_find_unseen(index.read_digests(), records.history.heads()))
     while unrecorded := workspace.unrecorded:
         _see_batch(workspace, clock, unrecorded, {}, frozenset())
         if clock.now_s() >= end_s:
@@ -177,9 +177,9 @@ def _see_batch(workspace: Workspace, clock: Clock, waiting: deque[str], texts: M
         return
     batch = list(itertools.islice(waiting, BATCH_NOTES))
     recorded = {path: record.digest for path, record in index.recorded(batch).items()}
-    tips = records.history.find_tips(batch)
+    tips = records.history.find_heads(batch)
     has_moves = records.has_moves()
-    seen: list[Seen] = []
+    seen: list[ObservedNote] = []
     n_looked, n_bytes = 0, 0
     for path in batch:
         n_looked += 1
@@ -206,17 +206,19 @@ def _join_recovered(workspace: Workspace, clock: Clock, request: SyncRequest) ->
     return request if request.only is None else replace(request, only=request.only | recovered)
 
 
-def _look(workspace: Workspace, path: str, recorded: Mapping[str, str], text: bytes | None, *, now_ns: int) -> Seen | None:
+def _look(
+    workspace: Workspace, path: str, recorded: Mapping[str, str], text: bytes | None, *, now_ns: int
+) -> ObservedNote | None:
     """What was indexed, else what stands there now; None if that cannot be told."""
     if path not in recorded:
         return _look_for_gone(workspace, path)
     if text is None:
         read = read_note_file(workspace.scope, NotePath(path), now_ns=now_ns)
         text = read.data if isinstance(read, ReadFile) else None
-    return None if text is None else Seen(path=path, data=text)
+    return None if text is None else ObservedNote(path=path, data=text)
 
 
-def _look_for_gone(workspace: Workspace, path: str) -> Seen | None:
+def _look_for_gone(workspace: Workspace, path: str) -> ObservedNote | None:
     """A file that the index does not hold: gone, or no note. What cannot be looked at is not gone."""
     if workspace.condition.root_state != "present":
         return None
@@ -224,16 +226,16 @@ def _look_for_gone(workspace: Workspace, path: str) -> Seen | None:
         file = read_text_file(workspace.scope, NotePath(path))
     except MemsyncdError:
         return None
-    return Seen(path=path, data=file.data if file else None)
+    return ObservedNote(path=path, data=file.data if file else None)
 
 
-def _find_origin(records: Records, index: Index, seen: Seen, tips: Mapping[str, str]) -> str | None:
+def _find_origin(records: Records, index: Index, seen: ObservedNote, tips: Mapping[str, str]) -> str | None:
     """Where a note was before, if the last sync that knew it there saw it move."""
     if seen.path in tips or seen.data is None:
         return None
     digest = digest_bytes(seen.data)
     for move in records.find_moves(seen.path):
-        known = records.history.find_tips([move.old_path]).get(move.old_path)
+        known = records.history.find_heads([move.old_path]).get(move.old_path)
         if known == digest == move.digest and move.old_path not in index.recorded([move.old_path]):
             return move.old_path
     return None

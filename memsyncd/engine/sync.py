@@ -20,9 +20,8 @@ from memsyncd.engine.lane import Steps
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
-from memsyncd.store.index import Index
+from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move
-from memsyncd.store.updates import DropNote, PutNote, TouchNote, Update, Written
 from memsyncd.workspace.files import ReadFile, read_note_file
 from memsyncd.workspace.scan import scan
 
@@ -137,7 +136,7 @@ def sync_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock, reque
     if index is None:
         raise AssertionError("a sync needs an open index")
     if request.only is None and request.index is None:
-        index.check_unharmed()
+        index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     workspace.look_for_memory()
     snapshot = scan(workspace.scope, only=request.only)
@@ -292,7 +291,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     if snapshot.only is None:
         workspace.root_identity, workspace.link_folders = snapshot.root_identity, snapshot.link_folders
         remember_disk(workspace, snapshot)
-        harm = index.find_harm() if index is not None else None
+        harm = index.find_tampering() if index is not None else None
         done.index_trouble = f"index.db {harm.value}" if harm is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders

@@ -21,10 +21,9 @@ from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.model import Problem
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.errors import Busy, StoreFailed
-from memsyncd.store.index import Index
-from memsyncd.store.readers import Reader, Readers
+from memsyncd.store.index import Counts, Index, Written
+from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.records import Records
-from memsyncd.store.updates import Counts, Written
 from memsyncd.workspace.roots import has_memory
 from memsyncd.workspace.scope import Scope, parse_scope
 
@@ -138,7 +137,7 @@ class Workspace:
         self.is_over = False
         """True once it was closed for good: another may look after the same files by now."""
         self.index: Index | None = None
-        self.old_readers: Readers | None = None
+        self.old_readers: ConnectionPool | None = None
         self.records: Records | None = None
         self.missing: Missing = NOTHING_MISSING
         self.has_memory: bool | None = None
@@ -227,9 +226,9 @@ class Workspace:
             self.change(n_unrecorded=n_unrecorded)
 
     @property
-    def readers(self) -> Readers | None:
+    def readers(self) -> ConnectionPool | None:
         """Who answers queries now: the index, or an old one that is being rebuilt; None before either is open."""
-        return self.index.readers if self.index is not None else self.old_readers
+        return self.index.pool if self.index is not None else self.old_readers
 
     @contextlib.contextmanager
     def lend(self, seconds: float) -> Iterator[Reader]:
@@ -245,7 +244,7 @@ class Workspace:
         if readers is None:
             raise Busy("the index is being opened", hint="ask again in a moment, or look at: memsyncd status")
         try:
-            with readers.lend(seconds) as reader:
+            with readers.acquire(seconds) as reader:
                 yield reader
         except StoreFailed as failure:
             failure.data["workspace"] = self.id
@@ -271,7 +270,7 @@ class Workspace:
 
     def give_up_records(self) -> None:
         """They failed: have them opened anew, unless somebody harmed the file; that is left with more care, and said."""
-        if self.records is not None and self.records.find_harm() is None:
+        if self.records is not None and self.records.find_tampering() is None:
             self.close_records()
 
     def close_records(self) -> None:

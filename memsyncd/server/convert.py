@@ -12,7 +12,7 @@ from memsyncd.engine.freshness import Freshness, read_freshness
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Condition, Workspace
-from memsyncd.store.browse import StoredNote, StoredSection
+from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.watch.health import WatchHealth
 from memsyncd.wire import results
 

@@ -23,7 +23,7 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import NotFresh, StoreFailed
 from memsyncd.server.freshness import say_stalled, wait_for_work
 from memsyncd.server.session import Session, current_request
-from memsyncd.store.patience import Patience
+from memsyncd.store.connection import CancellationToken
 
 REST_FACTOR = 10
 """After a try in vain on the event loop the next one waits so many times as long as it took."""
@@ -60,7 +60,7 @@ class Reads:
                 return await self._read_disk(disk_of, read, end_s)
             origin = current_request.get()
             async with self._turns.turn(origin.session.reads if origin else Flow(), end_s) as turn:
-                return await self._run_in_thread(read, Patience(end_s - self._clock.now_s()), turn)
+                return await self._run_in_thread(read, CancellationToken(end_s - self._clock.now_s()), turn)
         except StoreFailed as failure:
             self._house.rounds.report_damage(failure)
             raise
@@ -68,7 +68,7 @@ class Reads:
             self.n_pending -= 1
             self._house.stalls.relax()
 
-    async def _run_in_thread(self, read: Callable[[], T], patience: Patience, turn: Turn) -> T:
+    async def _run_in_thread(self, read: Callable[[], T], patience: CancellationToken, turn: Turn) -> T:
         def run() -> T:
             # Not by the wall clock: waiting for other threads is no sign of a long read.
             began_s = time.thread_time()
@@ -80,18 +80,18 @@ class Reads:
         try:
             return await asyncio.wrap_future(self.threads.submit(run))
         finally:
-            patience.give_up()
+            patience.cancel()
 
     async def _read_disk(self, workspace: Workspace, read: Callable[[], T], end_s: float) -> T:
         if self._house.stalls.is_stalled(workspace):
             raise say_stalled(workspace)
         self._house.stalls.arm()
-        patience = Patience(end_s - self._clock.now_s())
+        patience = CancellationToken(end_s - self._clock.now_s())
         future = self.threads.read_disk(workspace.id, partial(patience.run, read))
         try:
             return await wait_for_work(self._house, workspace, future, DISK_S)
         finally:
-            patience.give_up()
+            patience.cancel()
             future.cancel()
 
 

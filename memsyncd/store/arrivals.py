@@ -17,10 +17,10 @@ import apsw
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import BadRequest
-from memsyncd.store.connections import transaction
+from memsyncd.store.blobs import Blobs
+from memsyncd.store.connection import transaction
 from memsyncd.store.entries import Entry, Move, PastChange, TextPiece, Tip
-from memsyncd.store.texts import Texts
-from memsyncd.store.tips import Tips
+from memsyncd.store.history import Heads
 
 COMMAND = "import"
 """The command of an act that was made of what notes said elsewhere."""
@@ -48,9 +48,8 @@ _HAS_SAID = """
 SELECT EXISTS(SELECT 1 FROM revisions WHERE old_digest = ?2 AND ?1 IN (path, old_path))
   OR EXISTS(SELECT 1 FROM revisions WHERE new_digest = ?2 AND ?1 IN (path, old_path))
 """
-_NEIGHBOURS = """
-SELECT old_digest, new_digest FROM revisions WHERE old_digest = ?1 AND new_digest IS NOT NULL
-UNION SELECT old_digest, new_digest FROM revisions WHERE new_digest = ?1 AND old_digest IS NOT NULL
+_NEIGHBOUR = """
+SELECT old_digest FROM revisions WHERE new_digest = ?1 AND old_digest IS NOT NULL AND old_digest <> ?1
 """
 
 
@@ -76,7 +75,7 @@ class _Arriving:
 class Arrivals:
     """Takes entries into one records.db, for the writer's thread."""
 
-    def __init__(self, writer: apsw.Connection, texts: Texts, tips: Tips) -> None:
+    def __init__(self, writer: apsw.Connection, texts: Blobs, tips: Heads) -> None:
         self._writer = writer
         self._texts = texts
         self._tips = tips
@@ -85,13 +84,15 @@ class Arrivals:
     def take(self, entries: Sequence[Entry], *, at_s: float, client: str) -> Taken:
         """Take what is new of them, in one commit. The entries of an export come in its order, cut anywhere.
 
-        Raises BadRequest for a text that is not whole or not itself, and the classes of `naming_failures`; then nothing is taken.
+        Raises BadRequest for a text that is not whole or not itself, and the classes of `translating_errors`; nothing is taken.
         """
         taken = Taken()
         try:
             with transaction(self._writer):
                 self._add_changes([one for one in entries if isinstance(one, PastChange)], taken)
-                self._add_tips([one for one in entries if isinstance(one, Tip)], (at_s, client), taken)
+                self._add_tips(
+                    [one for one in entries if isinstance(one, Tip)], (at_s, client), taken
+                )
                 self._add_moves([one for one in entries if isinstance(one, Move)], taken)
                 for piece in entries:
                     if isinstance(piece, TextPiece):
@@ -102,7 +103,11 @@ class Arrivals:
         return taken
 
     def _add_changes(self, changes: Iterable[PastChange], taken: Taken) -> None:
-        added = [(change.at_s, number) for change in changes if (number := self._add_change(change)) is not None]
+        added = [
+            (change.at_s, number)
+            for change in changes
+            if (number := self._add_change(change)) is not None
+        ]
         if added:
             taken.n_revisions += len(added)
             taken.n_renumbered += self._order(added)
@@ -137,18 +142,25 @@ class Arrivals:
         unknown = [
             tip
             for tip in tips
-            if stands[tip.path] != tip.digest and not self._writer.execute(_HAS_SAID, (tip.path, tip.digest)).get
+            if stands[tip.path] != tip.digest
+            and not self._writer.execute(_HAS_SAID, (tip.path, tip.digest)).get
         ]
         if not unknown:
             return
-        act = self._writer.execute(_ADD_ACT, (*row, COMMAND, unknown[0].path if len(unknown) == 1 else "", None)).get
+        act = self._writer.execute(
+            _ADD_ACT, (*row, COMMAND, unknown[0].path if len(unknown) == 1 else "", None)
+        ).get
         for tip in unknown:
-            self._writer.execute(_ADD_REVISION, (act, tip.path, None, tip.digest, stands[tip.path])).fetchall()
+            self._writer.execute(
+                _ADD_REVISION, (act, tip.path, None, tip.digest, stands[tip.path])
+            ).fetchall()
         taken.n_revisions += len(unknown)
 
     def _add_moves(self, moves: Iterable[Move], taken: Taken) -> None:
         for move in moves:
-            self._writer.execute(_ADD_MOVE, (move.old_path, move.new_path, move.digest, move.seen_at_s))
+            self._writer.execute(
+                _ADD_MOVE, (move.old_path, move.new_path, move.digest, move.seen_at_s)
+            )
             taken.n_moves += self._writer.changes()
 
     def _take_piece(self, piece: TextPiece) -> bool:
@@ -158,7 +170,9 @@ class Arrivals:
             self._arriving = _Arriving(piece.digest, bytearray() if is_wanted else None)
         arriving = self._arriving
         if arriving is None or arriving.digest != piece.digest or arriving.n_bytes != piece.offset:
-            raise BadRequest(f"the text {piece.digest} does not go on where it ended", hint=_FROM_THE_START)
+            raise BadRequest(
+                f"the text {piece.digest} does not go on where it ended", hint=_FROM_THE_START
+            )
         arriving.n_bytes += len(piece.data)
         if arriving.data is not None:
             arriving.data += piece.data
@@ -172,10 +186,12 @@ class Arrivals:
 
     def _keep(self, digest: str, data: bytes) -> None:
         if digest_bytes(data) != digest:
-            raise BadRequest(f"the text {digest} is not what its digest says", hint="the file is damaged: export it anew")
-        self._texts.keep(data)
-        for older, newer in self._read(_NEIGHBOURS, digest):
-            self._texts.lean(older, newer)
+            raise BadRequest(
+                f"the text {digest} is not what its digest says",
+                hint="the file is damaged: export it anew",
+            )
+        like = self._read(_NEIGHBOUR, digest)
+        self._texts.keep(data, like=like[0][0] if like else None)
 
     def _read(self, statement: str, *bindings: object) -> list[Any]:
         return self._writer.execute(statement, bindings).fetchall()

@@ -13,9 +13,9 @@ from typing import Any
 import apsw
 
 from memsyncd.core.editing.pieces import cut_pieces
-from memsyncd.store.connections import naming_failures
+from memsyncd.store.blobs import Blobs
+from memsyncd.store.connection import translating_errors
 from memsyncd.store.entries import Entry, Move, PastChange, TextPiece, Tip
-from memsyncd.store.texts import Texts
 
 REVISIONS, TIPS, MOVES = "revisions", "tips", "moves"
 STAGES = (REVISIONS, TIPS, MOVES)
@@ -31,7 +31,7 @@ SELECT min(id) FROM (
   UNION ALL SELECT id FROM revisions WHERE new_digest = ?1 AND state = 'done'
 )
 """
-_FIRST_TIP = "SELECT min(path) FROM tips WHERE digest = ?"
+_FIRST_TIP = "SELECT min(path) FROM heads WHERE digest = ?"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +49,13 @@ class Place:
 class Export:
     """Reads out one records.db, for the writer's thread. `n_damaged` counts texts that did not come out right."""
 
-    def __init__(self, connection: apsw.Connection, texts: Texts) -> None:
+    def __init__(self, connection: apsw.Connection, texts: Blobs) -> None:
         self._connection = connection
         self._texts = texts
         self.n_damaged = 0
 
     def iter_entries(self, place: Place) -> Iterator[tuple[Place, Entry]]:
-        """Every entry from there on, with its own place. Raises the classes of `naming_failures`."""
+        """Every entry from there on, with its own place. Raises the classes of `translating_errors`."""
         for stage in STAGES[STAGES.index(place.stage) :]:
             begun = place if stage == place.stage else Place(stage=stage)
             for key, entries in self._iter_groups(stage, begun.key):
@@ -93,21 +93,33 @@ class Export:
                 yield from self._iter_text(digest)
 
     def _iter_tips(self, path: str) -> Iterator[tuple[str, Iterator[Entry]]]:
-        for tip_path, digest in self._read("SELECT path, digest FROM tips WHERE path >= ? ORDER BY path", path):
+        for tip_path, digest in self._read(
+            "SELECT path, digest FROM heads WHERE path >= ? ORDER BY path", path
+        ):
             yield tip_path, self._iter_tip(tip_path, digest)
 
     def _iter_tip(self, path: str, digest: str) -> Iterator[Entry]:
         yield Tip(path=path, digest=digest)
-        if self._read(_FIRST_REVISION, digest)[0][0] is None and self._read(_FIRST_TIP, digest)[0][0] == path:
+        if (
+            self._read(_FIRST_REVISION, digest)[0][0] is None
+            and self._read(_FIRST_TIP, digest)[0][0] == path
+        ):
             yield from self._iter_text(digest)
 
     def _iter_moves(self, number: int) -> Iterator[tuple[str, Iterator[Entry]]]:
-        statement = "SELECT id, old_path, new_path, digest, seen_at FROM moves WHERE id >= ? ORDER BY id"
+        statement = (
+            "SELECT id, old_path, new_path, digest, seen_at FROM moves WHERE id >= ? ORDER BY id"
+        )
         for id_, old_path, new_path, digest, seen_at in self._read(statement, number):
-            yield str(id_), iter([Move(old_path=old_path, new_path=new_path, digest=digest, seen_at_s=seen_at)])
+            yield (
+                str(id_),
+                iter(
+                    [Move(old_path=old_path, new_path=new_path, digest=digest, seen_at_s=seen_at)]
+                ),
+            )
 
     def _iter_text(self, digest: str) -> Iterator[Entry]:
-        with naming_failures():
+        with translating_errors():
             data = self._texts.read(digest)
         if data is None:
             self.n_damaged += digest in self._texts.damaged
@@ -116,5 +128,5 @@ class Export:
             yield TextPiece(digest=digest, size=len(data), offset=offset, data=piece)
 
     def _read(self, statement: str, *bindings: object) -> list[Any]:
-        with naming_failures():
+        with translating_errors():
             return self._connection.execute(statement, bindings).fetchall()

@@ -15,8 +15,8 @@ from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.engine import indexing
 from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, build_index, may_rebuild, rebuild_index, tidy_workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
-from memsyncd.store import footing
-from memsyncd.store import readers as readers_module
+from memsyncd.store import integrity
+from memsyncd.store import pool as pool_module
 from tests.engine.conftest import other_program_reading, take
 
 
@@ -76,17 +76,17 @@ def test_the_old_index_answers_at_every_step_of_a_rebuild_and_nothing_is_left_of
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'new'") == [(40,)]
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'old'") == [(0,)]
     assert not [name for name in files_of(bench) if "new" in name or "old" in name]
-    assert bench.workspace.index.find_harm() is None
+    assert bench.workspace.index.find_tampering() is None
 
 
 def test_nobody_opens_an_index_while_another_takes_its_place(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
-    old = bench.workspace.index.readers
+    old = bench.workspace.index.pool
     seen: list[object] = []
 
     def ask() -> None:
-        with old.lend(5) as one, old.lend(5) as another, old.lend(5) as third:
+        with old.acquire(5) as one, old.acquire(5) as another, old.acquire(5) as third:
             seen.extend(reader.rows("SELECT path FROM files") for reader in (one, another, third))
 
     asking = threading.Thread(target=ask)
@@ -106,7 +106,7 @@ def test_nobody_opens_an_index_while_another_takes_its_place(bench: Any, monkeyp
     assert len(seen) == 3
     bench.write("MEMORY.md", "two")
     bench.sync()
-    assert bench.workspace.index.find_harm() is None
+    assert bench.workspace.index.find_tampering() is None
     assert bench.workspace.index.find_damage() == ""
 
 
@@ -245,7 +245,7 @@ def test_records_that_are_damaged_while_they_are_open_stop_no_indexing_and_are_s
 def test_records_that_are_emptied_while_they_are_read_are_set_aside_and_not_begun_anew_in_silence(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="one")
     records = bench.workspace.records
-    records.footing.empty_log()
+    records.file_guard.truncate_wal()
     bench.workspace.records_path.write_bytes(b"")
     records.tidy()
     bench.see()
@@ -286,7 +286,7 @@ def test_tidying_lets_go_of_the_pages_that_were_read(bench: Any) -> None:
 
 
 def test_a_look_at_everything_closes_readers_that_nobody_uses(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers_module, "UNUSED_S", 0.0)
+    monkeypatch.setattr(pool_module, "IDLE_S", 0.0)
     bench.write("MEMORY.md", "larch")
     bench.update()
     with bench.workspace.lend(5) as reader:
@@ -311,7 +311,7 @@ def test_tidying_says_whether_a_query_kept_the_text_there(bench: Any) -> None:
 
     bench.write("MEMORY.md", "one")
     bench.sync()
-    with bench.workspace.readers.lend(30) as reader:
+    with bench.workspace.readers.acquire(30) as reader:
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
         bench.write("MEMORY.md", "two")
         bench.sync()
@@ -347,8 +347,7 @@ def test_the_log_of_the_records_is_small_again_after_a_large_act_and_quiet_time(
 def test_a_log_that_another_program_keeps_from_being_emptied_is_said_until_that_lets_go(
     bench: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(footing, "HELD_LOG_BYTES", 1_000_000)
-    monkeypatch.setattr(footing, "CHECKPOINT_PAGES", 100)
+    monkeypatch.setattr(integrity, "PINNED_WAL_BYTES", 1_000_000)
     write_much(bench, 16, "one")
     bench.follow()
     bench.see()

@@ -19,7 +19,7 @@ def test_what_stands_at_first_is_known_and_no_revision(bench: Any) -> None:
     bench.sync()
     bench.see()
     assert bench.past() == []
-    assert bench.workspace.records.history.tips() == {"MEMORY.md": digest_bytes(b"one\n")}
+    assert bench.workspace.records.history.heads() == {"MEMORY.md": digest_bytes(b"one\n")}
 
 
 def test_changes_that_others_make_are_revisions_once_seen(bench: Any) -> None:
@@ -96,7 +96,7 @@ def test_records_that_cannot_be_written_are_a_fault_and_stop_no_sync(bench: Any,
         raise StoreFailed("SQLite failed")
 
     with monkeypatch.context() as broken:
-        broken.setattr(History, "see", fail)
+        broken.setattr(History, "record_external", fail)
         bench.write("MEMORY.md", "one\n")
         bench.sync()
         bench.see()
@@ -104,7 +104,7 @@ def test_records_that_cannot_be_written_are_a_fault_and_stop_no_sync(bench: Any,
     bench.update()
     bench.see()
     assert "records" not in bench.workspace.condition.faults
-    assert list(bench.workspace.records.history.tips()) == ["MEMORY.md"]
+    assert list(bench.workspace.records.history.heads()) == ["MEMORY.md"]
 
 
 def test_old_revisions_go(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +213,7 @@ def test_recording_goes_on_slice_by_slice_and_says_how_far_it_is(half_recorded: 
     assert n_slices >= 3
     assert half_recorded.workspace.is_seen
     assert half_recorded.workspace.condition.n_unrecorded == 0
-    assert len(half_recorded.workspace.records.history.tips()) == N_MANY
+    assert len(half_recorded.workspace.records.history.heads()) == N_MANY
     assert half_recorded.past() == []
 
 
@@ -233,7 +233,7 @@ def test_what_others_change_between_two_slices_is_a_revision_where_the_text_befo
         (None, ".memories/001.md", digest_bytes(b"note 1\n"), None),
         (".memories/002.md", ".memories/moved.md", digest_bytes(b"note 2\n"), digest_bytes(b"note 2\n")),
     }
-    tips = bench.workspace.records.history.tips()
+    tips = bench.workspace.records.history.heads()
     assert tips == bench.workspace.index.read_digests()
     assert tips[last] == digest_bytes(b"changed before it was recorded\n")
 
@@ -246,7 +246,7 @@ def test_recording_that_ended_half_way_goes_on_and_what_changed_since_is_a_revis
     bench.see()
     [found] = bench.past()
     assert (found.path, found.old_digest) == (".memories/000.md", digest_bytes(b"note 0\n"))
-    assert len(bench.workspace.records.history.tips()) == N_MANY
+    assert len(bench.workspace.records.history.heads()) == N_MANY
 
 
 def test_a_folder_that_goes_away_while_it_is_recorded_is_recorded_once_it_is_back(half_recorded: Any) -> None:
@@ -260,4 +260,4 @@ def test_a_folder_that_goes_away_while_it_is_recorded_is_recorded_once_it_is_bac
     bench.follow()
     bench.see()
     assert bench.workspace.is_seen
-    assert len(bench.workspace.records.history.tips()) == N_MANY
+    assert len(bench.workspace.records.history.heads()) == N_MANY

@@ -17,7 +17,7 @@ from memsyncd.errors import BadRequest
 from memsyncd.store.arrivals import COMMAND, Taken
 from memsyncd.store.entries import Entry, PastChange, TextPiece, Tip
 from memsyncd.store.export import Place
-from memsyncd.store.history import Intended, Revision, Seen
+from memsyncd.store.history import Intended, ObservedNote, Revision
 from memsyncd.store.records import Move, Records
 
 NOTE = b"".join(b"%d: a line of the note as it stood\n" % number for number in range(100))
@@ -58,7 +58,7 @@ def write(
 
 
 def see(records: Records, path: str, data: bytes | None, *, at_s: float = 1.0, is_first: bool = False) -> None:
-    records.history.see([Seen(path=path, data=data)], at_s=at_s, is_first=is_first)
+    records.history.record_external([ObservedNote(path=path, data=data)], at_s=at_s, is_first=is_first)
 
 
 def entries_of(records: Records) -> list[Entry]:
@@ -118,7 +118,7 @@ def test_versions_take_as_little_room_as_where_they_came_from(here: Records, the
         old = None if number == 0 else NOTE + b"%d" % (number - 1)
         write(there, "a.md", old, NOTE + b"%d" % number, at_s=float(number))
     carry(there, here)
-    sizes = [one._writer.execute("SELECT sum(length(data)) FROM texts").get for one in (here, there)]
+    sizes = [one._writer.execute("SELECT sum(length(data)) FROM blobs").get for one in (here, there)]
     assert sizes[0] == sizes[1]
 
 
@@ -167,7 +167,7 @@ def test_what_a_note_said_there_and_never_here_is_not_lost(here: Records, there:
         (1000.0, "importer", COMMAND, "a.md", None, b"there", b"here", True),
         (1000.0, "importer", COMMAND, "gone.md", None, NOTE, None, True),
     ]
-    assert here.history.tips() == {"a.md": digest_bytes(b"here")}
+    assert here.history.heads() == {"a.md": digest_bytes(b"here")}
     see(here, "a.md", b"changed since", at_s=2000.0)
     assert carry(there, here) == NOTHING
 
@@ -184,7 +184,7 @@ def test_what_was_pruned_partly_comes_back_into_its_act(here: Records) -> None:
 def test_a_text_that_was_damaged_here_is_mended(here: Records, there: Records) -> None:
     live(there)
     carry(there, here)
-    here._writer.execute("UPDATE texts SET data = x'00' WHERE digest = ?", (digest_bytes(NOTE),))
+    here._writer.execute("UPDATE blobs SET data = x'00' WHERE digest = ?", (digest_bytes(NOTE),))
     assert here.history.read_text(digest_bytes(NOTE)) is None
     assert carry(there, here).n_texts >= 1
     assert told(here)[-1] == told(there)[-1]
@@ -193,7 +193,7 @@ def test_a_text_that_was_damaged_here_is_mended(here: Records, there: Records) -
 
 def test_a_text_that_cannot_be_read_is_left_out_and_counted(there: Records) -> None:
     write(there, "a.md", None, NOTE, at_s=1.0)
-    there._writer.execute("UPDATE texts SET data = x'00'")
+    there._writer.execute("UPDATE blobs SET data = x'00'")
     export = there.export()
     assert not [entry for _, entry in export.iter_entries(Place()) if isinstance(entry, TextPiece)]
     assert export.n_damaged == 1
@@ -206,7 +206,7 @@ def test_what_is_only_intended_is_not_exported(there: Records) -> None:
 
 def test_a_text_that_nothing_here_names_is_not_kept(here: Records) -> None:
     assert here.arrivals.take([TextPiece(digest=digest_bytes(b"x"), size=1, offset=0, data=b"x")], at_s=1.0, client="") == NOTHING
-    assert here._writer.execute("SELECT count(*) FROM texts").get == 0
+    assert here._writer.execute("SELECT count(*) FROM blobs").get == 0
 
 
 @pytest.mark.parametrize("spoil", ["data", "offset"])
@@ -264,13 +264,13 @@ def test_two_histories_become_one_that_has_all_of_both(
             for number, (path, data) in enumerate(story):
                 see(records, path, data, at_s=float(number * 2 + start))
         expected = sorted(told(here) + told(there), key=lambda one: float(str(one[0])))[::-1]
-        tips = here.history.tips()
+        tips = here.history.heads()
         entries = entries_of(there)
         for start in range(0, len(entries), cut):
             here.arrivals.take(entries[start : start + cut], at_s=1000.0, client="importer")
         assert [one for one in told(here) if one[2] != COMMAND] == expected
         assert all(one.is_kept for one in here.history.find_revisions(limit=1000))
-        assert here.history.tips() == tips
+        assert here.history.heads() == tips
         assert carry(there, here) == NOTHING
         for one in both:
             one.close()
