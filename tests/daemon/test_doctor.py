@@ -235,10 +235,13 @@ def test_a_replaced_index_is_found_and_built_anew(quiet: Quiet) -> None:
     quiet.see_healed()
 
 
-def test_an_index_that_another_program_writes_is_found_and_built_anew(quiet: Quiet) -> None:
+def test_an_index_that_another_program_writes_is_found_by_verifying_and_well_after_a_reindex(quiet: Quiet) -> None:
     write(quiet.index, SHIFT)
-    assert quiet.examine().level("index") == "error"
-    quiet.see_healed()
+    report = examine(quiet.home, "--verify")
+    assert report.level("verify") == "error"
+    assert "memsyncd reindex" in report.remedy("verify")
+    assert do(quiet.home, "reindex").returncode == 0
+    assert examine(quiet.home, "--verify").level("verify") == "ok"
 
 
 def test_between_two_lives_rotten_records_are_set_aside_and_an_index_that_somebody_wrote_is_found(
