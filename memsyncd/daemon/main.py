@@ -55,7 +55,7 @@ from memsyncd.server.metrics import Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.requests import CompletedRequest, Limits
 from memsyncd.server.server import Server
-from memsyncd.store.connections import check_sqlite
+from memsyncd.store.connection import check_sqlite
 
 # At Python's default an answer may wait 5 ms for the thread that indexes.
 SWITCH_INTERVAL_S = 0.001

@@ -18,10 +18,10 @@ from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NoteNotFound
 from memsyncd.files.read import ReadFile, read_note_file
-from memsyncd.store.browse import (
+from memsyncd.store.lookup import (
     StoredNote,
     StoredSection,
-    find_near_anchors,
+    read_anchors,
     read_digest,
     read_notes,
     read_problems,
@@ -66,7 +66,7 @@ def read_place(workspace: Workspace, place: Place, *, now_ns: int) -> PlaceRead:
         if place.anchor is not None:
             found = read_section(reader, place.anchor)
             if found is None:
-                near = _find_near(place.anchor, find_near_anchors(reader, place.anchor.rpartition("#")[0]))
+                near = _find_near(place.anchor, read_anchors(reader, place.anchor.rpartition("#")[0]))
                 raise NoteNotFound(f"no section {place.anchor}", hint=near)
             path, section = parse_note_path(found[0]), found[1]
         else:

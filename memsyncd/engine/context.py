@@ -35,11 +35,9 @@ from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, find_wanted, rank
 from memsyncd.engine.workspace import Workspace
-from memsyncd.store.blanks import count_blanks_before
-from memsyncd.store.readers import Reader
-from memsyncd.store.reasons import count_matches
-from memsyncd.store.search import read_sections, read_texts
-from memsyncd.store.standing import find_standing
+from memsyncd.store.lookup import count_matches
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import count_blank_lines_before, find_start_chunks, read_sections, read_texts
 
 MATCH = "match"
 NOTE_FACTOR = 2.0
@@ -131,7 +129,7 @@ def _find_scale(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], 
 def _find_unasked(
     reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy
 ) -> list[ContextChunk]:
-    found = find_standing(reader, question.filters)
+    found = find_start_chunks(reader, question.filters)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.hidden]
     read = _read_pieces(reader, [(chunk, chunk.reason) for chunk in visible], policy)
     pieces = {chunk.chunk: piece for chunk, piece in zip(visible, read, strict=True)}
@@ -165,7 +163,7 @@ def _read_pieces(
 ) -> list[ContextChunk]:
     sections = mask_sections(reader, read_sections(reader, {chunk.section for chunk, _ in chosen}), policy)
     texts = mask_texts(reader, read_texts(reader, [chunk.chunk for chunk, _ in chosen]), policy)
-    blanks = count_blanks_before(reader, sections)
+    blanks = count_blank_lines_before(reader, sections)
     return [
         ContextChunk(
             path=chunk.path,

@@ -11,7 +11,8 @@ from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreCorrupt
-from memsyncd.store.soundness import count_lost_texts, find_damage, find_set_aside, read_generation
+from memsyncd.store.blobs import count_damaged_blobs
+from memsyncd.store.integrity import find_damage, find_set_aside, read_generation
 
 LEND_S = 5.0
 REBUILT = "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
@@ -28,7 +29,7 @@ def examine_place(workspace: Workspace, _policy: SyncPolicy, _clock: Clock) -> J
     index, path = workspace.index, str(workspace.index_path)
     if index is None:
         return [say_unopened(workspace)]
-    if (harm := index.find_harm()) is not None:
+    if (harm := index.find_tampering()) is not None:
         what = f"index.db {harm.value}" if workspace.index_path.exists() else "index.db is gone from the disk"
         return [Finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
     with workspace.acquire(LEND_S) as reader:
@@ -109,7 +110,7 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[Finding]
         remedy = "memsyncd restart sets it aside, never deletes it, and begins an empty one; bring back a backup if there is one"
         what = f"records.db is damaged: {damage}"
         return [*found, Finding(level="error", check="records", what=what, where=str(path), remedy=remedy)]
-    n_lost = count_lost_texts(path) if is_thorough else 0
+    n_lost = count_damaged_blobs(path) if is_thorough else 0
     if n_lost and TEXTS_LOST not in workspace.condition.notices:
         what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
         return [*found, Finding(level="warning", check="records", what=what, where=str(path), remedy=NOTICE_REMEDIES[TEXTS_LOST])]

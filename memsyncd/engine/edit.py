@@ -27,7 +27,7 @@ from memsyncd.errors import Conflict, MemsyncdError, StoreFailed, Unwritable
 from memsyncd.files.read import TextFile
 from memsyncd.files.scope import Scope, find_identity
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
-from memsyncd.store.history import History, Intended, Seen
+from memsyncd.store.history import History, Intended, ObservedNote
 
 N_ATTEMPTS = 5
 """How often a change is decided anew because somebody else wrote meanwhile."""
@@ -137,9 +137,9 @@ def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
     return workspace.records.history
 
 
-def see_others(workspace: Workspace, history: History, stood: list[Seen], *, at_s: float) -> None:
+def see_others(workspace: Workspace, history: History, stood: list[ObservedNote], *, at_s: float) -> None:
     """Record what others did to these files; before all notes were seen once, nobody knows that they did."""
-    workspace.count_revisions(len(history.see(stood, at_s=at_s, is_first=not history.is_complete)))
+    workspace.count_revisions(len(history.record_external(stood, at_s=at_s, is_first=not history.is_complete)))
 
 
 def _try(workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock) -> tuple[Act, T, int | None]:
@@ -197,7 +197,7 @@ def _write_down(workspace: Workspace, history: History | None, act: Act, changes
             return workspace.records.history.begin(at_s=at_s, client="", command=UNKEPT, path="", changes=changes)
         return None
     # What others did to these files since they were last looked at comes first.
-    stood = [Seen(path=change.old_path or change.path, data=change.old) for change in changes]
+    stood = [ObservedNote(path=change.old_path or change.path, data=change.old) for change in changes]
     see_others(workspace, history, stood, at_s=at_s)
     number = history.begin(
         at_s=at_s, client=act.client, command=act.command, path=act.path, new_path=act.new_path, changes=changes

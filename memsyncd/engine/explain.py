@@ -16,17 +16,18 @@ from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_
 from memsyncd.engine.masking import is_secret_word
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
-from memsyncd.store.readers import Reader
-from memsyncd.store.reasons import (
-    MOST_COUNTED,
+from memsyncd.store.lookup import (
+    MAX_COUNTED,
+    count_kinds,
     count_matches,
-    find_kinds,
+    count_tags,
     find_matching_kinds,
     find_matching_tags,
-    find_tags,
+    find_similar_words,
+    find_words_by_first_letter,
 )
-from memsyncd.store.search import find_let_through, is_matching
-from memsyncd.store.vocabulary import find_words_alike, find_words_of_letter
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import find_filtered, is_matching
 
 N_WORDS_LOOKED_UP = 4
 """Words that stand nowhere and are looked for near ones, at most."""
@@ -139,7 +140,7 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
 
 
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
-    if find_let_through(reader, question.filters, "", limit=1):
+    if find_filtered(reader, question.filters, "", limit=1):
         return _explain_empty_question(question.query)
     return f"nothing that is indexed passes {' and '.join(word for word, _ in _split(question.filters))}"
 
@@ -174,10 +175,10 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
     """What could have been asked for in place of a kind or tag that leaves nothing."""
     if filters.kinds:
         found, what = find_matching_kinds(reader, match), "kind"
-        near = _find_near_values(filters.kinds, find_kinds(reader))
+        near = _find_near_values(filters.kinds, count_kinds(reader))
     elif filters.tags:
         found, what = find_matching_tags(reader, match), "tag"
-        near = _find_near_values(filters.tags, find_tags(reader))
+        near = _find_near_values(filters.tags, count_tags(reader))
     elif filters.after or filters.before:
         return "; a section has a date if it says when it was created, or its note's name does"
     else:
@@ -243,7 +244,7 @@ def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
     # Names of versions, tickets and hashes have no near ones, and whoever waits for a word to appear asks for it again and again.
     if not max_edit_distance(word) or not word.isalpha():
         return ()
-    return suggest_words(word, find_words_alike(reader, word)) or suggest_words(word, find_words_of_letter(reader, word))
+    return suggest_words(word, find_similar_words(reader, word)) or suggest_words(word, find_words_by_first_letter(reader, word))
 
 
 def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:
@@ -262,7 +263,7 @@ def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]
 
 
 def _count(n: int, one: str, many: str) -> str:
-    number = f"over {n - 1:,}" if n >= MOST_COUNTED else f"{n:,}"
+    number = f"over {n - 1:,}" if n >= MAX_COUNTED else f"{n:,}"
     return f"{number} {one if n == 1 else many}".rstrip()
 
 

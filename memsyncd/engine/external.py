@@ -27,7 +27,7 @@ from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import MemsyncdError, StoreFailed
 from memsyncd.files.read import ReadFile, read_note_file, read_text_file
-from memsyncd.store.history import Seen
+from memsyncd.store.history import ObservedNote
 from memsyncd.store.index import Index
 from memsyncd.store.records import Records
 
@@ -138,7 +138,7 @@ def _record_for_slice(workspace: Workspace, clock: Clock) -> Job[None]:
     # An interrupted edit of memsyncd's own must not be recorded as another program's.
     recover(workspace, clock)
     if workspace.unrecorded is None:
-        paths = _unrecorded_paths(index.read_digests(), records.history.tips())
+        paths = _unrecorded_paths(index.read_digests(), records.history.heads())
         workspace.set_unrecorded(paths)
     while unrecorded := workspace.unrecorded:
         _record_batch(workspace, clock, unrecorded, {}, frozenset())
@@ -207,9 +207,9 @@ def _record_batch(
         return
     batch = list(itertools.islice(waiting, BATCH_NOTES))
     recorded = {path: record.digest for path, record in index.recorded(batch).items()}
-    tips = records.history.find_tips(batch)
+    tips = records.history.find_heads(batch)
     has_moves = records.has_moves()
-    changed: list[Seen] = []
+    changed: list[ObservedNote] = []
     n_checked, n_bytes = 0, 0
     for path in batch:
         n_checked += 1
@@ -236,17 +236,17 @@ def _read_current(
     text: bytes | None,
     *,
     now_ns: int,
-) -> Seen | None:
+) -> ObservedNote | None:
     """The text that was indexed, or else the note's text on disk; None if it cannot be read."""
     if path not in recorded:
         return _read_unindexed(workspace, path)
     if text is None:
         read = read_note_file(workspace.scope, NotePath(path), now_ns=now_ns)
         text = read.data if isinstance(read, ReadFile) else None
-    return None if text is None else Seen(path=path, data=text)
+    return None if text is None else ObservedNote(path=path, data=text)
 
 
-def _read_unindexed(workspace: Workspace, path: str) -> Seen | None:
+def _read_unindexed(workspace: Workspace, path: str) -> ObservedNote | None:
     """A path that the index does not hold: its file is gone, or is no note.
 
     None if that cannot be determined, as an unreadable file is not a deleted one.
@@ -257,16 +257,16 @@ def _read_unindexed(workspace: Workspace, path: str) -> Seen | None:
         file = read_text_file(workspace.scope, NotePath(path))
     except MemsyncdError:
         return None
-    return Seen(path=path, data=file.data if file else None)
+    return ObservedNote(path=path, data=file.data if file else None)
 
 
-def _find_origin(records: Records, index: Index, seen: Seen, tips: Mapping[str, str]) -> str | None:
+def _find_origin(records: Records, index: Index, seen: ObservedNote, tips: Mapping[str, str]) -> str | None:
     """The former path of a note, if the last sync that knew it there saw it move."""
     if seen.path in tips or seen.data is None:
         return None
     digest = digest_bytes(seen.data)
     for move in records.find_moves(seen.path):
-        known = records.history.find_tips([move.old_path]).get(move.old_path)
+        known = records.history.find_heads([move.old_path]).get(move.old_path)
         is_same = known == digest == move.digest
         if is_same and move.old_path not in index.recorded([move.old_path]):
             return move.old_path

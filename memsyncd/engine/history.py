@@ -150,7 +150,7 @@ def purge(
     remove_leftovers(workspace.records_path)
     done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
     still_in: list[str] = []
-    for at, path in enumerate(sorted(history.tips()) if searched is not None else ()):
+    for at, path in enumerate(sorted(history.heads()) if searched is not None else ()):
         if searched is not None and _says(workspace.scope, path, searched):
             still_in.append(path)
         if at % STEP_FILES == 0:

@@ -15,28 +15,35 @@ from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, red
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.search.query import NO_FILTERS
 from memsyncd.engine.policies import SearchPolicy
-from memsyncd.store.browse import StoredNote, StoredSection
-from memsyncd.store.readers import Reader
-from memsyncd.store.search import ShownSection, ShownText, find_candidates, read_texts
-from memsyncd.store.secrets import SecretsHeld, find_secrets_held, has_secrets
+from memsyncd.store.lookup import StoredNote, StoredSection
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import (
+    ChunkSecrets,
+    ChunkText,
+    HitSection,
+    find_candidates,
+    has_secrets,
+    read_chunk_secrets,
+    read_texts,
+)
 
 N_LOOKED_AT = 20
 
-_Named = TypeVar("_Named", ShownSection, StoredSection, StoredNote)
+_Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
-def mask_texts(reader: Reader, texts: Mapping[int, ShownText], policy: SearchPolicy) -> Mapping[int, ShownText]:
+def mask_texts(reader: Reader, texts: Mapping[int, ChunkText], policy: SearchPolicy) -> Mapping[int, ChunkText]:
     """The texts of chunks, by chunk, as they may be shown; each keeps its number of lines."""
     if not policy.is_masking or not has_secrets(reader):
         return texts
-    held = find_secrets_held(reader, texts)
+    held = read_chunk_secrets(reader, texts)
     return {
         chunk: replace(text, text=_mask(text.text, held[chunk]) if chunk in held else redact(text.text))
         for chunk, text in texts.items()
     }
 
 
-def mask_sections(reader: Reader, sections: Mapping[int, ShownSection], policy: SearchPolicy) -> Mapping[int, ShownSection]:
+def mask_sections(reader: Reader, sections: Mapping[int, HitSection], policy: SearchPolicy) -> Mapping[int, HitSection]:
     """The same for what is said of sections."""
     if not policy.is_masking or not has_secrets(reader):
         return sections
@@ -78,7 +85,7 @@ def _hide_all(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(redact, names))
 
 
-def _mask(text: str, held: SecretsHeld) -> str:
+def _mask(text: str, held: ChunkSecrets) -> str:
     """A chunk's text without what spans lines and then without what stands within one."""
     lines = text.split("\n")
     if held.is_piece:

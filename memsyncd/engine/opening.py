@@ -27,18 +27,9 @@ from memsyncd.errors import MemsyncdError, StoreFailed
 from memsyncd.files.scope import Scope, find_identity, is_gone
 from memsyncd.logs import Event, get_log
 from memsyncd.store.backup import remove_leftovers
-from memsyncd.store.footing import Harm
-from memsyncd.store.identity import (
-    OPEN_FILES,
-    Owner,
-    find_foreign,
-    peek_owners,
-    peek_tips,
-    take_over,
-)
-from memsyncd.store.migrations import MIGRATIONS
-from memsyncd.store.records import Records
-from memsyncd.store.soundness import find_set_aside
+from memsyncd.store.integrity import Tampering, find_set_aside
+from memsyncd.store.records import OPEN_FILES, Owner, Records, find_foreign, peek_heads, peek_owners, take_over
+from memsyncd.store.schema import MIGRATIONS
 
 FOREIGN_FAULT = "records_foreign"
 FOREIGN = (
@@ -144,13 +135,13 @@ def release_records(workspace: Workspace) -> Job[None]:
 
 def _close_if_harmed(workspace: Workspace, records: Records, clock: Clock) -> bool:
     """Close records whose file another program tampered with. True if they were closed."""
-    harm = records.find_harm()
+    harm = records.find_tampering()
     if harm is None:
         return False
     log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=f"records.db {harm.value}")
-    records.leave(harm, now_s=clock.wall_s())
+    records.close_tampered(harm, now_s=clock.wall_s())
     workspace.close_records()
-    if harm is Harm.REPLACED:
+    if harm is Tampering.REPLACED:
         workspace.set_notice(RECORDS_GONE, GONE)
     return True
 
@@ -179,11 +170,11 @@ def report_wal_sizes(workspace: Workspace) -> None:
     """Report the size of both WALs, and whether another program keeps one from being emptied."""
     index, records = workspace.index, workspace.records
     workspace.change(
-        index_wal_bytes=0 if index is None else index.footing.log_bytes(),
-        records_wal_bytes=0 if records is None else records.footing.log_bytes(),
+        index_wal_bytes=0 if index is None else index.file_guard.wal_bytes(),
+        records_wal_bytes=0 if records is None else records.file_guard.wal_bytes(),
     )
     for code, database in ((INDEX_LOG, index), (RECORDS_LOG, records)):
-        n_bytes = 0 if database is None else database.footing.held_bytes()
+        n_bytes = 0 if database is None else database.file_guard.pinned_wal_bytes()
         text = "" if database is None or not n_bytes else _describe_held(database.path, n_bytes)
         workspace.set_notice(code, text)
 
@@ -213,7 +204,7 @@ def take_over_former(scope: Scope, records: Path, inode: int | None) -> str:
     Returns why one that was found stays where it is; "" if none was found or it was moved.
     """
     for former, owner in _find_former(records, inode):
-        if is_moved(scope, owner, peek_tips(former)):
+        if is_moved(scope, owner, peek_heads(former)):
             try:
                 take_over(former, records)
             except (StoreFailed, OSError) as failure:

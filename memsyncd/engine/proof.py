@@ -17,8 +17,8 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.files.read import Unread, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.store.comparison import Difference, compare_note, find_strays, read_paths, read_recorded
-from memsyncd.store.readers import Reader
+from memsyncd.store.integrity import Difference, compare_note, find_orphans, read_paths, read_recorded
+from memsyncd.store.pool import Reader
 
 PIECE_NOTES = 32
 READ_S = 60.0
@@ -66,7 +66,7 @@ def compare_piece(workspace: Workspace, policy: SyncPolicy, paths: Sequence[str]
 def compare_rest(workspace: Workspace, compared: Compared) -> None:
     """Look for what belongs to no note, and add it to `compared`."""
     with workspace.acquire(READ_S) as reader:
-        compared.strays = find_strays(reader)
+        compared.strays = find_orphans(reader)
 
 
 def _compare_one(workspace: Workspace, policy: SyncPolicy, reader: Reader, path: str, compared: Compared, now_ns: int) -> None:

@@ -30,8 +30,8 @@ from memsyncd.errors import (
 )
 from memsyncd.logs import Event, get_log
 from memsyncd.store.index import Index, remove_index, replace_index
-from memsyncd.store.readers import Readers
-from memsyncd.store.schema import find_fingerprint
+from memsyncd.store.pool import ConnectionPool
+from memsyncd.store.schema import compute_fingerprint
 
 DAMAGE_REBUILD_INTERVAL_S = 600.0
 SYNC_FAULT, FULL_FAULT, INDEX_FAULT = "sync", "disk_full", "index"
@@ -55,7 +55,7 @@ class OpenResult:
 
 def index_fingerprint(policy: SyncPolicy) -> str:
     """Identifies the settings that an index's rows depend on."""
-    return find_fingerprint(f"{policy.chunking} {policy.guard}")
+    return compute_fingerprint(f"{policy.chunking} {policy.guard}")
 
 
 def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[OpenResult]:
@@ -76,7 +76,7 @@ def open_workspace(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Jo
     except (IndexUnfit, StoreCorrupt) as failure:
         # The old file answers the queries it can until the new one replaces it.
         workspace.close_old_readers()
-        workspace.old_readers = Readers(str(workspace.index_path))
+        workspace.old_readers = ConnectionPool(str(workspace.index_path))
         workspace.open_failure = None
         return OpenResult(rebuild_reason=failure.message)
     except StoreFailed as failure:
@@ -189,9 +189,9 @@ def _replace_index(workspace: Workspace, policy: SyncPolicy) -> Index:
     old, old_readers = workspace.index, workspace.old_readers
     # Connections keep the old file open; as SQLite sees that it moved, it leaves the new WAL alone.
     with contextlib.ExitStack() as ends:
-        for readers in (old.readers if old is not None else None, old_readers):
+        for readers in (old.pool if old is not None else None, old_readers):
             if readers is not None:
-                ends.enter_context(readers.holding_off())
+                ends.enter_context(readers.pausing_opens())
         replace_index(workspace.index_path, rebuild_path(workspace))
     workspace.index = index = Index(workspace.index_path, index_fingerprint(policy))
     workspace.old_readers = workspace.open_failure = None
@@ -216,7 +216,7 @@ def update_index(
     if workspace.index is not None:
         open_records(workspace, clock)
         if request.only is None:
-            workspace.index.readers.close_unused()
+            workspace.index.pool.close_idle()
         done = yield from sync_workspace(workspace, policy, clock, request)
         report_wal_sizes(workspace)
         return done

@@ -46,16 +46,16 @@ from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
-from memsyncd.store.readers import Reader
+from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
-    ShownSection,
+    HitSection,
     find_candidates,
-    find_holders,
-    find_let_through,
+    find_filtered,
+    find_matching,
     is_frequent,
+    read_ranking_features,
     read_sections,
     read_texts,
-    read_traits,
 )
 
 LARGE_INDEX_CHUNKS = 8_000
@@ -92,7 +92,7 @@ class Hit:
     """One passage of an answer. `matched` are the words as typed that it holds."""
 
     workspace: Workspace
-    section: ShownSection
+    section: HitSection
     path: str
     span: Span
     snippet: str
@@ -149,17 +149,17 @@ def rank(reader: Reader, workspace: Workspace, query: Query, asked: Asked, polic
     match, unwanted = compile_positive(query), compile_must_not(query)
     if match:
         rare = _compile_rare(reader, query, workspace.condition.counts.chunks)
-        candidates = find_candidates(reader, rare, asked.filters, limit=limit, unwanted=unwanted) if rare else []
+        candidates = find_candidates(reader, rare, asked.filters, limit=limit, must_not=unwanted) if rare else []
         # Rare words may stand nowhere, or nowhere that filters let through: what common ones find is an answer then.
-        candidates = candidates or find_candidates(reader, match, asked.filters, limit=limit, unwanted=unwanted)
+        candidates = candidates or find_candidates(reader, match, asked.filters, limit=limit, must_not=unwanted)
     else:
-        candidates = find_let_through(reader, asked.filters, unwanted, limit=limit)
+        candidates = find_filtered(reader, asked.filters, unwanted, limit=limit)
     hidden = {path for hidden_in, path in asked.hidden if hidden_in == workspace.id}
     visible = [candidate for candidate in candidates if candidate.path not in hidden]
     ranked = rank_candidates(visible, query.days, policy.ranking)
     if policy.leanings.is_off:
         return ranked
-    return apply_boosts(ranked, read_traits(reader, [one.chunk for one in visible]), policy.leanings, asked.now_s)
+    return apply_boosts(ranked, read_ranking_features(reader, [one.chunk for one in visible]), policy.leanings, asked.now_s)
 
 
 def _search_one(workspace: Workspace, query: Query, asked: Asked, policy: SearchPolicy) -> list[Hit]:
@@ -190,7 +190,7 @@ def _read_hits(
     texts = mask_texts(reader, read_texts(reader, [passage.best.candidate.chunk for passage in passages]), policy)
     chunks = [candidate.chunk for passage in passages for candidate in passage.chunks]
     # The index knows at once which of them hold a term; their texts, which overlap, would have to be cut into words for it.
-    holders = [(term.text, find_holders(reader, compile_term(term), chunks)) for term in query.positive]
+    holders = [(term.text, find_matching(reader, compile_term(term), chunks)) for term in query.positive]
     matcher = Matcher([find_wanted(reader, term) for term in query.positive])
     return [
         Hit(
@@ -208,7 +208,7 @@ def _read_hits(
     ]
 
 
-def _render_snippet(reader: Reader, matcher: Matcher, section: ShownSection, text: str) -> str:
+def _render_snippet(reader: Reader, matcher: Matcher, section: HitSection, text: str) -> str:
     body = strip_title(text, section.heading[-1] if section.heading else "")
     return render_snippet(body, sort_ranges(_find_places(reader, matcher, body)))
 

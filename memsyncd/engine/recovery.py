@@ -24,7 +24,7 @@ from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
 from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope
 from memsyncd.files.write import KeepText, remove_temporary_files
-from memsyncd.store.history import Change, History, Revision, Seen
+from memsyncd.store.history import Change, History, ObservedNote, Revision
 
 UNKEPT = "unkept"
 """The command of an act of which no history is kept."""
@@ -39,7 +39,7 @@ def find_keep(workspace: Workspace, history: History | None, *, at_s: float) -> 
         if history is None:
             return False
         try:
-            changed = history.see([Seen(path=path.text, data=data)], at_s=at_s, is_first=False)
+            changed = history.record_external([ObservedNote(path=path.text, data=data)], at_s=at_s, is_first=False)
         except StoreFailed:
             return False
         workspace.count_revisions(len(changed))
@@ -118,10 +118,10 @@ def mend_texts(workspace: Workspace) -> None:
     if history is None or not history.damaged:
         return
     with contextlib.suppress(StoreFailed):
-        for path in sorted(history.find_menders()):
+        for path in sorted(history.find_damaged_heads()):
             with contextlib.suppress(MemsyncdError):
                 if (file := read_text_file(workspace.scope, NotePath(path))) is not None:
-                    history.mend(path, file.data)
+                    history.restore_text(path, file.data)
 
 
 # --- one change set -------------------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeS
 
 def _find_changed(history: History, change_set: ChangeSet) -> set[str]:
     """Notes of which the history learned, once the change set had begun, that another program changed them."""
-    tips = history.tips()
+    tips = history.heads()
     return {one.path for one in change_set.targets if one.old_path is None and tips.get(one.path) != one.old_digest}
 
 

@@ -33,9 +33,8 @@ from memsyncd.errors import StoreFailed, StoreFull
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scan import scan
 from memsyncd.files.scope import find_identity, has_memory
-from memsyncd.store.index import Index
+from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move
-from memsyncd.store.updates import DropNote, PutNote, TouchNote, Update, Written
 
 # A batch is held in memory, several times over as rows. Larger batches leave freed memory that
 # fragmentation keeps from being returned to the system.
@@ -175,7 +174,7 @@ def sync_workspace(
     if index is None:
         raise AssertionError("a sync needs an open index")
     if request.only is None and request.index is None:
-        index.check_unharmed()
+        index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     workspace.look_for_memory()
     snapshot = scan(workspace.scope, only=request.only)
@@ -351,7 +350,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         workspace.root_identity = snapshot.root_identity
         workspace.link_folders = snapshot.link_folders
         remember_disk(workspace, snapshot)
-        harm = workspace.index.find_harm() if workspace.index is not None else None
+        harm = workspace.index.find_tampering() if workspace.index is not None else None
         done.index_trouble = f"index.db {harm.value}" if harm is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders

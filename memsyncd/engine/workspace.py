@@ -22,10 +22,9 @@ from memsyncd.core.model import Problem
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.scope import Scope, has_memory, parse_scope
-from memsyncd.store.index import Index
-from memsyncd.store.readers import Reader, Readers
+from memsyncd.store.index import Counts, Index, Written
+from memsyncd.store.pool import ConnectionPool, Reader
 from memsyncd.store.records import Records
-from memsyncd.store.updates import Counts, Written
 
 # Changes that a subscriber can still ask for after they happened.
 REMEMBERED_CHANGES = 256
@@ -150,7 +149,7 @@ class Workspace:
         self.is_closed = False
         """True once it was closed for good: another Workspace may use the same files then."""
         self.index: Index | None = None
-        self.old_readers: Readers | None = None
+        self.old_readers: ConnectionPool | None = None
         self.records: Records | None = None
         self.missing: Missing = NOTHING_MISSING
         self.has_memory: bool | None = None
@@ -241,12 +240,12 @@ class Workspace:
             self.change(n_unrecorded=n_unrecorded)
 
     @property
-    def readers(self) -> Readers | None:
+    def readers(self) -> ConnectionPool | None:
         """The connections for queries: the index's, or those of the old index during a rebuild.
 
         None before either is open.
         """
-        return self.index.readers if self.index is not None else self.old_readers
+        return self.index.pool if self.index is not None else self.old_readers
 
     def read_unopened_index(self) -> None:
         """Answer queries from the index's file while opening it is blocked; on the loop.
@@ -255,7 +254,7 @@ class Workspace:
         """
         is_waiting = self.readers is None and self.open_failure is None
         if is_waiting and not self.is_closed and self.index_path.exists():
-            self.old_readers = Readers(str(self.index_path))
+            self.old_readers = ConnectionPool(str(self.index_path))
 
     @contextlib.contextmanager
     def acquire(self, seconds: float) -> Iterator[Reader]:
@@ -274,7 +273,7 @@ class Workspace:
             hint = "ask again in a moment, or look at: memsyncd status"
             raise Busy("the index is being opened", hint=hint)
         try:
-            with readers.lend(seconds) as reader:
+            with readers.acquire(seconds) as reader:
                 yield reader
         except StoreFailed as failure:
             failure.data["workspace"] = self.id
@@ -308,7 +307,7 @@ class Workspace:
 
         Records whose file another program replaced stay open: `opening` closes those with care.
         """
-        if self.records is not None and self.records.find_harm() is None:
+        if self.records is not None and self.records.find_tampering() is None:
             self.close_records()
 
     def close_records(self) -> None:

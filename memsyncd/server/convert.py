@@ -13,7 +13,7 @@ from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Condition, Freshness, Workspace, read_freshness
 from memsyncd.protocol import fields, operations
 from memsyncd.protocol import search as search_protocol
-from memsyncd.store.browse import StoredNote, StoredSection
+from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.watch.health import WatchHealth
 
 WORST_FIRST = ("stalled", "missing", "degraded", "indexing")

@@ -26,7 +26,7 @@ from memsyncd.errors import Busy, NotFresh, StoreFailed
 from memsyncd.server.freshness import STALL_HINT, say_stalled, wait_for_work
 from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
-from memsyncd.store.patience import Patience
+from memsyncd.store.connection import CancellationToken
 
 REST_FACTOR = 10
 """After a failed try on the event loop the next one waits so many times as long as it took."""
@@ -70,7 +70,7 @@ class Reads:
             origin = current_request.get()
             flow: Flow[Waiter] = origin.session.reads if origin else Flow()
             async with self._queue.slot(flow, end_s) as slot:
-                patience = Patience(end_s - self._clock.now_s())
+                patience = CancellationToken(end_s - self._clock.now_s())
                 return await self._run_in_thread(read, patience, slot)
         except StoreFailed as failure:
             self._house.scheduler.report_damage(failure)
@@ -79,7 +79,7 @@ class Reads:
             self.n_pending -= 1
             self._house.stalls.disarm_if_idle()
 
-    async def _run_in_thread(self, read: Callable[[], T], patience: Patience, slot: Slot) -> T:
+    async def _run_in_thread(self, read: Callable[[], T], patience: CancellationToken, slot: Slot) -> T:
         def run() -> T:
             # Processor time: a read that waits for other threads is not a long one.
             began_s = time.thread_time()
@@ -91,18 +91,18 @@ class Reads:
         try:
             return await asyncio.wrap_future(self.threads.submit(run))
         finally:
-            patience.give_up()
+            patience.cancel()
 
     async def _read_disk(self, workspace: Workspace, read: Callable[[], T], end_s: float) -> T:
         if self._house.stalls.is_stalled(workspace):
             raise say_stalled(workspace)
         self._house.stalls.arm()
-        patience = Patience(end_s - self._clock.now_s())
+        patience = CancellationToken(end_s - self._clock.now_s())
         future = self.threads.read_disk(workspace.id, partial(patience.run, read))
         try:
             return await wait_for_work(self._house, workspace, future, DISK_TIMEOUT_S)
         finally:
-            patience.give_up()
+            patience.cancel()
             future.cancel()
 
 

@@ -20,18 +20,11 @@ from pathlib import Path
 import apsw
 
 from memsyncd.errors import BadRequest, StoreCorrupt, StoreFailed, StoreFull
-from memsyncd.store.connections import (
-    Durability,
-    naming_failures,
-    open_reader,
-    open_writer,
-    transaction,
-)
+from memsyncd.store.connection import Durability, open_reader, open_writer, transaction, translating_errors
 from memsyncd.store.history import UNWIPED
-from memsyncd.store.identity import LOG_SUFFIXES, REPLACED_MARK
-from memsyncd.store.migrations import MIGRATIONS
-from memsyncd.store.records import TEXT_LIMIT_BYTES, Records
-from memsyncd.store.soundness import find_damage
+from memsyncd.store.integrity import find_damage
+from memsyncd.store.records import REPLACED_MARK, TEXT_LIMIT_BYTES, WAL_SUFFIXES, Records
+from memsyncd.store.schema import MIGRATIONS, run_migration
 
 BACKUP_MARK, RESTORE_MARK = ".backup-", ".restore"
 SQLITE_MAGIC = b"SQLite format 3\0"
@@ -91,7 +84,7 @@ def back_up(records: Path) -> Generator[None, None, Backup]:
             )
         return Backup(path=target, n_revisions=count_revisions(target), n_bytes=target.stat().st_size)
     except BaseException:
-        for suffix in ("", *LOG_SUFFIXES):
+        for suffix in ("", *WAL_SUFFIXES):
             Path(f"{target}{suffix}").unlink(missing_ok=True)
         raise
 
@@ -101,7 +94,7 @@ def _copy_pages(records: Path, target: Path) -> Iterator[None]:
     try:
         copy = _open_to_rewrite(target)
         try:
-            with naming_failures():
+            with translating_errors():
                 with copy.backup("main", source, "main") as backup:
                     while not backup.done:
                         backup.step(STEP_PAGES)
@@ -121,7 +114,7 @@ def count_revisions(path: Path) -> int:
     """Count the revisions of a records.db. Raises the classes of `naming_failures`."""
     connection = open_reader(str(path))
     try:
-        with naming_failures():
+        with translating_errors():
             return int(connection.execute("SELECT count(*) FROM revisions").get)
     finally:
         connection.close()
@@ -137,7 +130,7 @@ def adopt(staged: Path, *, workspace: str, root: str, inode: int | None, now_s: 
     """
     with _naming_disk_failures(staged):
         _check_kind(staged)
-        for suffix in LOG_SUFFIXES:
+        for suffix in WAL_SUFFIXES:
             # A log of another file would be written into this one.
             Path(f"{staged}{suffix}").unlink(missing_ok=True)
     try:
@@ -181,7 +174,7 @@ def _check_kind(staged: Path) -> None:
 def _check_and_claim(staged: Path, *, workspace: str, root: str, now_s: float) -> None:
     connection = _open_to_rewrite(staged)
     try:
-        with naming_failures():
+        with translating_errors():
             _check_schema(connection)
         damage = find_damage(staged, is_thorough=True)
         if damage:
@@ -209,8 +202,8 @@ def _check_schema(connection: apsw.Connection) -> None:
 def _make_schema(version: int) -> dict[tuple[str, str], tuple[object, ...]]:
     connection = apsw.Connection(":memory:")
     try:
-        for script in MIGRATIONS[:version]:
-            connection.execute(script)
+        for migration in MIGRATIONS[:version]:
+            run_migration(connection, migration)
         return _read_schema(connection)
     finally:
         connection.close()
@@ -251,7 +244,7 @@ def _fold_log(path: Path) -> None:
     connection = open_writer(str(path), Durability.LASTING)
     try:
         connection.set_busy_timeout(0)
-        with naming_failures(), contextlib.suppress(apsw.BusyError):
+        with translating_errors(), contextlib.suppress(apsw.BusyError):
             mode = connection.pragma("journal_mode", "delete")
     finally:
         connection.close()
@@ -283,7 +276,7 @@ def _open_to_rewrite(path: Path) -> apsw.Connection:
     """Open a file that only this process uses, with a journal that is deleted after each commit."""
     connection = open_writer(str(path), Durability.LASTING)
     try:
-        with naming_failures():
+        with translating_errors():
             connection.limit(apsw.SQLITE_LIMIT_LENGTH, TEXT_LIMIT_BYTES)
             connection.pragma("journal_mode", "delete")
     except BaseException:

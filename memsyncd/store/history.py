@@ -1,16 +1,19 @@
-"""What did notes say before, and who changed them when?
+"""Record what notes contained before, and who changed them when.
 
-An act is what somebody asked for, a revision what it did to one note. Before a file is touched its act is written down as
-intended, with the text that stands there and the one to come; afterwards it is settled by what has really happened. What others
-change is seen later and becomes an act of nobody. A tip is what a note said when last heard of; its text is kept, so that the
-next change from outside has something that was before. Every method is one commit, on the disk when it returns.
+A change set is what a client requested (a row of `acts`), a revision is what it did to one note.
+Before a file is changed, its change set is recorded as intended, with the text on the disk and the
+new one; afterwards it is settled by what the disk says has happened. Changes by other programs are
+recorded when they are noticed, as change sets without a client. The head of a note is its last
+known digest; its text is kept, so that the next external change has a text before it.
+
+Every method of `History` is one commit, which is on the disk when the method returns.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
@@ -18,39 +21,278 @@ import apsw
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
-from memsyncd.store.connections import naming_failures, transaction
-from memsyncd.store.footing import Footing
-from memsyncd.store.revisions import Revision, Wanted, select_intended, select_revisions, select_standing
-from memsyncd.store.texts import Texts
-from memsyncd.store.tips import Change, Seen, Tips
+from memsyncd.store.blobs import Blobs
+from memsyncd.store.connection import transaction, translating_errors
+from memsyncd.store.integrity import FileGuard
 
-__all__ = ["Change", "History", "Intended", "Purged", "Revision", "Seen"]
+# --- heads --------------------------------------------------------------------------------------
 
-OUTSIDE = "outside"
-"""The command of an act that was only seen."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedNote:
+    """The content of a note on the disk, None if it is gone, and its former path if it was moved.
+
+    `is_new`: the note did not exist before, though not every note was observed yet.
+    """
+
+    path: str
+    data: bytes | None
+    moved_from: str | None = None
+    is_new: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One note's change, in digests; None for no file. `old_path` is its path before a move."""
+
+    path: str
+    old_path: str | None = None
+    old_digest: str | None
+    new_digest: str | None
+
+
+class Heads:
+    """The table `heads`: a path and a digest. apsw's exceptions leave untranslated."""
+
+    def __init__(self, writer: apsw.Connection) -> None:
+        self._writer = writer
+
+    def read(self) -> dict[str, str]:
+        """Return all digests by path."""
+        rows: list[Any] = self._writer.execute("SELECT path, digest FROM heads").fetchall()
+        return dict(rows)
+
+    def find(self, path: str) -> str | None:
+        """Return one note's digest, None if there is no such note."""
+        statement = "SELECT digest FROM heads WHERE path = ?"
+        found = self._writer.execute(statement, (path,)).get
+        return None if found is None else str(found)
+
+    def find_paths(self, digests: Iterable[str]) -> set[str]:
+        """Return the notes that contain one of these texts."""
+        statement = "SELECT path FROM heads WHERE digest = ?"
+        rows = (self._writer.execute(statement, (digest,)).fetchall() for digest in digests)
+        return {str(row[0]) for of_digest in rows for row in of_digest}
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Apply changes as if all had happened at once."""
+        removed = [
+            (one.old_path or one.path,)
+            for one in changes
+            if one.old_path is not None or one.new_digest is None
+        ]
+        written = [(one.path, one.new_digest) for one in changes if one.new_digest is not None]
+        self._writer.executemany("DELETE FROM heads WHERE path = ?", removed)
+        self._writer.executemany("INSERT OR REPLACE INTO heads VALUES(?,?)", written)
+
+    def find_changes(self, observed: Mapping[str, ObservedNote]) -> Iterator[Change]:
+        """Yield the differences between notes and heads, as if all had happened at once: two notes
+        may have swapped paths.
+
+        A note that another was moved over was deleted first. A note that was moved from a path
+        without a head is new.
+        """
+        paths = {path for one in observed.values() for path in (one.path, one.moved_from) if path}
+        heads = {path: self.find(path) for path in paths}
+        origins = {
+            one.moved_from: path
+            for path, one in observed.items()
+            if one.data is not None
+            and one.moved_from not in {None, path}
+            and heads[one.moved_from or path] is not None
+        }
+        for path, one in observed.items():
+            digest = None if one.data is None else digest_bytes(one.data)
+            old_digest = None if path in origins else heads[path]
+            if one.moved_from is not None and origins.get(one.moved_from) == path:
+                if old_digest is not None:
+                    yield Change(path=path, old_digest=old_digest, new_digest=None)
+                yield Change(
+                    path=path,
+                    old_path=one.moved_from,
+                    old_digest=heads[one.moved_from],
+                    new_digest=digest,
+                )
+            elif old_digest != digest:
+                yield Change(path=path, old_digest=old_digest, new_digest=digest)
+
+
+# --- revisions ----------------------------------------------------------------------------------
+
+_COLUMNS = """
+SELECT revisions.id, act, at, client, command, revisions.path, old_path, old_digest, new_digest,
+  old.size, new.size
+FROM revisions JOIN acts ON acts.id = act
+LEFT JOIN blobs AS old ON old.digest = old_digest
+LEFT JOIN blobs AS new ON new.digest = new_digest
+"""
+# A note's history continues under its path before a rename, as it was until then; that of a folder
+# does so note by note.
+_TRAIL = """
+WITH RECURSIVE steps(path, before) AS (
+  SELECT :path, :end
+  UNION
+  SELECT path, :end FROM revisions WHERE path >= :path || '/' AND path < :path || '0'
+  UNION
+  SELECT old_path, :end FROM revisions WHERE old_path >= :path || '/' AND old_path < :path || '0'
+  UNION
+  SELECT old_path, id FROM steps CROSS JOIN revisions
+  WHERE revisions.path = steps.path AND id < before AND old_path IS NOT NULL AND state = 'done'
+), trail(path, before) AS (
+  SELECT path, max(before) FROM steps GROUP BY path
+)
+"""
+_OF_TRAIL = """revisions.id IN (
+  SELECT id FROM trail CROSS JOIN revisions WHERE revisions.path = trail.path AND id < before
+  UNION SELECT id FROM trail CROSS JOIN revisions WHERE old_path = trail.path AND id < before
+)"""
+_IS_INTENDED = (
+    "revisions.id IN"
+    " (SELECT id FROM revisions INDEXED BY revisions_intended WHERE state = 'intended')"
+)
+_LAST_CHANGES = """
+SELECT command FROM acts WHERE id = ?1 AND EXISTS(
+  SELECT 1 FROM revisions AS part WHERE part.act = ?1 AND NOT EXISTS(
+    SELECT 1 FROM revisions AS later JOIN acts AS other ON other.id = later.act
+    WHERE part.path IN (later.path, later.old_path) AND later.id > part.id AND other.command <> ?2
+  )
+)
+"""
+_END = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revision:
+    """One change of one note.
+
+    A digest is None for no file; `old_path` is the path before a move. `old_bytes` and `new_bytes`
+    are sizes, None without a text or if it is no longer kept. `is_kept`: every text of the revision
+    can be read, as far as is known. `client` is empty for an external change.
+    """
+
+    id: int
+    act: int
+    at_s: float
+    client: str
+    command: str
+    path: str
+    old_path: str | None
+    old_digest: str | None
+    new_digest: str | None
+    old_bytes: int | None
+    new_bytes: int | None
+    is_kept: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevisionFilter:
+    """Select revisions that meet every given field. `path` is a note or folder, `before` a revision
+    that is excluded with all later ones.
+    """
+
+    path: str | None = None
+    act: int | None = None
+    revision: int | None = None
+    before: int | None = None
+    limit: int = 20
+
+
+def select_revisions(
+    connection: apsw.Connection, selected: RevisionFilter, damaged: set[str]
+) -> list[Revision]:
+    """Return settled revisions, newest first, at most the filter's `limit`."""
+    tests = {
+        _OF_TRAIL: selected.path,
+        "revisions.id < :before": selected.before,
+        "act = :act": selected.act,
+        "revisions.id = :revision": selected.revision,
+    }
+    given = (test for test, value in tests.items() if value is not None)
+    where = " AND ".join(["state = 'done'", *given])
+    with_trail = _TRAIL if selected.path is not None else ""
+    rows = connection.execute(
+        f"{with_trail}{_COLUMNS} WHERE {where} ORDER BY revisions.id DESC LIMIT :limit",
+        {**asdict(selected), "end": _END},
+    ).fetchall()
+    return [_read_revision(row, damaged) for row in rows]
+
+
+def select_intended(connection: apsw.Connection, damaged: set[str]) -> list[Revision]:
+    """Return the revisions of change sets that are not settled, in their order."""
+    statement = f"{_COLUMNS} WHERE {_IS_INTENDED} ORDER BY revisions.id"
+    return [_read_revision(row, damaged) for row in connection.execute(statement).fetchall()]
+
+
+def _select_last_changes(
+    connection: apsw.Connection, acts: Collection[int], *, apart_from: str
+) -> list[tuple[int, str]]:
+    """Return number and command of the change sets that changed a note last, ignoring later ones
+    with the command `apart_from`.
+    """
+    found = [
+        (act, connection.execute(_LAST_CHANGES, (act, apart_from)).get) for act in sorted(acts)
+    ]
+    return [(act, str(command)) for act, command in found if command is not None]
+
+
+def _read_revision(row: Any, damaged: set[str]) -> Revision:
+    id_, act, at_s, client, command, path, old_path, *rest = row
+    old_digest, new_digest, old_bytes, new_bytes = rest
+    sides = ((old_digest, old_bytes), (new_digest, new_bytes))
+    return Revision(
+        id=id_,
+        act=act,
+        at_s=at_s,
+        client=client,
+        command=command,
+        path=path,
+        old_path=old_path,
+        old_digest=old_digest,
+        new_digest=new_digest,
+        old_bytes=old_bytes,
+        new_bytes=new_bytes,
+        is_kept=all(
+            digest is None or (size is not None and digest not in damaged) for digest, size in sides
+        ),
+    )
+
+
+# --- history ------------------------------------------------------------------------------------
+
+# The command of a change set that another program caused.
+EXTERNAL = "outside"
+# Revisions that one call of `prune` drops at most, so that writers need not wait long.
 PRUNE_STEP = 200
-"""Revisions that one call of `prune` drops at most, so that writers need not wait long."""
+# Keys in `meta`: every note has been observed; purged text may still be in the file's free pages.
 _COMPLETE, UNWIPED = "is_complete", "is_unwiped"
-"""Keys in `meta`: every note has been seen; what was purged may still lie about in the file."""
+# The prefix of a key in `meta` for each change set of which only a part has happened.
 _HALF_DONE = "half_done/"
-"""The beginning of a key in `meta` for each change set of which only a part has happened; its number follows."""
 
 _ADD_ACT = "INSERT INTO acts(at, client, command, path, new_path) VALUES(?,?,?,?,?) RETURNING id"
-_ADD_REVISION = "INSERT INTO revisions(act, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"
+_ADD_REVISION = (
+    "INSERT INTO revisions(act, path, old_path, old_digest, new_digest, state) VALUES(?,?,?,?,?,?)"
+)
 _TOO_OLD = """
-SELECT revisions.id FROM acts JOIN revisions ON act = acts.id WHERE at < ? AND state = 'done' ORDER BY revisions.id LIMIT ?
+SELECT revisions.id FROM acts JOIN revisions ON act = acts.id
+WHERE at < ? AND state = 'done' ORDER BY revisions.id LIMIT ?
 """
-_CROWDED = "SELECT path FROM revisions GROUP BY path HAVING count(*) > ? LIMIT ?"
+_NOTES_WITH_MANY = "SELECT path FROM revisions GROUP BY path HAVING count(*) > ? LIMIT ?"
 _TOO_MANY = """
-SELECT id FROM (SELECT id FROM revisions WHERE path = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET ?) ORDER BY id LIMIT ?
+SELECT id FROM (
+  SELECT id FROM revisions WHERE path = ? AND state = 'done' ORDER BY id DESC LIMIT -1 OFFSET ?
+) ORDER BY id LIMIT ?
 """
 _DROP_REVISION = "DELETE FROM revisions WHERE id = ? RETURNING act, old_digest, new_digest"
-_DROP_EMPTY_ACT = "DELETE FROM acts WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE act = ?1)"
+_DROP_EMPTY_ACT = (
+    "DELETE FROM acts WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM revisions WHERE act = ?1)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intended:
-    """What shall become of one note. `old` and `new` are whole texts, None for no file; `old_path` is where it moves from."""
+    """The intended change of one note. `old` and `new` are whole texts, None for no file;
+    `old_path` is the path before a move.
+    """
 
     path: str
     old_path: str | None = None
@@ -60,7 +302,9 @@ class Intended:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purged:
-    """What is forgotten. `is_clean`: the files hold no trace of it; else another program reads them, and will have to stop."""
+    """What a purge dropped. `is_clean`: the files contain no trace of it; otherwise another program
+    reads them and has to end first.
+    """
 
     n_revisions: int
     n_texts: int
@@ -68,43 +312,57 @@ class Purged:
 
 
 class History:
-    """The history within a records.db, for the writer's thread. Methods raise the classes of `naming_failures`."""
+    """The history in a records.db, for the writer's thread.
 
-    def __init__(self, writer: apsw.Connection, texts: Texts, tips: Tips, footing: Footing) -> None:
+    Methods raise the classes of `translating_errors`.
+    """
+
+    def __init__(
+        self, writer: apsw.Connection, blobs: Blobs, heads: Heads, file_guard: FileGuard
+    ) -> None:
         self._writer = writer
-        self._footing = footing
-        self._texts = texts
-        self._tips = tips
-        with naming_failures():
+        self._file_guard = file_guard
+        self._blobs = blobs
+        self._heads = heads
+        with translating_errors():
             self._is_clean = not self._has(UNWIPED)
 
     def begin(
-        self, *, at_s: float, client: str, command: str, path: str, new_path: str | None = None, changes: Sequence[Intended]
+        self,
+        *,
+        at_s: float,
+        client: str,
+        command: str,
+        path: str,
+        new_path: str | None = None,
+        changes: Sequence[Intended],
     ) -> int:
-        """Write down what is about to be done; the act's number. `path` and `new_path` are what was named."""
+        """Record an intended change set; return its number. `path` and `new_path` are those of the
+        request.
+        """
         with transaction(self._writer):
             act = self._add_act((at_s, client, command, path, new_path))
             self._add_revisions(act, [self._keep(change) for change in changes], "intended")
         return act
 
     def finish(self, act: int) -> None:
-        """All of it has happened."""
+        """Record that all of a change set has happened."""
         self.settle(act, [revision.id for revision in self._find_intended_of(act)])
 
     def take_back(self, act: int) -> None:
-        """Nothing of it has happened."""
+        """Record that nothing of a change set has happened."""
         self.settle(act, [])
 
     def forget_intended(self, act: int) -> None:
-        """As `take_back`, and nothing of it stays in the files."""
+        """Drop a change set like `take_back`, and wipe it from the files."""
         self.take_back(act)
-        with naming_failures():
-            self._is_clean = self._footing.empty_log() and self._is_clean
+        with translating_errors():
+            self._is_clean = self._file_guard.truncate_wal() and self._is_clean
 
     def settle(self, act: int, happened: Collection[int], *, is_half_done: bool = False) -> None:
-        """These revisions of an intended act have happened, and none of its others. One that is settled stays as it is.
+        """Record that these revisions of an intended change set have happened, and no others.
 
-        With `is_half_done` that is not as it should be, and `find_half_done` says so.
+        A change set that is settled stays as it is. `is_half_done` marks it for `find_half_done`.
         """
         with transaction(self._writer):
             if is_half_done and happened:
@@ -112,70 +370,77 @@ class History:
             intended = self._find_intended_of(act)
             self._forget([revision.id for revision in intended if revision.id not in happened])
             self._writer.execute("UPDATE revisions SET state = 'done' WHERE act = ?", (act,))
-            changes = [_change_of(revision) for revision in intended if revision.id in happened]
-            self._tips.apply(changes)
-            self._lean(changes)
+            self._heads.apply([_change_of(one) for one in intended if one.id in happened])
 
     def find_intended(self) -> list[tuple[int, list[Revision]]]:
-        """Acts that were begun and never settled, in order: a crash or a full disk came between."""
-        with naming_failures():
-            revisions = select_intended(self._writer, self._texts.damaged)
-        return [(act, list(of_act)) for act, of_act in groupby(revisions, key=lambda revision: revision.act)]
+        """Return the change sets that were begun and not settled, after a crash or a full disk."""
+        with translating_errors():
+            revisions = select_intended(self._writer, self._blobs.damaged)
+        return [(act, list(of_act)) for act, of_act in groupby(revisions, key=lambda one: one.act)]
 
     def find_half_done(self) -> list[tuple[int, str]]:
-        """Number and command of the change sets of which only a part has happened.
+        """Return number and command of the change sets of which only a part has happened.
 
-        Without those whose notes were all changed since by somebody who asked for it, as an undo does.
+        Change sets whose notes were all changed since by a request, such as an undo, are omitted.
         """
-        with naming_failures():
-            keys: list[Any] = self._writer.execute("SELECT key FROM meta WHERE key GLOB ?", (f"{_HALF_DONE}*",)).fetchall()
+        with translating_errors():
+            statement = "SELECT key FROM meta WHERE key GLOB ?"
+            keys: list[Any] = self._writer.execute(statement, (f"{_HALF_DONE}*",)).fetchall()
             acts = {int(key.removeprefix(_HALF_DONE)) for (key,) in keys}
-            left = select_standing(self._writer, acts, apart_from=OUTSIDE)
+            left = _select_last_changes(self._writer, acts, apart_from=EXTERNAL)
         if over := acts - {act for act, _ in left}:
+            marks = [(f"{_HALF_DONE}{act}",) for act in over]
             with transaction(self._writer):
-                self._writer.executemany("DELETE FROM meta WHERE key = ?", [(f"{_HALF_DONE}{act}",) for act in over])
+                self._writer.executemany("DELETE FROM meta WHERE key = ?", marks)
         return left
 
-    def see(self, seen: Sequence[Seen], *, at_s: float, is_first: bool) -> list[str]:
-        """Record what differs from the tips as one act of nobody; the paths of its revisions.
+    def record_external(
+        self, observed: Sequence[ObservedNote], *, at_s: float, is_first: bool
+    ) -> list[str]:
+        """Record differences from the heads as one change set without a client; return the paths of
+        its revisions.
 
-        With `is_first` notes that have no tip are only taken note of, unless they are new: nobody knows what they said before.
+        With `is_first`, notes without a head get a head only, unless they are new: their former
+        content is not known.
         """
-        texts = {one.path: one.data for one in seen}
-        with naming_failures():
-            changes = list(self._tips.find_changes({one.path: one for one in seen}))
+        texts = {one.path: one.data for one in observed}
+        with translating_errors():
+            changes = list(self._heads.find_changes({one.path: one for one in observed}))
         if not changes:
             return []
-        new = {one.path for one in seen if one.is_new}
-        told = [one for one in changes if not is_first or one.old_digest is not None or one.path in new]
-        paths = list(dict.fromkeys(change.path for change in told))
+        new = {one.path for one in observed if one.is_new}
+        revised = [
+            one for one in changes if not is_first or one.old_digest is not None or one.path in new
+        ]
+        paths = list(dict.fromkeys(change.path for change in revised))
         with transaction(self._writer):
-            for path in {change.path for change in changes}:
-                if (data := texts[path]) is not None:
-                    self._texts.keep(data)
-            if told:
-                act = self._add_act((at_s, "", OUTSIDE, paths[0] if len(paths) == 1 else "", None))
-                self._add_revisions(act, told, "done")
-            self._tips.apply(changes)
-            self._lean(changes)
-            self._texts.drop_unused(change.old_digest for change in changes if change.old_digest is not None)
+            for change in changes:
+                if change.new_digest is not None and (data := texts[change.path]) is not None:
+                    self._blobs.keep(data, like=change.old_digest)
+            if revised:
+                path = paths[0] if len(paths) == 1 else ""
+                act = self._add_act((at_s, "", EXTERNAL, path, None))
+                self._add_revisions(act, revised, "done")
+            self._heads.apply(changes)
+            old_digests = (one.old_digest for one in changes if one.old_digest is not None)
+            self._blobs.drop_unused(old_digests)
         return paths
 
-    def tips(self) -> dict[str, str]:
-        """Of each note the digest of what it said when last heard of, by path."""
-        with naming_failures():
-            return self._tips.read()
+    def heads(self) -> dict[str, str]:
+        """Return the last known digest of each note by path."""
+        with translating_errors():
+            return self._heads.read()
 
-    def find_tips(self, paths: Iterable[str]) -> dict[str, str]:
-        """The same of these notes, as far as they have been heard of."""
-        with naming_failures():
-            found = {path: self._tips.find(path) for path in paths}
+    def find_heads(self, paths: Iterable[str]) -> dict[str, str]:
+        """Return the last known digests of these notes by path, if there are any."""
+        with translating_errors():
+            found = {path: self._heads.find(path) for path in paths}
         return {path: digest for path, digest in found.items() if digest is not None}
 
     @property
     def is_complete(self) -> bool:
-        """True once every note of the workspace has been seen: what is new from then on is a change."""
-        with naming_failures():
+        """True once every note has been observed: a new note is a change then."""
+        with translating_errors():
             return self._has(_COMPLETE)
 
     def set_complete(self) -> None:
@@ -184,19 +449,19 @@ class History:
 
     @property
     def damaged(self) -> frozenset[str]:
-        """Digests of the texts that were asked for and did not come out right."""
-        return frozenset(self._texts.damaged)
+        """The digests of texts that were read and are damaged."""
+        return frozenset(self._blobs.damaged)
 
-    def find_menders(self) -> set[str]:
-        """Notes that say what is damaged here, or what that stands on, if they say what they said when last heard of."""
-        with naming_failures():
-            return self._tips.find_beneath(self._texts.damaged)
+    def find_damaged_heads(self) -> set[str]:
+        """Return the notes whose last known text is damaged here."""
+        with translating_errors():
+            return self._heads.find_paths(self._blobs.damaged)
 
-    def mend(self, path: str, data: bytes) -> None:
-        """This is what the note says: if it is what it said when last heard of, have that text right again."""
+    def restore_text(self, path: str, data: bytes) -> None:
+        """Store a damaged text again, if `data` of this note has its last known digest."""
         with transaction(self._writer):
-            if self._tips.find(path) == digest_bytes(data):
-                self._texts.keep(data)
+            if self._heads.find(path) == digest_bytes(data):
+                self._blobs.keep(data)
 
     def find_revisions(
         self,
@@ -207,59 +472,78 @@ class History:
         before: int | None = None,
         limit: int = 20,
     ) -> list[Revision]:
-        """Newest first; all that is given must hold. `path` is a note or folder, followed back through its renames."""
-        wanted = Wanted(path=path, act=act, revision=revision, before=before, limit=limit)
-        with naming_failures():
-            return select_revisions(self._writer, wanted, self._texts.damaged)
+        """Return revisions that meet every given argument, newest first.
+
+        `path` is a note or folder, which is followed back through renames.
+        """
+        selected = RevisionFilter(path=path, act=act, revision=revision, before=before, limit=limit)
+        with translating_errors():
+            return select_revisions(self._writer, selected, self._blobs.damaged)
 
     def read_text(self, digest: str) -> bytes | None:
-        """The text with this digest, byte for byte; None if it is not kept, or damaged, which `damaged` then says."""
-        with naming_failures():
-            return self._texts.read(digest)
+        """Return the text with this digest, None if it is not kept or damaged (see `damaged`)."""
+        with translating_errors():
+            return self._blobs.read(digest)
 
     def prune(self, *, max_revisions: int, max_age_s: float, now_s: float) -> int:
-        """Drop the oldest revisions of notes with more than that many, and what is older; how many. Call again until it is 0."""
-        with naming_failures():
-            too_old: list[Any] = self._writer.execute(_TOO_OLD, (now_s - max_age_s, PRUNE_STEP)).fetchall()
-            doomed = [row[0] for row in too_old] or self._find_too_many(max_revisions)
-        if doomed:
+        """Drop revisions that are too old, and the oldest of notes that have too many; return their
+        number. Call again until it is 0.
+        """
+        with translating_errors():
+            oldest = (now_s - max_age_s, PRUNE_STEP)
+            too_old: list[Any] = self._writer.execute(_TOO_OLD, oldest).fetchall()
+            dropped = [row[0] for row in too_old] or self._find_too_many(max_revisions)
+        if dropped:
             with transaction(self._writer):
-                self._forget(doomed)
+                self._forget(dropped)
         if not self._is_clean:
             self._wipe()
-        return len(doomed)
+        return len(dropped)
 
     def purge(self, *, revisions: Collection[int], texts: Collection[str] | None = None) -> Purged:
-        """Forget these revisions and, whichever others name them too, `texts`; without those, all that the revisions held.
+        """Drop revisions and `texts`, even if other revisions name them; without `texts`, all texts
+        of the revisions.
 
-        What a note says today stays, since it stands in the note anyway.
+        The current text of a note stays, since the note contains it anyway.
         """
         with transaction(self._writer):
-            rows = [row for id_ in revisions for row in select_revisions(self._writer, Wanted(revision=id_), set())]
-            held = {digest for row in rows for digest in (row.old_digest, row.new_digest) if digest is not None}
-            doomed = {digest for digest in (held if texts is None else texts) if not self._tips.is_tip(digest)}
-            n_texts = self._texts.drop(doomed) + self._forget([row.id for row in rows])
+            rows = [
+                row
+                for id_ in revisions
+                for row in select_revisions(self._writer, RevisionFilter(revision=id_), set())
+            ]
+            held = {one for row in rows for one in (row.old_digest, row.new_digest) if one}
+            chosen = held if texts is None else texts
+            dropped = {digest for digest in chosen if not self._heads.find_paths([digest])}
+            n_texts = self._blobs.drop(dropped) + self._forget([row.id for row in rows])
             self._mark(UNWIPED)
         self._wipe()
         return Purged(n_revisions=len(rows), n_texts=n_texts, is_clean=self._is_clean)
 
     def _find_too_many(self, max_revisions: int) -> list[int]:
         found: list[int] = []
-        paths: list[Any] = self._writer.execute(_CROWDED, (max_revisions, PRUNE_STEP)).fetchall()
+        limits = (max_revisions, PRUNE_STEP)
+        paths: list[Any] = self._writer.execute(_NOTES_WITH_MANY, limits).fetchall()
         for (path,) in paths:
-            rows: list[Any] = self._writer.execute(_TOO_MANY, (path, max_revisions, PRUNE_STEP - len(found))).fetchall()
+            bound = (path, max_revisions, PRUNE_STEP - len(found))
+            rows: list[Any] = self._writer.execute(_TOO_MANY, bound).fetchall()
             found += [row[0] for row in rows]
         return found
 
     def _wipe(self) -> None:
-        """Rewrite the file without what was deleted from it, and empty the log of writes. What cannot be done now comes later."""
+        """Rewrite the file without deleted text and truncate the WAL. A later call repeats what
+        fails.
+        """
         self._is_clean = False
-        with contextlib.suppress(StoreFull), naming_failures():
+        with contextlib.suppress(StoreFull), translating_errors():
             if self._has(UNWIPED):
-                # What is deleted is zeroed, but not the copies that SQLite leaves when it shifts rows within a page.
+                # SQLite zeroes deleted rows, but not the copies that it leaves when it moves rows
+                # within a page.
                 self._writer.execute("VACUUM")
                 self._writer.execute("DELETE FROM meta WHERE key = ?", (UNWIPED,))
-            self._is_clean = self._footing.empty_log()
+                # VACUUM may have made the file smaller.
+                self._file_guard.accept()
+            self._is_clean = self._file_guard.truncate_wal()
 
     def _has(self, key: str) -> bool:
         return self._writer.execute("SELECT 1 FROM meta WHERE key = ?", (key,)).get is not None
@@ -268,31 +552,31 @@ class History:
         self._writer.execute("INSERT OR IGNORE INTO meta VALUES(?, 'yes')", (key,))
 
     def _keep(self, change: Intended) -> Change:
+        old = None if change.old is None else self._blobs.keep(change.old)
         return Change(
             path=change.path,
             old_path=change.old_path,
-            old_digest=None if change.old is None else self._texts.keep(change.old),
-            new_digest=None if change.new is None else self._texts.keep(change.new),
+            old_digest=old,
+            new_digest=None if change.new is None else self._blobs.keep(change.new, like=old),
         )
 
     def _add_act(self, row: tuple[float, str, str, str, str | None]) -> int:
         return int(self._writer.execute(_ADD_ACT, row).get)
 
     def _add_revisions(self, act: int, changes: Iterable[Change], state: str) -> None:
-        rows = ((act, one.path, one.old_path, one.old_digest, one.new_digest, state) for one in changes)
+        rows = (
+            (act, one.path, one.old_path, one.old_digest, one.new_digest, state) for one in changes
+        )
         self._writer.executemany(_ADD_REVISION, rows)
 
     def _find_intended_of(self, act: int) -> list[Revision]:
-        with naming_failures():
+        with translating_errors():
             return [one for one in select_intended(self._writer, set()) if one.act == act]
 
-    def _lean(self, changes: Iterable[Change]) -> None:
-        for one in changes:
-            if one.old_digest is not None and one.new_digest is not None:
-                self._texts.lean(one.old_digest, one.new_digest)
-
     def _forget(self, revisions: Collection[int]) -> int:
-        """Drop these rows, acts that are left with none, and texts that nobody names any more; how many texts."""
+        """Drop revisions, change sets that have none left, and texts that nothing names any more;
+        return the number of texts.
+        """
         acts: set[int] = set()
         digests: set[str] = set()
         for id_ in revisions:
@@ -301,8 +585,13 @@ class History:
                 acts.add(act)
                 digests.update(side for side in sides if side is not None)
         self._writer.executemany(_DROP_EMPTY_ACT, ((act,) for act in acts))
-        return self._texts.drop_unused(digests)
+        return self._blobs.drop_unused(digests)
 
 
 def _change_of(revision: Revision) -> Change:
-    return Change(path=revision.path, old_path=revision.old_path, old_digest=revision.old_digest, new_digest=revision.new_digest)
+    return Change(
+        path=revision.path,
+        old_path=revision.old_path,
+        old_digest=revision.old_digest,
+        new_digest=revision.new_digest,
+    )

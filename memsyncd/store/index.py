@@ -1,7 +1,8 @@
-"""One workspace's index.db: who may write it, who may read it, and is it still sound?
+"""Write one workspace's index.db.
 
-`Index` is the write side, for the writer's thread alone; `readers` may be used from any thread. Opening never repairs: it says
-why a file must be rebuilt (`IndexUnfit`), and `engine.indexing` does that beside the old file.
+`Index` is for the writer's thread alone; its `pool` may be used from any thread. Every write is one
+of a closed union of updates. Opening never repairs: IndexUnfit tells why a file must be rebuilt,
+and the engine builds another beside it.
 """
 
 from __future__ import annotations
@@ -10,60 +11,168 @@ import contextlib
 import itertools
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import assert_never
 
-from memsyncd.core.changes.diff import Recorded
+from memsyncd.core.changes.diff import FileStat, Recorded
+from memsyncd.core.model import Note
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
-from memsyncd.store.connections import Durability, naming_failures, open_writer, release_memory, transaction
-from memsyncd.store.footing import Footing, Harm
-from memsyncd.store.notes import Ids, Rows, add_note, change_note, drop_note, read_stat_row, stat_row
-from memsyncd.store.readers import Readers
+from memsyncd.store.connection import (
+    Durability,
+    open_writer,
+    release_memory,
+    transaction,
+    translating_errors,
+)
+from memsyncd.store.integrity import FileGuard, Tampering
+from memsyncd.store.pool import ConnectionPool
+from memsyncd.store.rows import (
+    Ids,
+    Rows,
+    add_note,
+    change_note,
+    drop_note,
+    read_stat_row,
+    stat_row,
+)
 from memsyncd.store.schema import create_schema, is_empty, read_fingerprint
-from memsyncd.store.updates import Counts, DropNote, PutNote, TouchNote, Update, Written
 
-CACHE_HINT = "make it readable and writable for you (memsyncd doctor names it); memsyncd tries again by itself"
+CACHE_HINT = (
+    "make it readable and writable for you (memsyncd doctor names it); memsyncd tries again by"
+    " itself"
+)
 FTS_TABLES = ("chunks_fts", "chunks_exact")
+# Pages of FTS5 that one step of `tidy` may write: some milliseconds, for a save may wait.
 MERGE_PAGES = 500
-"""Pages of FTS5 that one step of tidying may write: some milliseconds, so that a save never waits long for it."""
 
+# For FTS5 in a new index: segments merged while it is filled would be merged again by `tidy`.
 _FILLING = {"automerge": 0, "crisismerge": 64}
-"""For FTS5 in a new index: what is merged on the way would be merged again by the tidying that follows."""
-_KEEPING = {"automerge": 4, "crisismerge": 16}
-"""FTS5's own defaults."""
+# FTS5's own defaults.
+_FILLED = {"automerge": 4, "crisismerge": 16}
 
 _RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
-_TOUCH = "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
+_TOUCH = (
+    "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
+)
+_COUNT = (
+    "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM sections),"
+    " (SELECT count(*) FROM chunks), (SELECT count(*) FROM problems)"
+)
 _COUNT_OF = (
-    "SELECT (SELECT count(*) FROM sections WHERE file = ?1), (SELECT count(*) FROM chunks WHERE file = ?1),"
+    "SELECT (SELECT count(*) FROM sections WHERE file = ?1),"
+    " (SELECT count(*) FROM chunks WHERE file = ?1),"
     " (SELECT count(*) FROM problems WHERE file = ?1)"
 )
 
 
+# --- updates ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutNote:
+    """The note is new or its bytes changed: only rows that differ are written.
+
+    `moved_from` is the note's former path. Its rows are taken over, and only those that contain the
+    path are rewritten.
+    """
+
+    note: Note
+    stat: FileStat
+    read_at_ns: int
+    moved_from: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TouchNote:
+    """The bytes are the same, the stat of the file changed."""
+
+    path: str
+    stat: FileStat
+    read_at_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropNote:
+    """The note was deleted."""
+
+    path: str
+
+
+Update = PutNote | TouchNote | DropNote
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """The result of one transaction.
+
+    `paths` are the notes whose content, path or existence changed; `moved` counts chunks whose
+    lines or path changed and whose text did not.
+    """
+
+    generation: int
+    paths: tuple[str, ...] = ()
+    upserted: int = 0
+    deleted: int = 0
+    kept: int = 0
+    moved: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The number of rows in an index; `problems` are those of its notes."""
+
+    files: int = 0
+    sections: int = 0
+    chunks: int = 0
+    problems: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            files=self.files + other.files,
+            sections=self.sections + other.sections,
+            chunks=self.chunks + other.chunks,
+            problems=self.problems + other.problems,
+        )
+
+    def __sub__(self, other: Counts) -> Counts:
+        return Counts(
+            files=self.files - other.files,
+            sections=self.sections - other.sections,
+            chunks=self.chunks - other.chunks,
+            problems=self.problems - other.problems,
+        )
+
+
+# --- the index ----------------------------------------------------------------------------------
+
+
 class Index:
-    """The write side of an open index.db. Every method raises the classes of `store.connections.naming_failures`."""
+    """The write side of an open index.db. Methods raise the classes of `translating_errors`."""
 
     def __init__(self, path: Path, fingerprint: str, *, generation: int = 0) -> None:
-        """Open `path`, or make it with `generation` if there is nothing. Raises IndexUnfit if what is there will not do."""
+        """Open `path`, or create it with `generation` if it is missing.
+
+        Raises IndexUnfit if the file must be rebuilt.
+        """
         self.path = path
         self.fingerprint = fingerprint
-        with _naming_folder_failures():
+        with _translating_folder_errors():
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             is_folder = path.is_dir()
         if is_folder:
-            raise IndexUnfit("where index.db should be is a folder")
+            raise IndexUnfit("index.db is a folder")
         try:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
             try:
-                with naming_failures():
+                with translating_errors():
                     self._open(generation)
             except BaseException:
                 self._writer.close()
                 raise
         except StoreCorrupt as failure:
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
-        self.readers = Readers(str(path))
+        self.pool = ConnectionPool(str(path))
         self._has_deleted = True
         self._is_filled = False
         self.is_tidy = False
@@ -79,51 +188,61 @@ class Index:
         elif damage := self.find_damage():
             raise IndexUnfit(f"index.db is damaged: {damage}")
         self._ids = Ids.read(self._writer)
-        self.generation = int(self._writer.execute("SELECT value FROM meta WHERE key = 'generation'").get or 0)
+        generation_row = "SELECT value FROM meta WHERE key = 'generation'"
+        self.generation = int(self._writer.execute(generation_row).get or 0)
         self.counts = self._count()
-        self.footing = Footing(self._writer, str(self.path))
+        self.file_guard = FileGuard(self._writer, str(self.path))
 
     def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
-        """What the index knows of files; with `only`, of these paths and of what lies beneath them (an empty one is the root)."""
-        with naming_failures():
+        """Return what the index recorded of files, by path.
+
+        `only` limits it to these paths and those below them; an empty path is the root.
+        """
+        with translating_errors():
             if only is None or "" in only:
                 return dict(_recorded(row) for row in self._writer.execute(_RECORDED))
             found: dict[str, Recorded] = {}
             for path in only:
-                beneath = (path, f"{path}/", f"{path}0")
-                rows = self._writer.execute(f"{_RECORDED} WHERE path = ? OR (path >= ? AND path < ?)", beneath)
+                below = (path, f"{path}/", f"{path}0")
+                where = "WHERE path = ? OR (path >= ? AND path < ?)"
+                rows = self._writer.execute(f"{_RECORDED} {where}", below)
                 found.update(_recorded(row) for row in rows)
             return found
 
     def read_digests(self) -> dict[str, str]:
-        """What every note says, by path: far cheaper than `recorded`, where nothing else is needed."""
-        with naming_failures():
+        """Return the digest of every note by path: far cheaper than `recorded`."""
+        with translating_errors():
             return dict(self._writer.execute("SELECT path, digest FROM files"))
 
     def apply(self, updates: Sequence[Update]) -> Written:
-        """Write all of `updates` in one transaction. The generation grows if a note's content, place or existence changed."""
+        """Write all updates in one transaction.
+
+        The generation increases if a note's content, path or existence changed.
+        """
         rows, paths, ids_before, counts_before = Rows(), [], replace(self._ids), self.counts
-        tally = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
+        counts = {"upserted": 0, "deleted": 0, "kept": 0, "moved": 0}
         try:
             with transaction(self._writer):
                 for update in updates:
-                    paths += self._apply_one(update, rows, tally)
+                    paths += self._apply_one(update, rows, counts)
                 rows.flush(self._writer)
                 if paths:
-                    self._writer.execute("UPDATE meta SET value = ? WHERE key = 'generation'", (str(self.generation + 1),))
+                    statement = "UPDATE meta SET value = ? WHERE key = 'generation'"
+                    self._writer.execute(statement, (str(self.generation + 1),))
         except BaseException:
             self._ids, self.counts = ids_before, counts_before
             raise
         if paths:
             self.generation += 1
-        self._has_deleted = self._has_deleted or tally["deleted"] > 0
+        self._has_deleted = self._has_deleted or counts["deleted"] > 0
         self.is_tidy = False
-        return Written(generation=self.generation, paths=tuple(dict.fromkeys(paths)), **tally)
+        changed = tuple(dict.fromkeys(paths))
+        return Written(generation=self.generation, paths=changed, **counts)
 
-    def _apply_one(self, update: Update, rows: Rows, tally: dict[str, int]) -> list[str]:
+    def _apply_one(self, update: Update, rows: Rows, counts: dict[str, int]) -> list[str]:
         match update:
             case PutNote():
-                return self._put(update, rows, tally)
+                return self._put(update, rows, counts)
             case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
                 self._writer.execute(_TOUCH, (*stat_row(stat), read_at_ns, path))
                 return []
@@ -132,27 +251,32 @@ class Index:
                 if file_id is None:
                     return []
                 self.counts -= self._count_of(file_id)
-                tally["deleted"] += drop_note(self._writer, file_id)
+                counts["deleted"] += drop_note(self._writer, file_id)
                 return [path]
             case _:
                 assert_never(update)
 
-    def _put(self, update: PutNote, rows: Rows, tally: dict[str, int]) -> list[str]:
+    def _put(self, update: PutNote, rows: Rows, counts: dict[str, int]) -> list[str]:
         note, old_path = update.note, update.moved_from
         file_id = self._file_id(note.path)
         if file_id is None and old_path is not None:
             file_id = self._file_id(old_path)
-        # Counted note by note: counting all rows after each save would take the longer the more there are.
-        self.counts += Counts(files=1, sections=len(note.sections), chunks=len(note.chunks), problems=len(note.problems))
+        # Counted note by note: counting all rows after each save would take time with their number.
+        self.counts += Counts(
+            files=1,
+            sections=len(note.sections),
+            chunks=len(note.chunks),
+            problems=len(note.problems),
+        )
         if file_id is None:
-            tally["upserted"] += add_note(rows, self._ids, note, update.stat, update.read_at_ns)
+            counts["upserted"] += add_note(rows, self._ids, note, update.stat, update.read_at_ns)
             return [note.path]
         self.counts -= self._count_of(file_id)
         plan = change_note(self._writer, self._ids, file_id, note, update.stat, update.read_at_ns)
-        tally["upserted"] += len(plan.inserted)
-        tally["deleted"] += len(plan.deleted)
-        tally["kept"] += len(plan.kept)
-        tally["moved"] += len(plan.shifted)
+        counts["upserted"] += len(plan.inserted)
+        counts["deleted"] += len(plan.deleted)
+        counts["kept"] += len(plan.kept)
+        counts["moved"] += len(plan.shifted)
         return [note.path] if old_path is None else [note.path, old_path]
 
     def _file_id(self, path: str) -> int | None:
@@ -160,10 +284,7 @@ class Index:
         return None if found is None else int(found)
 
     def _count(self) -> Counts:
-        row = self._writer.execute(
-            "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM sections), (SELECT count(*) FROM chunks),"
-            " (SELECT count(*) FROM problems)"
-        ).get
+        row = self._writer.execute(_COUNT).get
         return Counts(files=row[0], sections=row[1], chunks=row[2], problems=row[3])
 
     def _count_of(self, file_id: int) -> Counts:
@@ -171,81 +292,88 @@ class Index:
         return Counts(files=1, sections=row[0], chunks=row[1], problems=row[2])
 
     def tidy(self) -> bool:
-        """One short step of cleaning: merge FTS5, then empty the WAL and the memory. False once nothing more can be done at once.
+        """Run one short step of maintenance: merge FTS5, then truncate the WAL and free memory.
 
-        Then `is_tidy` says whether deleted text has left the files: a query that runs keeps the WAL as it is.
+        Returns False once there is no step left. `is_tidy` then tells whether deleted text has left
+        the files: a running query keeps the WAL.
         """
-        with naming_failures():
+        with translating_errors():
             if self._has_deleted:
-                # All of them take a step, whatever the first one says.
+                # Each table takes a step, whatever the result of the first.
                 steps = [self._merge(table) for table in FTS_TABLES]
                 self._has_deleted = any(steps)
                 return True
             if not self._is_filled:
-                self._set_merging(_KEEPING)
+                self._set_merging(_FILLED)
                 self._is_filled = True
-            self.is_tidy = self.footing.empty_log()
+            self.is_tidy = self.file_guard.truncate_wal()
             release_memory(self._writer)
             return False
 
     def _merge(self, table: str) -> bool:
-        """Merge some pages of one table; True if there is more to merge."""
+        """Merge some pages of one table; return True if there are more to merge."""
         before = self._writer.total_changes()
-        self._writer.execute(f"INSERT INTO {table}({table}, rank) VALUES('merge', ?)", (-MERGE_PAGES,))
+        statement = f"INSERT INTO {table}({table}, rank) VALUES('merge', ?)"
+        self._writer.execute(statement, (-MERGE_PAGES,))
         return self._writer.total_changes() - before > 1
 
     def _set_merging(self, settings: dict[str, int]) -> None:
         for table in FTS_TABLES:
-            self._writer.executemany(f"INSERT INTO {table}({table}, rank) VALUES(?, ?)", settings.items())
+            statement = f"INSERT INTO {table}({table}, rank) VALUES(?, ?)"
+            self._writer.executemany(statement, settings.items())
 
     def is_in_place(self) -> bool:
-        """As `Footing.is_in_place`."""
-        return self.footing.is_in_place()
+        """See `FileGuard.is_in_place`."""
+        return self.file_guard.is_in_place()
 
-    def find_harm(self) -> Harm | None:
-        """What somebody has done to the files, so that they must be made anew; None also if that cannot be told."""
-        return self.footing.find_harm()
+    def find_tampering(self) -> Tampering | None:
+        """See `FileGuard.find_tampering`."""
+        return self.file_guard.find_tampering()
 
-    def check_unharmed(self) -> None:
-        """Raise StoreCorrupt, once, if another program has written into the file: what is in memory may hide that for long."""
-        if self.footing.find_harm() is Harm.OVERWRITTEN:
-            self.footing.accept()
-            raise StoreCorrupt(f"index.db {Harm.OVERWRITTEN.value}", hint="memsyncd rebuilds it by itself")
+    def check_not_truncated(self) -> None:
+        """Raise StoreCorrupt, once, if another program truncated the file: pages that are cached
+        can hide that for long.
+        """
+        if self.file_guard.find_tampering() is Tampering.TRUNCATED:
+            self.file_guard.accept()
+            raise StoreCorrupt(
+                f"index.db {Tampering.TRUNCATED.value}", hint="memsyncd rebuilds it by itself"
+            )
 
     def find_damage(self) -> str:
-        """What quick_check says, empty if all is well."""
-        with naming_failures():
+        """Return the finding of quick_check, empty if there is none."""
+        with translating_errors():
             answer = self._writer.execute("PRAGMA quick_check(1)").get
         return "" if answer == "ok" else str(answer)
 
     def size_bytes(self) -> int:
-        """Of the file and its WAL, as the disk has them now."""
+        """Return the size of the file and its WAL on the disk."""
         return sum(_size(f"{self.path}{suffix}") for suffix in ("", "-wal"))
 
     def close(self) -> None:
-        self.readers.close()
+        self.pool.close()
         self._writer.close()
 
 
 def remove_index(path: Path) -> None:
-    """Delete an index's files, if they are there; nobody may have them open. Raises StoreFailed if that cannot be."""
-    with _naming_folder_failures():
+    """Delete the files of a closed index, if they exist. Raises StoreFailed if that fails."""
+    with _translating_folder_errors():
         for suffix in ("", "-wal", "-shm", "-journal"):
-            _clear(Path(f"{path}{suffix}"))
+            _remove(Path(f"{path}{suffix}"))
 
 
-def replace_index(path: Path, fresh: Path) -> None:
-    """Put a closed index in the place of another, which may be open: whoever has it open keeps it as it was."""
+def replace_index(path: Path, rebuilt: Path) -> None:
+    """Rename a closed index over another, which may be open: its connections keep the old file."""
     for suffix in ("-wal", "-shm"):
-        _clear(Path(f"{path}{suffix}"))
+        _remove(Path(f"{path}{suffix}"))
     if path.is_dir() and not path.is_symlink():
-        _clear(path)
-    fresh.replace(path)
+        _remove(path)
+    rebuilt.replace(path)
 
 
 @contextlib.contextmanager
-def _naming_folder_failures() -> Iterator[None]:
-    """Turn what the system says of the cache folder into StoreFailed."""
+def _translating_folder_errors() -> Iterator[None]:
+    """Translate OSError about the cache folder to StoreFailed."""
     try:
         yield
     except OSError as failure:
@@ -253,8 +381,8 @@ def _naming_folder_failures() -> Iterator[None]:
         raise StoreFailed(f"the cache folder cannot be used: {why}", hint=CACHE_HINT) from failure
 
 
-def _clear(path: Path) -> None:
-    """Take away what stands there. A folder that holds something is given another name: it is none of ours."""
+def _remove(path: Path) -> None:
+    """Remove a file or empty folder. Another folder is renamed, since it is not memsyncd's."""
     try:
         path.unlink(missing_ok=True)
     except OSError:
@@ -263,13 +391,18 @@ def _clear(path: Path) -> None:
         with contextlib.suppress(OSError):
             path.rmdir()
             return
-        number = next(number for number in itertools.count(1) if not os.path.lexists(f"{path}.aside-{number}"))
-        path.rename(f"{path}.aside-{number}")
+        names = (f"{path}.aside-{number}" for number in itertools.count(1))
+        path.rename(next(name for name in names if not os.path.lexists(name)))
 
 
 def _recorded(row: Sequence[int | str]) -> tuple[str, Recorded]:
     path, *stat, digest, read_at_ns = row
-    return str(path), Recorded(stat=read_stat_row(stat), digest=str(digest), read_at_ns=read_at_ns)  # type: ignore[arg-type]
+    record = Recorded(
+        stat=read_stat_row(stat),  # type: ignore[arg-type]
+        digest=str(digest),
+        read_at_ns=read_at_ns,  # type: ignore[arg-type]
+    )
+    return str(path), record
 
 
 def _size(path: str) -> int:

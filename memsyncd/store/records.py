@@ -1,7 +1,12 @@
-"""records.db: what cannot be made again from the notes. Which version is it, and what may be written to it?
+"""Open and write records.db, which holds what cannot be rebuilt from the notes.
 
-Numbered migrations that keep everything; every commit is on the disk before it is answered. A file that is damaged is set aside
-under another name, never deleted; one made by a newer program is refused.
+Numbered migrations keep everything, and every commit is on the disk before its caller is answered.
+A file that is damaged or belongs to another workspace is moved aside under another name, never
+deleted; one of a newer program is refused.
+
+The table `workspace` names the owner: one row with the workspace's id, its root and, since version
+3, the root's inode. Files that several workspaces have opened, as older versions allowed, have
+several rows until the next of them opens it.
 """
 
 from __future__ import annotations
@@ -12,51 +17,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import apsw
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
-from memsyncd.store.connections import (
+from memsyncd.store.blobs import Blobs
+from memsyncd.store.connection import (
     Durability,
     check_readable,
-    name_failure,
-    naming_failures,
     open_writer,
     release_memory,
     transaction,
+    translate_error,
+    translating_errors,
 )
-from memsyncd.store.footing import Footing, Harm
-from memsyncd.store.history import History
-from memsyncd.store.identity import (
-    FOREIGN_MARK,
-    LOG_SUFFIXES,
-    OPEN_FILES,
-    REPLACED_MARK,
-    Owner,
-    peek_owners,
-    peek_tips,
-    read_owners,
-)
-from memsyncd.store.migrations import MIGRATIONS
-from memsyncd.store.soundness import ASIDE_MARK
-from memsyncd.store.texts import Texts
-from memsyncd.store.tips import Tips
+from memsyncd.store.history import Heads, History
+from memsyncd.store.integrity import ASIDE_MARK, FileGuard, Tampering
+from memsyncd.store.schema import MIGRATIONS, run_migration
+
+FOREIGN_MARK = ".foreign-"
+REPLACED_MARK = ".replaced-"
+WAL_SUFFIXES = ("-wal", "-shm", "-journal")
+# The largest note that can be configured, and the rest of its row: a text is one value here.
+TEXT_LIMIT_BYTES = 257 * 1024 * 1024
 
 _CLAIM = """
 INSERT INTO workspace(id, root, created_at, inode) VALUES(?,?,?,?)
 ON CONFLICT(id) DO UPDATE SET root = excluded.root, inode = coalesce(excluded.inode, inode)
 """
+_MOVES = "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC"
+_ADD_MOVE = "INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES(?,?,?,?)"
 _DISK = "disk"
-TEXT_LIMIT_BYTES = 257 * 1024 * 1024
-"""What may be configured as a note's size, and what its row needs besides: here a text is one value."""
-
-
-IsMoved = Callable[[Owner, Mapping[str, str]], bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A note that reappeared under another path with the same bytes: its history goes on there."""
+    """A note that reappeared under another path with the same bytes: its history continues there."""
 
     old_path: str
     new_path: str
@@ -64,14 +61,107 @@ class Move:
     seen_at_s: float
 
 
-class _Foreign(Exception):
+# --- owners -------------------------------------------------------------------------------------
+
+# Each records.db that this process has open. A second connection that were closed would drop the
+# locks that the process holds on the file.
+OPEN_FILES: set[Path] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """The workspace that a records.db belongs to. `inode` is its root's, None if not recorded."""
+
+    id: str
+    root: str
+    inode: int | None
+
+
+IsMoved = Callable[[Owner, Mapping[str, str]], bool]
+
+
+def read_owners(connection: apsw.Connection) -> tuple[Owner, ...]:
+    """Return the owners, none for a new file. apsw's exceptions leave untranslated."""
+    if not connection.table_exists(None, "workspace"):
+        return ()
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(workspace)")]
+    inode_column = "inode" if "inode" in columns else "NULL"
+    rows = connection.execute(f"SELECT id, root, {inode_column} FROM workspace ORDER BY id")
+    return tuple(
+        Owner(id=str(id_), root=str(root), inode=None if inode is None else int(inode))
+        for id_, root, inode in rows
+    )
+
+
+def peek_owners(path: Path, *, newest_version: int) -> tuple[Owner, ...]:
+    """Return the owners in the file without its WAL, which may belong to another file.
+
+    Returns none if the file has no owner, is of a newer version, or cannot be read without the WAL.
+    """
+    try:
+        with contextlib.closing(_open_immutable(path)) as connection:
+            is_newer = int(connection.pragma("user_version")) > newest_version
+            return () if is_newer else read_owners(connection)
+    except (apsw.Error, OSError, ValueError):
+        return ()
+
+
+def peek_heads(path: Path) -> dict[str, str]:
+    """Return the heads in the file without its WAL: the last known digest of each note by path."""
+    try:
+        with contextlib.closing(_open_immutable(path)) as connection:
+            # Before version 4 the table had another name.
+            table = "heads" if connection.table_exists(None, "heads") else "tips"
+            rows = connection.execute(f"SELECT path, digest FROM {table}")
+            return {str(note): str(digest) for note, digest in rows}
+    except (apsw.Error, OSError):
+        return {}
+
+
+def take_over(old: Path, new: Path) -> None:
+    """Move a records.db that no program has open to a path without one.
+
+    Raises the classes of `translating_errors`.
+    """
+    connection = open_writer(str(old), Durability.LASTING)
+    try:
+        connection.set_busy_timeout(0)
+        # This checkpoints and deletes the WAL, and succeeds only if no other connection is open.
+        with translating_errors():
+            mode = connection.pragma("journal_mode", "delete")
+    finally:
+        connection.close()
+    if mode != "delete":
+        raise StoreFailed("another program has records.db open", hint="let it end")
+    new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.rename(old, new)
+
+
+def find_foreign(path: Path) -> list[Path]:
+    """Return the files of other workspaces that were moved away from `path`, oldest first."""
+    found = path.parent.glob(f"{path.name}{FOREIGN_MARK}*")
+    return sorted(one for one in found if not one.name.endswith(WAL_SUFFIXES))
+
+
+def _open_immutable(path: Path) -> apsw.Connection:
+    if not path.is_file():
+        raise FileNotFoundError(str(path))
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    return apsw.Connection(f"file:{quote(str(path))}?immutable=1", flags=flags)
+
+
+# --- records.db ---------------------------------------------------------------------------------
+
+
+class _ForeignError(Exception):
     """The file belongs to another workspace."""
 
 
 class Records:
-    """One workspace's records.db, for the writer's thread. Methods raise the classes of `store.connections.naming_failures`.
+    """One workspace's records.db, for the writer's thread.
 
-    `history` is what notes said before, and who changed them.
+    `history` holds former versions of notes and who changed them. Methods raise the classes of
+    `translating_errors`.
     """
 
     def __init__(
@@ -82,12 +172,13 @@ class Records:
         root: str,
         now_s: float,
         inode: int | None = None,
-        is_moved: IsMoved = lambda _owner, _tips: False,
+        is_moved: IsMoved = lambda _owner, _heads: False,
     ) -> None:
-        """Open or make the file and bring it to this version. `set_aside` then names a damaged one that was moved away.
+        """Open or create the file and migrate it.
 
-        `inode` is the root's. A file of another workspace is taken only if `is_moved(owner, tips)` says that this is the same
-        one under another path; `moved_from` is that path then. Else it is moved away, too, and `foreign` names it.
+        `set_aside` then names a damaged file that was moved away, and `foreign` one of another
+        workspace. A file of another workspace is kept if `is_moved(owner, heads)` says that it is
+        this workspace under its former path, which `moved_from` then names. `inode` is the root's.
         """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path = path
@@ -96,53 +187,59 @@ class Records:
         self.moved_from = ""
         self._own = Owner(id=workspace, root=root, inode=inode)
         if path.is_dir():
-            self.set_aside = self._put_aside(now_s, "")
+            self.set_aside = self._move_aside(now_s, "")
         self._check_owner(now_s, is_moved)
         try:
             self._writer = self._open(now_s)
-        except _Foreign:
-            self.foreign = self._put_aside(now_s, "", *LOG_SUFFIXES, mark=FOREIGN_MARK)
+        except _ForeignError:
+            self.foreign = self._move_aside(now_s, "", *WAL_SUFFIXES, mark=FOREIGN_MARK)
             self._writer = self._open(now_s)
         except StoreCorrupt:
-            self._writer = self._open_again(now_s)
-        self.footing = Footing(self._writer, str(path))
-        self.history = History(self._writer, Texts(self._writer), Tips(self._writer), self.footing)
-        with naming_failures():
+            self._writer = self._open_damaged(now_s)
+        self.file_guard = FileGuard(self._writer, str(path), is_foreign=self._is_foreign)
+        blobs, heads = Blobs(self._writer), Heads(self._writer)
+        self.history = History(self._writer, blobs, heads, self.file_guard)
+        with translating_errors():
             disk = self._writer.execute("SELECT value FROM meta WHERE key = ?", (_DISK,)).get
         self.disk = None if disk is None else int(disk)
-        """On which device its notes lay when they were last seen."""
+        """The device of the notes at the last scan."""
         OPEN_FILES.add(path)
 
     def _check_owner(self, now_s: float, is_moved: IsMoved) -> None:
-        """Before SQLite puts a log into the file: that may be ours, though the file is another workspace's."""
+        # Before SQLite checkpoints a WAL into the file: the WAL may belong to this workspace though
+        # the file is another's.
         owners = peek_owners(self.path, newest_version=len(MIGRATIONS))
         if not owners or any(owner.id == self._own.id for owner in owners):
             return
-        if len(owners) == 1 and not _size(f"{self.path}-wal") and is_moved(owners[0], peek_tips(self.path)):
+        has_wal = _size(f"{self.path}-wal") > 0
+        if len(owners) == 1 and not has_wal and is_moved(owners[0], peek_heads(self.path)):
             self.moved_from = owners[0].root
         else:
-            self.foreign = self._put_aside(now_s, "", *LOG_SUFFIXES, mark=FOREIGN_MARK)
+            self.foreign = self._move_aside(now_s, "", *WAL_SUFFIXES, mark=FOREIGN_MARK)
 
-    def _open_again(self, now_s: float) -> apsw.Connection:
-        """What could not be read once may be sound: it is set aside only if the disk gives it out and it is damaged still."""
+    def _open_damaged(self, now_s: float) -> apsw.Connection:
+        """Open a file that seemed damaged: it is moved aside only if the disk can read all of it
+        and it still seems damaged.
+        """
         for suffix in ("", "-wal"):
             if os.path.exists(f"{self.path}{suffix}"):
                 check_readable(f"{self.path}{suffix}")
         try:
             return self._open(now_s)
         except StoreCorrupt:
-            self.set_aside = self._put_aside(now_s, *LOG_SUFFIXES) if _size(f"{self.path}-wal") else None
+            has_wal = _size(f"{self.path}-wal") > 0
+            self.set_aside = self._move_aside(now_s, *WAL_SUFFIXES) if has_wal else None
         if self.set_aside is not None:
-            # The file may be whole without its log: then only what came last is missing.
+            # The file may be whole without its WAL: then only the last commits are missing.
             with contextlib.suppress(StoreCorrupt):
                 return self._open(now_s)
-        self.set_aside = self._put_aside(now_s, "", *LOG_SUFFIXES)
+        self.set_aside = self._move_aside(now_s, "", *WAL_SUFFIXES)
         return self._open(now_s)
 
-    def _put_aside(self, now_s: float, *suffixes: str, mark: str = ASIDE_MARK) -> Path:
-        """Rename the file or what is named of what belongs to it; the new name says why and when."""
+    def _move_aside(self, now_s: float, *suffixes: str, mark: str = ASIDE_MARK) -> Path:
+        """Rename the files with these suffixes; the new name has the reason and the time."""
         aside = self.path.with_name(f"{self.path.name}{mark}{int(now_s)}")
-        while any(os.path.lexists(f"{aside}{suffix}") for suffix in ("", *LOG_SUFFIXES)):
+        while any(os.path.lexists(f"{aside}{suffix}") for suffix in ("", *WAL_SUFFIXES)):
             aside = aside.with_name(f"{aside.name}x")
         for suffix in suffixes:
             if os.path.lexists(f"{self.path}{suffix}"):
@@ -156,102 +253,116 @@ class Records:
             if writer.execute("PRAGMA quick_check(1)").get != "ok":
                 raise StoreCorrupt("records.db is damaged")
             owners = read_owners(writer)
-            if owners and not self.moved_from and all(owner.id != self._own.id for owner in owners):
-                raise _Foreign
+            is_own = any(owner.id == self._own.id for owner in owners)
+            if owners and not self.moved_from and not is_own:
+                raise _ForeignError
             _migrate(writer)
             with transaction(writer):
                 self._claim(writer, now_s)
-        except apsw.Error as failure:
+        except apsw.Error as error:
             writer.close()
-            raise name_failure(failure) from failure
+            raise translate_error(error) from error
         except BaseException:
             writer.close()
             raise
         return writer
 
     def _claim(self, writer: apsw.Connection, now_s: float) -> None:
-        """Leave one row, which says that the file is ours."""
+        """Leave one row in `workspace`, that of this workspace."""
         own = self._own
         if self.moved_from:
             writer.execute("UPDATE workspace SET id = ?", (own.id,))
         writer.execute("DELETE FROM workspace WHERE id <> ?", (own.id,))
-        row = (own.id, own.root, now_s, None if own.inode is None else str(own.inode))
-        writer.execute(_CLAIM, row)
+        inode = None if own.inode is None else str(own.inode)
+        writer.execute(_CLAIM, (own.id, own.root, now_s, inode))
 
     def add_moves(self, moves: Sequence[Move]) -> None:
+        """Record that notes were moved."""
         rows = [(move.old_path, move.new_path, move.digest, move.seen_at_s) for move in moves]
         with transaction(self._writer):
-            self._writer.executemany("INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES(?,?,?,?)", rows)
+            self._writer.executemany(_ADD_MOVE, rows)
 
     def has_moves(self) -> bool:
-        """False while there is no use in `find_moves`."""
-        with naming_failures():
+        """False if `find_moves` cannot find any."""
+        with translating_errors():
             return self._writer.execute("SELECT 1 FROM moves LIMIT 1").get is not None
 
     def find_moves(self, new_path: str) -> list[Move]:
-        """Moves that ended at `new_path`, newest first."""
-        rows: list[Any] = self._writer.execute(
-            "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC", (new_path,)
-        ).fetchall()
-        return [Move(old_path=row[0], new_path=row[1], digest=row[2], seen_at_s=row[3]) for row in rows]
+        """Return the moves that ended at `new_path`, newest first."""
+        rows: list[Any] = self._writer.execute(_MOVES, (new_path,)).fetchall()
+        return [
+            Move(old_path=row[0], new_path=row[1], digest=row[2], seen_at_s=row[3]) for row in rows
+        ]
 
     def remember_disk(self, device: int | None) -> None:
-        """On which device its notes lie; None if there are none."""
+        """Record the device of the notes, None if there are no notes."""
         if device != self.disk:
             with transaction(self._writer):
                 self._writer.execute("DELETE FROM meta WHERE key = ?", (_DISK,))
                 if device is not None:
-                    self._writer.execute("INSERT INTO meta VALUES(?,?)", (_DISK, str(device)))
+                    row = (_DISK, str(device))
+                    self._writer.execute("INSERT INTO meta VALUES(?,?)", row)
             self.disk = device
 
     def remember_inode(self, inode: int) -> None:
-        """Store the root's inode, by which a moved folder is recognised."""
+        """Record the root's inode, by which a moved folder is recognised."""
         if inode != self._own.inode:
             with transaction(self._writer):
-                self._writer.execute("UPDATE workspace SET inode = ? WHERE id = ?", (str(inode), self._own.id))
+                row = (str(inode), self._own.id)
+                self._writer.execute("UPDATE workspace SET inode = ? WHERE id = ?", row)
             self._own = replace(self._own, inode=inode)
 
     def find_set_aside(self) -> list[str]:
-        """The names of files, damaged, another workspace's or replaced by a restore, that lie beside this one."""
-        marks = (ASIDE_MARK, FOREIGN_MARK, REPLACED_MARK)
-        return sorted(file.name for mark in marks for file in self.path.parent.glob(f"{self.path.name}{mark}*"))
+        """Return the names of the files that were moved aside.
 
-    def find_harm(self) -> Harm | None:
-        """What somebody has done to the file: nobody would find what is written to it from then on, or much later."""
-        return self.footing.find_harm()
-
-    def leave(self, harm: Harm, *, now_s: float) -> None:
-        """Close a harmed file, so that nothing of what was written is lost, or mixed with what stands there now.
-
-        Raises the classes of `naming_failures` if that cannot be done now; it is open then.
+        They are damaged, of another workspace, or were replaced by a restore.
         """
-        if harm is Harm.OVERWRITTEN:
-            # Whether the log still belongs to the file has to be found out first.
+        marks = (ASIDE_MARK, FOREIGN_MARK, REPLACED_MARK)
+        return sorted(
+            file.name
+            for mark in marks
+            for file in self.path.parent.glob(f"{self.path.name}{mark}*")
+        )
+
+    def find_tampering(self) -> Tampering | None:
+        """See `FileGuard.find_tampering`. What is written to such a file may be lost."""
+        return self.file_guard.find_tampering()
+
+    def close_tampered(self, tampering: Tampering, *, now_s: float) -> None:
+        """Close a file that was tampered with, so that no commit is lost or mixed with another
+        file's.
+
+        Raises the classes of `translating_errors` if that fails; the file stays open then.
+        """
+        is_written = tampering in (Tampering.TRUNCATED, Tampering.TRUNCATED)
+        if is_written:
+            # The file may have another's content now. Until that is known, its WAL stays separate.
             self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         else:
-            with naming_failures():
+            with translating_errors():
                 n_frames, n_done = self._writer.wal_checkpoint()
             if n_done < n_frames:
-                raise StoreFailed("another program is reading records.db", hint="let it end; memsyncd goes on by itself")
+                hint = "let it end; memsyncd continues by itself"
+                raise StoreFailed("another program is reading records.db", hint=hint)
         self.close()
-        if harm is Harm.REPLACED:
-            self.footing.remove_log()
-        elif harm is Harm.OVERWRITTEN and self._is_foreign():
-            # The log is ours and the file is not: kept together, each would spoil the other.
-            self._put_aside(now_s, *LOG_SUFFIXES)
-        elif harm is Harm.OVERWRITTEN and not _size(str(self.path)):
-            # Beside an empty file SQLite would throw the log away.
-            self._put_aside(now_s, "", *LOG_SUFFIXES)
+        if tampering is Tampering.REPLACED:
+            self.file_guard.remove_wal()
+        elif is_written and self._is_foreign():
+            # The WAL is this workspace's and the file is not: together each would damage the other.
+            self._move_aside(now_s, *WAL_SUFFIXES)
+        elif is_written and not _size(str(self.path)):
+            # Beside an empty file SQLite would delete the WAL.
+            self._move_aside(now_s, "", *WAL_SUFFIXES)
 
     def _is_foreign(self) -> bool:
         owners = peek_owners(self.path, newest_version=len(MIGRATIONS))
         return bool(owners) and all(owner.id != self._own.id for owner in owners)
 
     def tidy(self) -> bool:
-        """Once there is nothing to do: empty the WAL and let go of what was read. False if somebody who reads keeps the WAL."""
-        with naming_failures():
+        """Truncate the WAL and free memory. Return False if a reader keeps the WAL."""
+        with translating_errors():
             release_memory(self._writer)
-            return self.footing.tidy()
+            return self.file_guard.tidy()
 
     def close(self) -> None:
         self._writer.close()
@@ -267,7 +378,7 @@ def _migrate(writer: apsw.Connection) -> None:
         )
     for number in range(version, len(MIGRATIONS)):
         with transaction(writer):
-            writer.execute(MIGRATIONS[number])
+            run_migration(writer, MIGRATIONS[number])
             writer.pragma("user_version", number + 1)
 
 

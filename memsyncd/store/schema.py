@@ -1,20 +1,28 @@
-"""Which tables does index.db have, and is a file found on disk one of ours?
+"""The schemas of index.db and records.db.
 
-The schema, the tokenizer and the chunker's version and policy are one fingerprint in `meta`, its first bits in `user_version`;
-a file with another fingerprint is rebuilt, never migrated. FTS5 keeps its own copy of the text, the only one: there are no
-triggers, and moving a chunk's lines does not touch it. `chunks_exact` has the words as they are written and no text.
+index.db: the schema, the tokenizer, and the version and policy of the chunker make one fingerprint,
+which `meta` stores; `user_version` has its first bits. A file with another fingerprint is rebuilt,
+never migrated. FTS5 keeps the only copy of the text: there are no triggers, and changing a chunk's
+lines does not touch it. `chunks_exact` has the words as they are written, and no text.
+
+records.db: numbered migrations that keep everything.
 """
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Callable
+from typing import Any
+
 import apsw
 
-from memsyncd.core.digest import digest_text
+from memsyncd.core.digest import digest_bytes, digest_text
+from memsyncd.store.blobs import Blobs
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
+# Increase it when the same bytes and policy give other sections, chunks or problems than before.
 READING_VERSION = 5
-"""Grows when the same bytes and policy give other sections, chunks or problems than before."""
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -109,39 +117,234 @@ CREATE TABLE chunks(
 CREATE INDEX chunks_by_file ON chunks(file);
 CREATE INDEX chunks_by_section ON chunks(section);
 
-CREATE VIRTUAL TABLE chunks_fts USING fts5(heading, text, tags, parts, tokenize='{TOKENIZER}');
+CREATE VIRTUAL TABLE chunks_fts USING fts5(
+  heading, text, tags, subwords, tokenize='{TOKENIZER}'
+);
 CREATE VIRTUAL TABLE chunks_exact USING fts5(
-  heading, text, tags, parts, content='', contentless_delete=1, tokenize='{EXACT_TOKENIZER}'
+  heading, text, tags, subwords, content='', contentless_delete=1, tokenize='{EXACT_TOKENIZER}'
 );
 CREATE VIRTUAL TABLE words_exact USING fts5vocab('chunks_exact', 'row');
 """
 
 
-def find_fingerprint(reading: str) -> str:
-    """The fingerprint of an index whose notes were read by the policies that `reading` describes."""
+# --- index.db -----------------------------------------------------------------------------------
+
+
+def compute_fingerprint(reading: str) -> str:
+    """Return the fingerprint of an index; `reading` describes the policies that parse its notes."""
     return digest_text("\n".join((SCHEMA, TOKENIZER, str(READING_VERSION), reading)))
 
 
 def create_schema(connection: apsw.Connection, fingerprint: str, *, generation: int) -> None:
-    """Make the tables in an empty file, within the caller's transaction."""
+    """Create the tables in an empty file, within the caller's transaction."""
     connection.execute(SCHEMA)
     rows = [("fingerprint", fingerprint), ("generation", str(generation))]
     connection.executemany("INSERT INTO meta(key, value) VALUES(?, ?)", rows)
-    connection.pragma("user_version", find_user_version(fingerprint))
+    connection.pragma("user_version", compute_user_version(fingerprint))
 
 
-def find_user_version(fingerprint: str) -> int:
-    """31 bits of the fingerprint, never zero, so that other programs can tell one schema from another."""
+def compute_user_version(fingerprint: str) -> int:
+    """Return 31 bits of the fingerprint, never zero: other programs tell schemas apart by it."""
     return (int(fingerprint[:8], 16) & 0x7FFFFFFF) or 1
 
 
 def is_empty(connection: apsw.Connection) -> bool:
-    """True for a file that holds nothing yet."""
+    """True for a file without tables."""
     return not connection.execute("SELECT count(*) FROM sqlite_schema").get
 
 
 def read_fingerprint(connection: apsw.Connection) -> str:
-    """The fingerprint that the file carries, empty for a file that is none of ours; raises apsw.Error if it cannot be read."""
+    """Return the fingerprint in the file, empty if there is none. Raises apsw.Error if it cannot be
+    read.
+    """
     if not connection.table_exists(None, "meta"):
         return ""
-    return str(connection.execute("SELECT value FROM meta WHERE key = 'fingerprint'").get or "")
+    statement = "SELECT value FROM meta WHERE key = 'fingerprint'"
+    return str(connection.execute(statement).get or "")
+
+
+# --- records.db ---------------------------------------------------------------------------------
+
+
+def migrate_texts(connection: apsw.Connection) -> None:
+    """Convert version 3 to 4: texts that are deltas on one another become blobs.
+
+    A text whose data is damaged keeps its row without data, so that it is still reported, and is
+    stored again when a note says it.
+    """
+    connection.execute(_BLOBS)
+    texts = _DeltaTexts(connection)
+    blobs = Blobs(connection)
+    done: set[str] = set()
+    rows: list[Any] = connection.execute(_TEXTS_IN_ORDER).fetchall()
+    for digest, like in rows:
+        if digest in done:
+            continue
+        done.add(digest)
+        if (text := texts.read(digest)) is not None:
+            blobs.keep(text, like=like)
+        else:
+            connection.execute(_PUT_DAMAGED, (digest,))
+    connection.execute(_DROP_TEXTS)
+
+
+# In the order of their revisions, each with the text before it; then those that no revision names.
+_TEXTS_IN_ORDER = """
+SELECT digest, like_digest FROM (
+  SELECT id, 0 AS side, old_digest AS digest, NULL AS like_digest FROM revisions
+  UNION ALL SELECT id, 1, new_digest, old_digest FROM revisions
+  UNION ALL SELECT 9223372036854775807, rowid, digest, NULL FROM texts
+) WHERE digest IN (SELECT digest FROM texts) ORDER BY id, side
+"""
+_BLOBS = """
+CREATE TABLE blobs(
+  digest TEXT PRIMARY KEY CHECK (length(digest) = 32),
+  size INTEGER NOT NULL CHECK (size >= 0),
+  base TEXT REFERENCES blobs(digest) DEFERRABLE INITIALLY DEFERRED CHECK (base <> digest),
+  data BLOB NOT NULL
+) STRICT;
+CREATE INDEX blobs_by_base ON blobs(base) WHERE base IS NOT NULL;
+ALTER TABLE tips RENAME TO heads;
+DROP INDEX tips_by_digest;
+CREATE INDEX heads_by_digest ON heads(digest);
+"""
+_PUT_DAMAGED = (
+    "INSERT INTO blobs(digest, size, data) SELECT digest, size, x'' FROM texts WHERE digest = ?"
+)
+# The rows refer to one another.
+_DROP_TEXTS = "UPDATE texts SET base = NULL; DROP TABLE texts;"
+
+
+class _DeltaTexts:
+    """Reads the table `texts` of versions 2 and 3, where a text may be a delta on another.
+
+    A delta has a byte for its method, three numbers of seven bits a byte (the lengths of the
+    beginning and end that it shares with its base, and of its own middle) and the middle, as it is
+    or deflated with the base's middle as dictionary. A whole text is a delta on an empty one.
+    """
+
+    _PLAIN, _DEFLATED = 0, 1
+    _WINDOW_BYTES = 32 * 1024
+    _MAX_NUMBER_BYTES = 6
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def read(self, digest: str) -> bytes | None:
+        """Return the text, None if its data or that of a text below it is damaged."""
+        deltas: list[bytes] = []
+        passed: set[str] = set()
+        at: str | None = digest
+        while at is not None and at not in passed:
+            passed.add(at)
+            statement = "SELECT base, data FROM texts WHERE digest = ?"
+            row = self._connection.execute(statement, (at,)).fetchone()
+            if row is None:
+                return None
+            at = row[0]
+            deltas.append(row[1])
+        text = b""
+        try:
+            for delta in reversed(deltas):
+                text = self._apply(text, delta)
+        except (ValueError, IndexError, zlib.error):
+            return None
+        return text if digest_bytes(text) == digest else None
+
+    def _apply(self, base: bytes, delta: bytes) -> bytes:
+        n_before, at = self._read_number(delta, 1)
+        n_after, at = self._read_number(delta, at)
+        n_middle, at = self._read_number(delta, at)
+        end = len(base) - n_after
+        if n_before > end or delta[0] not in (self._PLAIN, self._DEFLATED):
+            raise ValueError("this is no delta on that text")
+        middle = delta[at:]
+        if delta[0] == self._DEFLATED:
+            dictionary = base[n_before:end][-self._WINDOW_BYTES :]
+            middle = zlib.decompressobj(wbits=-15, zdict=dictionary).decompress(middle, n_middle)
+        return b"".join((base[:n_before], middle, base[end:]))
+
+    def _read_number(self, data: bytes, at: int) -> tuple[int, int]:
+        number = 0
+        for place, byte in enumerate(data[at : at + self._MAX_NUMBER_BYTES]):
+            number |= (byte & 0x7F) << (7 * place)
+            if byte <= 0x7F:
+                return number, at + place + 1
+        raise ValueError("the delta ends too soon")
+
+
+Migration = str | Callable[[apsw.Connection], None]
+
+# Migration n leads from version n to n + 1. Released ones never change: they have run on users'
+# machines.
+MIGRATIONS: tuple[Migration, ...] = (
+    """
+    CREATE TABLE workspace(
+      id TEXT PRIMARY KEY,
+      root TEXT NOT NULL,
+      created_at REAL NOT NULL
+    ) STRICT;
+    CREATE TABLE moves(
+      id INTEGER PRIMARY KEY,
+      old_path TEXT NOT NULL,
+      new_path TEXT NOT NULL,
+      digest TEXT NOT NULL,
+      seen_at REAL NOT NULL
+    ) STRICT;
+    CREATE INDEX moves_by_new_path ON moves(new_path);
+    """,
+    """
+    CREATE TABLE meta(
+      key TEXT PRIMARY KEY,
+      value TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE texts(
+      digest TEXT PRIMARY KEY CHECK (length(digest) = 32),
+      size INTEGER NOT NULL CHECK (size >= 0),
+      base TEXT REFERENCES texts(digest) DEFERRABLE INITIALLY DEFERRED CHECK (base <> digest),
+      height INTEGER NOT NULL DEFAULT 0 CHECK (height >= 0),
+      data BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX texts_by_base ON texts(base) WHERE base IS NOT NULL;
+    CREATE TABLE tips(
+      path TEXT PRIMARY KEY,
+      digest TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX tips_by_digest ON tips(digest);
+    CREATE TABLE acts(
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      at REAL NOT NULL,
+      client TEXT NOT NULL,
+      command TEXT NOT NULL,
+      path TEXT NOT NULL,
+      new_path TEXT
+    ) STRICT;
+    CREATE INDEX acts_by_at ON acts(at);
+    CREATE TABLE revisions(
+      id INTEGER PRIMARY KEY AUTOINCREMENT,
+      act INTEGER NOT NULL REFERENCES acts(id) ON DELETE CASCADE,
+      path TEXT NOT NULL,
+      old_path TEXT CHECK (old_path <> path),
+      old_digest TEXT,
+      new_digest TEXT,
+      state TEXT NOT NULL CHECK (state IN ('intended', 'done'))
+    ) STRICT;
+    CREATE INDEX revisions_by_act ON revisions(act);
+    CREATE INDEX revisions_by_path ON revisions(path);
+    CREATE INDEX revisions_by_old_path ON revisions(old_path) WHERE old_path IS NOT NULL;
+    CREATE INDEX revisions_by_old_digest ON revisions(old_digest);
+    CREATE INDEX revisions_by_new_digest ON revisions(new_digest);
+    CREATE INDEX revisions_intended ON revisions(act) WHERE state = 'intended';
+    """,
+    # Text, since an inode may be larger than SQLite's integers.
+    "ALTER TABLE workspace ADD COLUMN inode TEXT",
+    migrate_texts,
+)
+
+
+def run_migration(connection: apsw.Connection, migration: Migration) -> None:
+    """Run one migration within the caller's transaction."""
+    if isinstance(migration, str):
+        connection.execute(migration)
+    else:
+        migration(connection)

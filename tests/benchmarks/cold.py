@@ -26,7 +26,7 @@ from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.index import Index
-from memsyncd.store.notes import find_indexed
+from memsyncd.store.rows import make_fts_rows
 from memsyncd.store.schema import TOKENIZER
 from tests.benchmarks.figure import Figure, find_median, find_percentile
 from tests.benchmarks.home import Home, running
@@ -104,7 +104,7 @@ def read_chunks(corpus: Path) -> tuple[list[Row], float]:
     rows: list[Row] = []
     for path in sorted(corpus.rglob("*.md")):
         note = parse_note(NotePath(path.relative_to(corpus).as_posix()), path.read_bytes(), POLICY.chunking)
-        rows += [(len(rows) + n, one.heading, one.text, one.tags) for n, one in enumerate(find_indexed(note), 1)]
+        rows += [(len(rows) + n, one.heading, one.text, one.tags) for n, one in enumerate(make_fts_rows(note), 1)]
     return rows, time.process_time() - began_s
 
 

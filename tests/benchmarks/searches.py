@@ -14,9 +14,9 @@ from memsyncd.core.search.query import NO_FILTERS, compile_query
 from memsyncd.engine import recall
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.store.readers import Readers
+from memsyncd.store.index import Counts
+from memsyncd.store.pool import ConnectionPool
 from memsyncd.store.search import find_candidates
-from memsyncd.store.updates import Counts
 from tests.benchmarks.cold import POLICY
 from tests.benchmarks.figure import Figure, find_median, find_percentile
 from tests.benchmarks.home import running
@@ -31,7 +31,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
         home.add(corpus)
         entry = Entry(id="measured", name="measured", root=str(corpus))
         workspace = Workspace(entry, POLICY, index_path=home.index_path(), records_path=home.folder)
-        workspace.old_readers = Readers(str(home.index_path()))
+        workspace.old_readers = ConnectionPool(str(home.index_path()))
         policy = SearchPolicy()
 
         def search_here(query: str) -> None:

@@ -386,17 +386,6 @@ def test_what_a_file_system_means_depends_on_what_lies_there(
 # --- processes ----------------------------------------------------------------------------------
 
 
-def test_write_locks_are_read_and_those_that_wait_are_not() -> None:
-    table = (
-        "1: POSIX  ADVISORY  WRITE 4711 fd:01:99 120 120\n"
-        "1: -> POSIX  ADVISORY  WRITE 4712 fd:01:99 120 120\n"
-        "2: POSIX  ADVISORY  READ 4713 fd:01:99 124 124\n"
-        "3: OFDLCK ADVISORY  WRITE -1 08:02:5 0 EOF\n"
-        "4: broken\n"
-    )
-    assert process_checks.parse_locks(table) == {(4711, 99), (-1, 5)}
-
-
 @given(st.text())
 def test_reading_the_kernels_tables_never_fails(text: str) -> None:
     filesystem_checks.parse_mounts(text)
@@ -425,14 +414,10 @@ def test_a_daemon_is_known_by_how_it_was_called(words: tuple[str, ...], *, is_da
 @pytest.mark.parametrize(
     ("process", "worst"),
     [
-        (DAEMON, ("locks", "ok")),
-        (run(8, "bash"), ("locks", "ok")),
+        (DAEMON, ("open_databases", "ok")),
+        (run(8, "bash"), ("open_databases", "ok")),
         (run(8, "memsyncd", "run", databases=("/s/index.db",)), ("two_daemons", "error")),
-        (run(8, "sqlite3", databases=("/s/index.db",)), ("locks", "info")),
-        (
-            run(8, "sqlite3", databases=("/s/index.db",), locked=("/s/index.db-shm",)),
-            ("locks", "warning"),
-        ),
+        (run(8, "sqlite3", databases=("/s/index.db",)), ("open_databases", "info")),
     ],
 )
 def test_who_else_has_the_databases_open_is_judged(
@@ -652,7 +637,7 @@ def test_a_process_that_holds_a_database_is_seen(tmp_path: Path) -> None:
         assert holder.stdin is not None
         holder.stdin.close()
     seen = found[holder.pid]
-    assert (seen.databases, seen.locked, seen.is_stopped) == ((str(path),), (str(path),), False)
+    assert (seen.databases, seen.is_stopped) == ((str(path),), False)
     assert stopped[holder.pid].is_stopped
     assert stopped[holder.pid].databases == ()
     assert os.getpid() not in found

@@ -10,7 +10,7 @@ import pytest
 from memsyncd.daemon.console import StatusLine
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.store.updates import Counts
+from memsyncd.store.index import Counts
 
 
 def make_workspace(folder: Path, name: str = "trees", **condition: Any) -> Workspace:

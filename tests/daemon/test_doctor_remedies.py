@@ -64,7 +64,7 @@ def test_what_is_odd_about_notes_is_over_once_that_is_done_which_is_advised(home
 
 def test_an_earlier_text_that_rotted_is_found_by_verifying_and_forgotten_by_purging(home: Home, place: Place) -> None:
     say_much(place)
-    rot(place, "SELECT new_digest FROM revisions WHERE new_digest NOT IN (SELECT digest FROM tips) LIMIT 1")
+    rot(place, "SELECT new_digest FROM revisions WHERE new_digest NOT IN (SELECT digest FROM heads) LIMIT 1")
     assert examine(home, "--verify", place.id).level("records") == "warning"
     lost = [number for number in range(1, 4) if "not kept" in do(home, "diff", str(number), "-w", place.id).stderr]
     assert lost
@@ -79,7 +79,7 @@ def test_a_text_that_rotted_is_found_by_verifying_and_well_once_it_was_asked_for
     home: Home, place: Place
 ) -> None:
     say_much(place)
-    rot(place, "SELECT digest FROM tips WHERE path = '.memories/story.md'")
+    rot(place, "SELECT digest FROM heads WHERE path = '.memories/story.md'")
     assert examine(home, "--verify", place.id).level("records") == "warning"
     assert "not kept" in do(home, "diff", "3", "-w", place.id).stderr
     assert "+# Story 2" in do(home, "diff", "3", "-w", place.id).stdout
@@ -100,7 +100,7 @@ def say_much(place: Place) -> None:
 
 def rot(place: Place, digests: str) -> None:
     with contextlib.closing(sqlite3.connect(records_of(place), timeout=10)) as file, file:
-        file.execute(f"UPDATE texts SET data = zeroblob(length(data)) WHERE digest IN ({digests})")
+        file.execute(f"UPDATE blobs SET data = zeroblob(length(data)) WHERE digest IN ({digests})")
 
 
 def test_a_damaged_list_of_workspaces_is_said_without_a_daemon_and_set_aside_by_the_next(make_home: Callable[[], Home]) -> None:

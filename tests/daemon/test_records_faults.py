@@ -92,8 +92,8 @@ def empty_log(kept: Kept) -> None:
     """Have all of it stand in the file, as it does sooner or later."""
     with contextlib.closing(sqlite3.connect(kept.records)) as file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    wait_heard(kept, "records.db was written by another program")
-    written(kept)  # has to wait until it is open again
+    # A full scan records the size that the file has now.
+    kept.client.call("sync", workspace=kept.id)
 
 
 def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_left_alone(pair: tuple[Kept, Kept]) -> None:
@@ -154,19 +154,13 @@ def test_records_that_are_taken_away_while_they_are_open_begin_anew_and_it_is_sa
     assert written_on_disk(kept) == [3]
 
 
-@pytest.mark.parametrize("is_in_place", [False, True])
-def test_a_backup_that_is_put_in_the_place_of_open_records_is_what_counts(kept: Kept, is_in_place: bool) -> None:
+def test_a_backup_that_is_put_in_the_place_of_open_records_is_what_counts(kept: Kept) -> None:
     empty_log(kept)
     backup = kept.records.with_name("backup")
     shutil.copyfile(kept.records, backup)
     write(kept, 3, 4)
-    if is_in_place:
-        with kept.records.open("r+b") as file:  # never empty, for what is found so is set aside
-            file.truncate(file.write(backup.read_bytes()))
-        kept.wait(lambda: kept.log().count("records.db was written by another program") >= 2, "nobody noticed")
-    else:
-        backup.replace(kept.records)
-        wait_heard(kept, "records.db was deleted or replaced")
+    backup.replace(kept.records)
+    wait_heard(kept, "records.db was deleted or replaced")
     write(kept, 5)
     # What came after the backup may be there as well, if its log went with it.
     assert [number for number in written(kept) if number not in (3, 4)] == [5, 2, 1, 0]

@@ -163,7 +163,7 @@ class Bench:
 
     def ask(self, statement: str, *bindings: object) -> list[tuple[Any, ...]]:
         assert self.workspace.readers is not None
-        with self.workspace.readers.lend(5) as reader:
+        with self.workspace.readers.acquire(5) as reader:
             return reader.rows(statement, bindings)
 
     def paths(self) -> list[str]:

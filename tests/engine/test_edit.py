@@ -230,7 +230,7 @@ def test_without_history_writes_go_on(make_bench: Any) -> None:
     bench.see()
     assert bench.files() == {".memories/a.md": b"two\n"}
     assert bench.texts() == {".memories/a.md": "two"}
-    assert bench.workspace.records.history.tips() == {}
+    assert bench.workspace.records.history.heads() == {}
 
 
 class KilledError(BaseException):

@@ -19,7 +19,7 @@ def test_notes_that_exist_at_first_are_recorded_without_revisions(bench: Any) ->
     bench.sync()
     bench.see()
     assert bench.past() == []
-    assert bench.workspace.records.history.tips() == {"MEMORY.md": digest_bytes(b"one\n")}
+    assert bench.workspace.records.history.heads() == {"MEMORY.md": digest_bytes(b"one\n")}
 
 
 def test_external_changes_after_the_first_recording_are_revisions(bench: Any) -> None:
@@ -106,7 +106,7 @@ def test_records_that_cannot_be_written_are_a_fault_and_syncs_go_on(
     bench.update()
     bench.see()
     assert "records" not in bench.workspace.condition.faults
-    assert list(bench.workspace.records.history.tips()) == ["MEMORY.md"]
+    assert list(bench.workspace.records.history.heads()) == ["MEMORY.md"]
 
 
 def test_old_revisions_are_deleted(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_recording_runs_in_slices_and_reports_its_progress(half_recorded: Any) -
     assert n_slices >= 3
     assert half_recorded.workspace.is_recorded
     assert half_recorded.workspace.condition.n_unrecorded == 0
-    assert len(half_recorded.workspace.records.history.tips()) == N_MANY
+    assert len(half_recorded.workspace.records.history.heads()) == N_MANY
     assert half_recorded.past() == []
 
 
@@ -260,7 +260,7 @@ def test_an_external_change_between_two_slices_is_a_revision_if_the_former_text_
             digest_bytes(b"note 2\n"),
         ),
     }
-    tips = bench.workspace.records.history.tips()
+    tips = bench.workspace.records.history.heads()
     assert tips == bench.workspace.index.read_digests()
     assert tips[last] == digest_bytes(b"changed before it was recorded\n")
 
@@ -275,7 +275,7 @@ def test_interrupted_recording_continues_and_later_changes_are_revisions(
     bench.see()
     [found] = bench.past()
     assert (found.path, found.old_digest) == (".memories/000.md", digest_bytes(b"note 0\n"))
-    assert len(bench.workspace.records.history.tips()) == N_MANY
+    assert len(bench.workspace.records.history.heads()) == N_MANY
 
 
 def test_a_folder_that_disappears_during_recording_is_recorded_once_it_is_back(
@@ -291,4 +291,4 @@ def test_a_folder_that_disappears_during_recording_is_recorded_once_it_is_back(
     bench.follow()
     bench.see()
     assert bench.workspace.is_recorded
-    assert len(bench.workspace.records.history.tips()) == N_MANY
+    assert len(bench.workspace.records.history.heads()) == N_MANY

@@ -16,7 +16,7 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine import rebuild
 from memsyncd.errors import NoteNotFound
-from memsyncd.store.identity import find_foreign
+from memsyncd.store.records import find_foreign
 from tests.engine.conftest import other_program_reading, take
 from tests.engine.test_watching import open_house, wait_for
 

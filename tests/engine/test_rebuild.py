@@ -26,8 +26,8 @@ from memsyncd.engine.rebuild import (
     tidy_workspace,
 )
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
-from memsyncd.store import footing
-from memsyncd.store import readers as readers_module
+from memsyncd.store import integrity
+from memsyncd.store import pool as readers_module
 from tests.engine.conftest import other_program_reading, take
 
 
@@ -89,7 +89,7 @@ def test_the_old_index_answers_at_every_step_of_a_rebuild_and_is_removed_afterwa
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'new'") == [(40,)]
     assert bench.ask("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'old'") == [(0,)]
     assert not [name for name in files_of(bench) if "new" in name or "old" in name]
-    assert bench.workspace.index.find_harm() is None
+    assert bench.workspace.index.find_tampering() is None
 
 
 def test_no_reader_opens_an_index_while_it_is_replaced(
@@ -97,11 +97,11 @@ def test_no_reader_opens_an_index_while_it_is_replaced(
 ) -> None:
     bench.write("MEMORY.md", "one")
     bench.sync()
-    old = bench.workspace.index.readers
+    old = bench.workspace.index.pool
     seen: list[object] = []
 
     def ask() -> None:
-        with old.lend(5) as one, old.lend(5) as another, old.lend(5) as third:
+        with old.acquire(5) as one, old.acquire(5) as another, old.acquire(5) as third:
             seen.extend(reader.rows("SELECT path FROM files") for reader in (one, another, third))
 
     asking = threading.Thread(target=ask)
@@ -121,7 +121,7 @@ def test_no_reader_opens_an_index_while_it_is_replaced(
     assert len(seen) == 3
     bench.write("MEMORY.md", "two")
     bench.sync()
-    assert bench.workspace.index.find_harm() is None
+    assert bench.workspace.index.find_tampering() is None
     assert bench.workspace.index.find_damage() == ""
 
 
@@ -262,7 +262,7 @@ def test_records_damaged_while_open_are_set_aside_and_indexing_goes_on(bench: An
 def test_records_emptied_while_they_are_read_are_set_aside_and_reported(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="one")
     records = bench.workspace.records
-    records.footing.empty_log()
+    records.file_guard.truncate_wal()
     bench.workspace.records_path.write_bytes(b"")
     records.tidy()
     bench.see()
@@ -337,7 +337,7 @@ def test_tidying_reports_whether_a_query_kept_deleted_text_in_the_file(bench: An
 
     bench.write("MEMORY.md", "one")
     bench.sync()
-    with bench.workspace.readers.lend(30) as reader:
+    with bench.workspace.readers.acquire(30) as reader:
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
         bench.write("MEMORY.md", "two")
         bench.sync()
@@ -379,8 +379,8 @@ def test_the_wal_of_the_records_is_small_again_after_a_large_change_and_quiet_ti
 def test_a_wal_that_another_program_holds_is_reported_until_it_is_released(
     bench: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(footing, "HELD_LOG_BYTES", 1_000_000)
-    monkeypatch.setattr(footing, "CHECKPOINT_PAGES", 100)
+    monkeypatch.setattr(integrity, "HELD_LOG_BYTES", 1_000_000)
+    monkeypatch.setattr(integrity, "CHECKPOINT_PAGES", 100)
     write_much(bench, 16, "one")
     bench.follow()
     bench.see()

@@ -17,7 +17,7 @@ from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.recall import Asked, Found, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
-from memsyncd.store.updates import Counts
+from memsyncd.store.index import Counts
 
 
 def ask(bench: Any, query: str, **more: Any) -> Found:

@@ -176,7 +176,7 @@ class Benches:
         assert files in (self.before, self.after), where
         assert dict(bench.ask("SELECT path, digest FROM files")) in (find_notes(self.before), find_notes(self.after)), where
         assert history.find_intended() == [], where
-        assert {path: digest for path, digest in history.tips().items() if path.endswith(".md")} == find_notes(files), where
+        assert {path: digest for path, digest in history.heads().items() if path.endswith(".md")} == find_notes(files), where
         assert not bench.workspace.condition.notices, where
         bench.workspace.close()
         return bool(files == self.after)
@@ -296,7 +296,7 @@ def test_what_others_wrote_meanwhile_stays_and_decides_the_direction(
     assert find_problems(bench) == {}
     bench.follow()
     bench.see()
-    assert {path: digest_bytes(text) for path, text in zip(PATHS, end, strict=True)} == bench.workspace.records.history.tips()
+    assert {path: digest_bytes(text) for path, text in zip(PATHS, end, strict=True)} == bench.workspace.records.history.heads()
     expected = {command for command, text in (("many", NEW), ("outside", THEIRS)) if text in end}
     assert {revision.command for revision in bench.past()} == expected
 

@@ -16,10 +16,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
-from memsyncd.store.history import Intended, Seen
-from memsyncd.store.index import Index
+from memsyncd.store.history import Intended, ObservedNote
+from memsyncd.store.index import DropNote, Index
 from memsyncd.store.records import Records
-from memsyncd.store.updates import DropNote
 from tests.faults.faulty_disk import Fault, FaultyDisk, find_calls
 from tests.store.conftest import FINGERPRINT, dump_index, put_note
 
@@ -56,7 +55,7 @@ def text(word: str, number: int) -> str:
 
 
 def search(index: Index) -> None:
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         assert reader.rows("SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'maple'")
 
 
@@ -107,13 +106,15 @@ def purge(records: Records) -> None:
 
 
 RECORDS_STEPS: tuple[Step[Records], ...] = (
-    lambda records: records.history.see([Seen(path="b.md", data=OLD)], at_s=1, is_first=True),
+    lambda records: records.history.record_external([ObservedNote(path="b.md", data=OLD)], at_s=1, is_first=True),
     lambda records: records.history.set_complete(),
     partial(begin, None, OLD),
     finish,
     partial(begin, OLD, NEW),
     finish,
-    lambda records: records.history.see([Seen(path="a.md", data=NEXT), Seen(path="b.md", data=None)], at_s=9, is_first=False),
+    lambda records: records.history.record_external(
+        [ObservedNote(path="a.md", data=NEXT), ObservedNote(path="b.md", data=None)], at_s=9, is_first=False
+    ),
     lambda records: records.history.prune(max_revisions=2, max_age_s=AGE_S, now_s=10),
     purge,
 )
@@ -128,11 +129,11 @@ def describe_records(records: Records) -> State:
     history = records.history
     revisions = history.find_revisions(limit=100)
     digests = {digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest} | set(
-        history.tips().values()
+        history.heads().values()
     )
     texts = {digest: history.read_text(digest) for digest in digests}
     assert not history.damaged
-    return revisions, history.find_intended(), history.tips(), texts, history.is_complete
+    return revisions, history.find_intended(), history.heads(), texts, history.is_complete
 
 
 # --- the loop ---

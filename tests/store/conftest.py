@@ -12,12 +12,11 @@ from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.store.index import Index
-from memsyncd.store.schema import find_fingerprint
-from memsyncd.store.updates import PutNote
+from memsyncd.store.index import Index, PutNote
+from memsyncd.store.schema import compute_fingerprint
 
 POLICY = ChunkPolicy(max_tokens=20, overlap_tokens=0)
-FINGERPRINT = find_fingerprint("chunks of a test")
+FINGERPRINT = compute_fingerprint("chunks of a test")
 
 
 def put_note(path: str, text: str | bytes, *, moved_from: str | None = None, tick: int = 1) -> PutNote:

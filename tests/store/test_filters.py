@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from memsyncd.core.search.query import NO_FILTERS, Filters, extract_filters
 from memsyncd.errors import BadRequest
-from memsyncd.store.filters import compile_filters, find_files
-from memsyncd.store.index import Index
-from memsyncd.store.updates import PutNote
+from memsyncd.store.index import Index, PutNote
+from memsyncd.store.search import compile_filters, find_files
 
 Put = Callable[..., PutNote]
 
@@ -58,7 +57,7 @@ def filled(index: Index, put: Put) -> Index:
 
 def find(index: Index, filters: Filters) -> set[str]:
     """Anchors of the sections that filters let through."""
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         allowed, bindings = compile_filters(reader, filters)
         rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
         statement = f"SELECT s.anchor FROM chunks c JOIN sections s ON s.id = c.section WHERE c.id IN ({rows})"
@@ -118,7 +117,7 @@ def test_joined_filters_let_through_what_all_of_them_do(filled: Index) -> None:
 
 def test_nothing_is_asked_of_sqlite_where_nothing_is_filtered(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "redis")])
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         assert compile_filters(reader, NO_FILTERS) == ("", {})
 
 
@@ -152,7 +151,7 @@ def test_a_glob_that_cannot_be_is_refused_with_the_reason(filled: Index) -> None
 
 def test_paths_name_files_folders_and_globs(filled: Index) -> None:
     asked = {"MEMORY.md": 1, ".memories": 3, ".memories/api": 1, "api": 1, "**": 4, "[": 0, "none": 0, "": 0, "/": 0, "./": 0}
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT id, path FROM files"))
         for path, n_found in asked.items():
             found = find_files(reader, [path])
@@ -161,7 +160,7 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
 
 def test_filters_cost_no_query_for_each_chunk_that_they_let_through(index: Index, put: Put) -> None:
     index.apply([put(f".memories/{number}.md", "---\nkind: log\n---\n" + "redis runs\n\n" * 60) for number in range(40)])
-    with index.readers.lend(30) as reader:
+    with index.pool.acquire(30) as reader:
         costs = []
         for filters in (NO_FILTERS, Filters(kinds=("log",))):
             allowed, bindings = compile_filters(reader, filters)

@@ -14,7 +14,7 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
 from memsyncd.store import history as history_module
-from memsyncd.store.history import History, Intended, Revision, Seen
+from memsyncd.store.history import History, Intended, ObservedNote, Revision
 from memsyncd.store.records import Records
 from tests.programs import succeeds
 
@@ -66,7 +66,7 @@ def places(revisions: list[Revision]) -> list[tuple[str, str | None]]:
 
 
 def count_rows(records: Records) -> tuple[int, ...]:
-    tables = ("texts", "tips", "acts", "revisions")
+    tables = ("blobs", "heads", "acts", "revisions")
     return tuple(int(records._writer.execute(f"SELECT count(*) FROM {table}").get) for table in tables)
 
 
@@ -89,13 +89,13 @@ def test_a_revision_says_who_changed_what_and_when(history: History) -> None:
         new_bytes=5,
         is_kept=True,
     )
-    assert history.tips() == {"f/b.md": digest_bytes(b"two\n\n")}
+    assert history.heads() == {"f/b.md": digest_bytes(b"two\n\n")}
 
 
 def test_what_is_only_intended_is_no_history_yet(history: History) -> None:
     act = history.begin(at_s=1, client="", command="create", path="a.md", changes=[Intended(path="a.md", old=None, new=b"x")])
     assert history.find_revisions() == []
-    assert history.tips() == {}
+    assert history.heads() == {}
     [(intended, [revision])] = history.find_intended()
     assert (intended, revision.path, revision.new_digest) == (act, "a.md", digest_bytes(b"x"))
 
@@ -132,7 +132,7 @@ def test_what_is_settled_stays_so(history: History) -> None:
     act = write(history, "a.md", None, b"x")
     history.take_back(act)
     assert len(history.find_revisions(act=act)) == 1
-    assert history.tips() == {"a.md": digest_bytes(b"x")}
+    assert history.heads() == {"a.md": digest_bytes(b"x")}
 
 
 KILLED = """
@@ -165,17 +165,17 @@ def test_a_process_that_is_killed_leaves_what_it_was_told(when: str, tmp_path: P
 def test_a_full_disk_stops_a_write_before_it_has_begun(records: Records) -> None:
     history = records.history
     write(history, "a.md", None, NOTE)
-    before = count_rows(records), history.tips()
+    before = count_rows(records), history.heads()
     change = Intended(path="a.md", old=NOTE, new=random.Random(1).randbytes(500_000))
     limit = records._writer.pragma("page_count") + 8
     records._writer.execute(f"PRAGMA max_page_count = {limit}")
     with pytest.raises(StoreFull):
         history.begin(at_s=2, client="", command="edit", path="a.md", changes=[change])
-    assert (count_rows(records), history.tips()) == before
+    assert (count_rows(records), history.heads()) == before
     assert history.find_intended() == []
     records._writer.execute("PRAGMA max_page_count = 100000")
     history.finish(history.begin(at_s=2, client="", command="edit", path="a.md", changes=[change]))
-    assert history.read_text(history.tips()["a.md"]) == change.new
+    assert history.read_text(history.heads()["a.md"]) == change.new
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_a_disk_that_is_really_full_stops_a_write_too_and_keeps_what_was_there(s
     with pytest.raises(StoreFull):
         history.begin(at_s=2, client="", command="edit", path="a.md", changes=[large])
     assert history.find_intended() == []
-    assert history.read_text(history.tips()["a.md"]) == NOTE
+    assert history.read_text(history.heads()["a.md"]) == NOTE
     write(history, "a.md", NOTE, NOTE + b"still room for this\n")
     assert len(history.find_revisions()) == 2
 
@@ -206,10 +206,15 @@ def test_a_disk_that_is_really_full_stops_a_write_too_and_keeps_what_was_there(s
 
 def test_a_workspace_seen_for_the_first_time_has_no_history_but_its_texts_are_known(history: History) -> None:
     assert not history.is_complete
-    assert history.see([Seen(path="a.md", data=b"one"), Seen(path="b.md", data=b"two")], at_s=1, is_first=True) == []
+    assert (
+        history.record_external(
+            [ObservedNote(path="a.md", data=b"one"), ObservedNote(path="b.md", data=b"two")], at_s=1, is_first=True
+        )
+        == []
+    )
     history.set_complete()
     assert history.find_revisions() == []
-    assert history.see([Seen(path="a.md", data=b"three")], at_s=2, is_first=False) == ["a.md"]
+    assert history.record_external([ObservedNote(path="a.md", data=b"three")], at_s=2, is_first=False) == ["a.md"]
     [found] = history.find_revisions()
     assert (found.client, found.command, found.old_digest) == ("", "outside", digest_bytes(b"one"))
     assert history.read_text(digest_bytes(b"one")) == b"one"
@@ -227,68 +232,70 @@ def test_that_everything_was_seen_once_is_remembered(open_records: Callable[[], 
 def test_what_is_as_it_was_when_last_heard_of_is_no_change(records: Records) -> None:
     write(records.history, "a.md", None, b"x")
     before = count_rows(records)
-    seen = [Seen(path="a.md", data=b"x"), Seen(path="gone.md", data=None)]
-    assert records.history.see(seen, at_s=2, is_first=False) == []
+    seen = [ObservedNote(path="a.md", data=b"x"), ObservedNote(path="gone.md", data=None)]
+    assert records.history.record_external(seen, at_s=2, is_first=False) == []
     assert count_rows(records) == before
 
 
 def test_what_changes_while_a_workspace_is_seen_for_the_first_time_is_a_revision(history: History) -> None:
-    history.see([Seen(path="a.md", data=b"one"), Seen(path="gone.md", data=b"x")], at_s=1, is_first=True)
+    history.record_external(
+        [ObservedNote(path="a.md", data=b"one"), ObservedNote(path="gone.md", data=b"x")], at_s=1, is_first=True
+    )
     later = [
-        Seen(path="a.md", data=b"two"),
-        Seen(path="gone.md", data=None),
-        Seen(path="new.md", data=b"new", is_new=True),
-        Seen(path="old.md", data=b"old"),
+        ObservedNote(path="a.md", data=b"two"),
+        ObservedNote(path="gone.md", data=None),
+        ObservedNote(path="new.md", data=b"new", is_new=True),
+        ObservedNote(path="old.md", data=b"old"),
     ]
-    assert history.see(later, at_s=2, is_first=True) == ["a.md", "gone.md", "new.md"]
+    assert history.record_external(later, at_s=2, is_first=True) == ["a.md", "gone.md", "new.md"]
     assert {(one.path, one.old_digest) for one in history.find_revisions()} == {
         ("a.md", digest_bytes(b"one")),
         ("gone.md", digest_bytes(b"x")),
         ("new.md", None),
     }
     assert history.read_text(digest_bytes(b"one")) == b"one"
-    assert history.find_tips(["a.md", "gone.md", "old.md"]) == {"a.md": digest_bytes(b"two"), "old.md": digest_bytes(b"old")}
+    assert history.find_heads(["a.md", "gone.md", "old.md"]) == {"a.md": digest_bytes(b"two"), "old.md": digest_bytes(b"old")}
 
 
 def test_a_note_moved_outside_keeps_its_history(history: History) -> None:
     write(history, "a.md", None, b"x")
-    seen = [Seen(path="a.md", data=None), Seen(path="f/b.md", data=b"x", moved_from="a.md")]
-    assert history.see(seen, at_s=2, is_first=False) == ["f/b.md"]
+    seen = [ObservedNote(path="a.md", data=None), ObservedNote(path="f/b.md", data=b"x", moved_from="a.md")]
+    assert history.record_external(seen, at_s=2, is_first=False) == ["f/b.md"]
     assert places(history.find_revisions(path="f/b.md")) == [("f/b.md", "a.md"), ("a.md", None)]
-    assert history.tips() == {"f/b.md": digest_bytes(b"x")}
-    assert history.see([Seen(path="a.md", data=None)], at_s=3, is_first=False) == []
+    assert history.heads() == {"f/b.md": digest_bytes(b"x")}
+    assert history.record_external([ObservedNote(path="a.md", data=None)], at_s=3, is_first=False) == []
 
 
 def test_notes_that_changed_places_are_two_moves(history: History) -> None:
     write(history, "a.md", None, b"x")
     write(history, "b.md", None, b"y")
-    seen = [Seen(path="a.md", data=b"y", moved_from="b.md"), Seen(path="b.md", data=b"x", moved_from="a.md")]
-    history.see(seen, at_s=2, is_first=False)
+    seen = [ObservedNote(path="a.md", data=b"y", moved_from="b.md"), ObservedNote(path="b.md", data=b"x", moved_from="a.md")]
+    history.record_external(seen, at_s=2, is_first=False)
     assert places(history.find_revisions(limit=2)) == [("b.md", "a.md"), ("a.md", "b.md")]
-    assert history.tips() == {"a.md": digest_bytes(b"y"), "b.md": digest_bytes(b"x")}
+    assert history.heads() == {"a.md": digest_bytes(b"y"), "b.md": digest_bytes(b"x")}
 
 
 def test_a_note_that_another_was_moved_over_is_not_forgotten(history: History) -> None:
     write(history, "a.md", None, b"x")
     write(history, "b.md", None, b"y")
-    history.see([Seen(path="b.md", data=b"x", moved_from="a.md")], at_s=2, is_first=False)
+    history.record_external([ObservedNote(path="b.md", data=b"x", moved_from="a.md")], at_s=2, is_first=False)
     moved, went = history.find_revisions(limit=2)
     assert (moved.path, moved.old_path) == ("b.md", "a.md")
     assert (went.path, went.old_digest, went.new_digest) == ("b.md", digest_bytes(b"y"), None)
 
 
 def test_a_note_that_comes_from_where_none_was_is_new(history: History) -> None:
-    seen = [Seen(path="b.md", data=b"x", moved_from="a.md"), Seen(path="c.md", data=b"y", moved_from="c.md")]
-    history.see(seen, at_s=2, is_first=False)
+    seen = [ObservedNote(path="b.md", data=b"x", moved_from="a.md"), ObservedNote(path="c.md", data=b"y", moved_from="c.md")]
+    history.record_external(seen, at_s=2, is_first=False)
     assert places(history.find_revisions()) == [("c.md", None), ("b.md", None)]
 
 
 def test_of_two_copies_of_a_note_that_went_one_is_it_and_the_other_is_new(history: History) -> None:
     write(history, "a.md", None, b"x")
-    seen = [Seen(path="b.md", data=b"x", moved_from="a.md"), Seen(path="c.md", data=b"x", moved_from="a.md")]
-    history.see(seen, at_s=2, is_first=False)
+    seen = [ObservedNote(path="b.md", data=b"x", moved_from="a.md"), ObservedNote(path="c.md", data=b"x", moved_from="a.md")]
+    history.record_external(seen, at_s=2, is_first=False)
     assert sorted(places(history.find_revisions(limit=2)), key=str) == [("b.md", None), ("c.md", "a.md")]
-    assert set(history.tips()) == {"b.md", "c.md"}
+    assert set(history.heads()) == {"b.md", "c.md"}
 
 
 # --- finding
@@ -383,7 +390,7 @@ def test_what_is_too_old_is_dropped_but_never_what_a_note_says_now(records: Reco
     assert history.prune(max_revisions=9, max_age_s=15, now_s=30) == 1
     assert history.prune(max_revisions=9, max_age_s=15, now_s=100) == 1
     assert count_rows(records) == (1, 1, 0, 0)
-    assert history.read_text(history.tips()["a.md"]) == b"two"
+    assert history.read_text(history.heads()["a.md"]) == b"two"
 
 
 def test_a_great_deal_is_dropped_in_steps(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,7 +442,7 @@ def test_a_purge_does_not_take_what_a_note_says_today(history: History) -> None:
     write(history, "a.md", None, b"today")
     assert history.purge(revisions=[history.find_revisions()[0].id], texts=[digest_bytes(b"today")]).n_texts == 0
     assert history.find_revisions() == []
-    assert history.read_text(history.tips()["a.md"]) == b"today"
+    assert history.read_text(history.heads()["a.md"]) == b"today"
 
 
 def test_no_byte_of_a_purged_text_stays_in_the_files(records: Records) -> None:
@@ -475,7 +482,7 @@ def test_what_another_program_keeps_from_being_wiped_is_said_and_wiped_later(rec
     write(history, "a.md", None, secret)
     write(history, "a.md", secret, b"none")
     other = apsw.Connection(str(records.path), flags=apsw.SQLITE_OPEN_READONLY)
-    reading = other.execute("SELECT data FROM texts")
+    reading = other.execute("SELECT data FROM blobs")
     next(reading)
     done = history.purge(revisions=[one.id for one in history.find_revisions()])
     assert (done.n_revisions, done.n_texts, done.is_clean) == (2, 1, False)

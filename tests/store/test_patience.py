@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from memsyncd.errors import NotFresh
+from memsyncd.store.connection import CancellationToken, is_cancelled
 from memsyncd.store.index import Index
-from memsyncd.store.patience import Patience, is_patience_over
-from memsyncd.store.readers import Reader
+from memsyncd.store.pool import Reader
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 LONG_S = 600.0
@@ -18,39 +18,39 @@ LONG_S = 600.0
 
 @pytest.mark.timeout(60)
 def test_what_runs_ends_when_it_is_given_up(index: Index) -> None:
-    patience, has_begun = Patience(), threading.Event()
+    patience, has_begun = CancellationToken(), threading.Event()
 
     def read() -> None:
-        with index.readers.lend(LONG_S) as reader:
+        with index.pool.acquire(LONG_S) as reader:
             has_begun.set()
             reader.rows(ENDLESS)
 
     with ThreadPoolExecutor(1) as threads:
         reading = threads.submit(patience.run, read)
         has_begun.wait()
-        patience.give_up()
+        patience.cancel()
         assert isinstance(reading.exception(), NotFresh)
-        assert threads.submit(is_patience_over).result() is False
+        assert threads.submit(is_cancelled).result() is False
 
 
 @pytest.mark.timeout(60)
 def test_all_that_is_asked_together_has_one_limit(index: Index) -> None:
     def read() -> None:
         for allow in (Reader.rows, lambda reader, statement: (reader.allow(LONG_S), reader.rows(statement))):
-            with pytest.raises(NotFresh), index.readers.lend(LONG_S) as reader:
+            with pytest.raises(NotFresh), index.pool.acquire(LONG_S) as reader:
                 allow(reader, ENDLESS)
 
-    Patience(0.05).run(read)
+    CancellationToken(0.05).run(read)
 
 
 def test_nothing_is_lent_to_what_was_given_up_before_it_began(index: Index) -> None:
     def read() -> None:
-        with index.readers.lend(LONG_S):
+        with index.pool.acquire(LONG_S):
             raise AssertionError
 
-    patience = Patience()
-    patience.give_up()
+    patience = CancellationToken()
+    patience.cancel()
     with pytest.raises(NotFresh):
         patience.run(read)
-    with index.readers.lend(LONG_S) as reader:
+    with index.pool.acquire(LONG_S) as reader:
         assert reader.rows("SELECT 1") == [(1,)]

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from memsyncd.core.search.query import Filters
-from memsyncd.store.index import Index
-from memsyncd.store.reasons import count_matches, find_kinds, find_matching_kinds, find_matching_tags, find_tags
-from memsyncd.store.updates import PutNote
+from memsyncd.store.index import Index, PutNote
+from memsyncd.store.lookup import count_kinds, count_matches, count_tags, find_matching_kinds, find_matching_tags
 
 
 @pytest.fixture
@@ -21,7 +20,7 @@ def filled(index: Index, put: Callable[..., PutNote]) -> Index:
 
 
 def test_what_matches_is_counted_with_and_without_filters(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         assert count_matches(reader, '"redis"') == 4
         assert count_matches(reader, '"redis"', Filters()) == 3
         assert count_matches(reader, '"redis"', Filters(kinds=("error",))) == 1
@@ -30,13 +29,13 @@ def test_what_matches_is_counted_with_and_without_filters(filled: Index) -> None
 
 
 def test_no_more_are_counted_than_tell_anything(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         assert count_matches(reader, '"redis"', most=2) == 2
         assert count_matches(reader, '"redis"') > 2
 
 
 def test_the_kinds_and_tags_of_what_matches_are_named_the_commonest_first(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         assert find_matching_kinds(reader, '"redis"') == ["decision", "error"]
         assert find_matching_tags(reader, '"redis"') == ["ops", "auth"]
         assert find_matching_kinds(reader, '"kraken"') == []
@@ -44,6 +43,6 @@ def test_the_kinds_and_tags_of_what_matches_are_named_the_commonest_first(filled
 
 
 def test_all_kinds_and_tags_are_counted_the_commonest_first(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
-        assert find_kinds(reader)[:2] == [("decision", 3), ("error", 2)]
-        assert [tag for tag, _ in find_tags(reader)] == ["ops", "auth"]
+    with filled.pool.acquire(5) as reader:
+        assert count_kinds(reader)[:2] == [("decision", 3), ("error", 2)]
+        assert [tag for tag, _ in count_tags(reader)] == ["ops", "auth"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,9 +12,8 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFailed
 from memsyncd.store import records
-from memsyncd.store.history import Seen
-from memsyncd.store.identity import Owner, peek_owners
-from memsyncd.store.records import MIGRATIONS, Move, Records
+from memsyncd.store.history import ObservedNote
+from memsyncd.store.records import MIGRATIONS, Move, Owner, Records, peek_heads, peek_owners
 
 Open = Callable[..., Records]
 
@@ -89,7 +89,7 @@ def test_a_file_that_several_workspaces_opened_before_belongs_to_the_next_of_the
 
 def test_a_file_of_another_workspace_is_set_aside_as_it_is(open_records: Open) -> None:
     theirs = open_records(workspace="other-1")
-    theirs.history.see([Seen(path="a.md", data=b"theirs")], at_s=1.0, is_first=False)
+    theirs.history.record_external([ObservedNote(path="a.md", data=b"theirs")], at_s=1.0, is_first=False)
     theirs.close()
     before = theirs.path.read_bytes()
     kept = open_records(now_s=77.0)
@@ -114,7 +114,7 @@ def test_a_file_of_another_workspace_that_stands_in_its_log_alone_is_set_aside_w
 
 def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(open_records: Open) -> None:
     before = open_records(workspace="old-1", root="/old", inode=5, now_s=1.0)
-    before.history.see([Seen(path="a.md", data=b"text")], at_s=1.0, is_first=False)
+    before.history.record_external([ObservedNote(path="a.md", data=b"text")], at_s=1.0, is_first=False)
     before.close()
     asked: list[object] = []
 
@@ -132,14 +132,14 @@ def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(op
 def test_what_is_purged_or_undone_is_no_other_programs_writing(open_records: Open) -> None:
     records = open_records()
     for number in range(40):
-        records.history.see([Seen(path="a.md", data=b"%d\n" % number * 9000)], at_s=number, is_first=False)
-        assert records.find_harm() is None
+        records.history.record_external([ObservedNote(path="a.md", data=b"%d\n" % number * 9000)], at_s=number, is_first=False)
+        assert records.find_tampering() is None
     records.history.purge(revisions=[one.id for one in records.history.find_revisions(limit=30)])
-    assert records.find_harm() is None
-    much = [Seen(path=f"{number}.md", data=os.urandom(200_000)) for number in range(20)]
+    assert records.find_tampering() is None
+    much = [ObservedNote(path=f"{number}.md", data=os.urandom(200_000)) for number in range(20)]
     with pytest.raises(UnicodeEncodeError):
-        records.history.see([*much, Seen(path="\ud800", data=b"")], at_s=99, is_first=False)
-    assert records.find_harm() is None
+        records.history.record_external([*much, ObservedNote(path="\ud800", data=b"")], at_s=99, is_first=False)
+    assert records.find_tampering() is None
 
 
 def test_every_commit_is_on_the_disk_before_it_is_answered(open_records: Open) -> None:
@@ -222,8 +222,70 @@ def test_a_file_of_the_first_version_keeps_everything_and_can_hold_history(tmp_p
     assert ask(path, "SELECT id, root, created_at FROM workspace") == [("project-1", "/home/ada/project", 12.5)]
     assert ask(path, "SELECT * FROM moves") == [(7, "a.md", "b.md", "d" * 32, 13.5)]
     assert ask(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
-    assert kept.history.see([Seen(path="b.md", data=b"now")], at_s=20.0, is_first=False) == ["b.md"]
-    assert kept.history.read_text(kept.history.tips()["b.md"]) == b"now"
+    assert kept.history.record_external([ObservedNote(path="b.md", data=b"now")], at_s=20.0, is_first=False) == ["b.md"]
+    assert kept.history.read_text(kept.history.heads()["b.md"]) == b"now"
+
+
+OLD_FILE = Path(__file__).with_name("records-version-3.db.gz")
+UNCHANGED = {
+    "acts": "SELECT * FROM acts ORDER BY id",
+    "revisions": "SELECT * FROM revisions ORDER BY id",
+    "moves": "SELECT * FROM moves ORDER BY id",
+    "meta": "SELECT * FROM meta ORDER BY key",
+    "workspace": "SELECT id, created_at, inode FROM workspace",
+    "sequence": "SELECT * FROM sqlite_sequence ORDER BY name",
+}
+
+
+def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
+    tmp_path: Path, open_records: Open
+) -> None:
+    """The program of version 3 made the file: 80 edits of one note, notes that were renamed, deleted
+    and swapped back, a text of 40 KB, an intended change set, and one text that rotted.
+    """
+    path = tmp_path / "state" / "records.db"
+    path.parent.mkdir()
+    path.write_bytes(gzip.decompress(OLD_FILE.read_bytes()))
+    before = {name: ask(path, statement) for name, statement in UNCHANGED.items()}
+    sizes = {str(row[0]): row[1] for row in ask(path, "SELECT digest, size FROM texts")}
+    heads = dict(ask(path, "SELECT path, digest FROM tips"))
+    [rotted] = [
+        str(row[0])
+        for row in ask(path, "SELECT digest FROM texts WHERE size > 0 AND data = zeroblob(length(data))")
+    ]
+    assert (len(sizes), ask(path, "SELECT max(height) FROM texts")) == (92, [(64,)])
+    kept = open_records()
+    assert (kept.set_aside, kept.foreign) == (None, None)
+    assert {name: ask(path, statement) for name, statement in UNCHANGED.items()} == before
+    assert kept.history.heads() == heads
+    texts = {digest: kept.history.read_text(digest) for digest in sizes}
+    # What was a delta on the rotted text cannot be read by either program.
+    lost = {digest for digest, text in texts.items() if text is None}
+    assert rotted in lost
+    assert kept.history.damaged == lost
+    assert len(lost) == 2
+    for digest, text in texts.items():
+        if text is not None:
+            assert (digest_bytes(text), len(text)) == (digest, sizes[digest])
+    assert dict(ask(path, "SELECT digest, size FROM blobs")) == sizes
+    assert ask(path, "PRAGMA foreign_key_check") == []
+    assert ask(path, "PRAGMA integrity_check") == [("ok",)]
+    tables = ask(path, "SELECT name FROM sqlite_schema WHERE name IN ('texts', 'tips')")
+    assert tables == []
+
+
+def test_a_file_with_deltas_that_is_migrated_tells_its_heads_before_and_after(
+    tmp_path: Path, open_records: Open
+) -> None:
+    path = tmp_path / "state" / "records.db"
+    path.parent.mkdir()
+    path.write_bytes(gzip.decompress(OLD_FILE.read_bytes()))
+    before = peek_heads(path)
+    kept = open_records()
+    heads = kept.history.heads()
+    kept.close()
+    assert len(heads) > 2
+    assert before == heads == peek_heads(path)
 
 
 TABLES = (
@@ -257,7 +319,7 @@ def test_a_version_that_was_released_never_changes(number: int, tables: dict[str
 @pytest.mark.parametrize(
     "statement",
     [
-        "INSERT INTO texts(digest, size, data) VALUES('short', 1, x'00')",
+        "INSERT INTO blobs(digest, size, data) VALUES('short', 1, x'00')",
         "INSERT INTO revisions(act, path, state) VALUES(1, 'a.md', 'perhaps')",
         "INSERT INTO revisions(act, path, old_path, state) VALUES(1, 'a.md', 'a.md', 'done')",
         "INSERT INTO revisions(act, path, state) VALUES(99, 'a.md', 'done')",

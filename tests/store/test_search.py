@@ -7,9 +7,8 @@ import pytest
 from memsyncd.core.model import Span
 from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.errors import NotFresh
-from memsyncd.store.index import Index
-from memsyncd.store.search import find_candidates, find_holders, is_frequent, is_matching, read_sections, read_texts
-from memsyncd.store.updates import PutNote
+from memsyncd.store.index import Index, PutNote
+from memsyncd.store.search import find_candidates, find_matching, is_frequent, is_matching, read_sections, read_texts
 
 Put = Callable[..., PutNote]
 
@@ -27,7 +26,7 @@ def filled(index: Index, put: Put) -> Index:
 
 def find(index: Index, match: str, filters: Filters = NO_FILTERS, *, limit: int = 100) -> list[str]:
     """`path:start-end` of what matches, the best first."""
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         found = find_candidates(reader, match, filters, limit=limit)
     return [f"{c.path}:{c.span.start}-{c.span.end}" for c in sorted(found, key=lambda c: (-c.stemmed, c.path, c.span))]
 
@@ -37,7 +36,7 @@ def find_paths(index: Index, match: str, **filters: tuple[str, ...]) -> list[str
 
 
 def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         [candidate] = find_candidates(reader, '"hot"', NO_FILTERS, limit=10)
         section = read_sections(reader, [candidate.section])[candidate.section]
         text = read_texts(reader, [candidate.chunk])[candidate.chunk]
@@ -52,11 +51,11 @@ def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) 
 
 
 def test_of_some_chunks_those_are_told_that_hold_a_term_wherever_it_is_indexed(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         found = find_candidates(reader, '"redis" OR "disk"', NO_FILTERS, limit=10)
         chunks = {candidate.chunk: candidate.path for candidate in found}
-        held = {term: find_holders(reader, f'"{term}"', [*chunks]) for term in ("cache", "auth", "redis", "slow", "nowhere")}
-        few = find_holders(reader, '"redis"', [chunk for chunk, path in chunks.items() if path.endswith(".txt")])
+        held = {term: find_matching(reader, f'"{term}"', [*chunks]) for term in ("cache", "auth", "redis", "slow", "nowhere")}
+        few = find_matching(reader, '"redis"', [chunk for chunk, path in chunks.items() if path.endswith(".txt")])
     assert sorted(chunks[chunk] for chunk in held["cache"]) == [".memories/api/notes.md", "MEMORY.md"]
     assert sorted({chunks[chunk] for chunk in held["auth"]}) == [".memories/api/notes.md", "MEMORY.md"]
     assert [chunks[chunk] for chunk in held["slow"]] == [".memories/api-old.md"]
@@ -105,7 +104,7 @@ def test_filters_hold_before_the_best_are_taken(index: Index, put: Put) -> None:
 
 
 def test_whether_anything_matches_is_told_without_filters(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         assert is_matching(reader, '"redis"')
         assert not is_matching(reader, '"nowhere"')
 
@@ -113,15 +112,15 @@ def test_whether_anything_matches_is_told_without_filters(filled: Index) -> None
 def test_a_query_that_takes_too_long_is_stopped_and_its_reader_goes_on(index: Index, put: Put) -> None:
     index.apply([put(f".memories/{number}.md", "a b c d e f g h " * 400) for number in range(60)])
     match = " OR ".join(f'"{word} {other}"' for word in "abcdefgh" for other in "abcdefgh")
-    with pytest.raises(NotFresh), index.readers.lend(0.001) as reader:
+    with pytest.raises(NotFresh), index.pool.acquire(0.001) as reader:
         find_candidates(reader, match, NO_FILTERS, limit=200)
-    with index.readers.lend(30) as again:
+    with index.pool.acquire(30) as again:
         assert again is reader
         assert find_candidates(again, '"a b"', NO_FILTERS, limit=5)
 
 
 def test_a_word_is_frequent_that_more_chunks_hold_than_are_counted(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         n_redis = len(find(filled, '"redis"'))
         assert n_redis > 1
         assert is_frequent(reader, '"redis"', most=n_redis - 1)

@@ -6,14 +6,13 @@ from typing import Any
 import pytest
 
 from memsyncd.core.search.query import NO_FILTERS, Filters
-from memsyncd.store.blanks import count_blanks_before
 from memsyncd.store.index import Index
-from memsyncd.store.standing import N_CHUNKS, N_RECENT_NOTES, find_standing
+from memsyncd.store.search import N_RECENT_NOTES, N_START_CHUNKS, count_blank_lines_before, find_start_chunks
 
 
 def find(index: Index, filters: Filters = NO_FILTERS) -> list[tuple[str, str]]:
-    with index.readers.lend(5) as reader:
-        return sorted((f"{chunk.path}:{chunk.span.start}", chunk.reason) for chunk in find_standing(reader, filters))
+    with index.pool.acquire(5) as reader:
+        return sorted((f"{chunk.path}:{chunk.span.start}", chunk.reason) for chunk in find_start_chunks(reader, filters))
 
 
 @pytest.fixture
@@ -69,18 +68,18 @@ def test_filters_choose_before_what_is_recent_is_counted(index: Index, put: Call
 
 def test_of_each_sort_there_is_a_most(index: Index, put: Callable[..., Any]) -> None:
     paragraphs = "\n\n".join(
-        f"paragraph {i} is as long as a chunk may be, or nearly, give or take a word" for i in range(N_CHUNKS + 50)
+        f"paragraph {i} is as long as a chunk may be, or nearly, give or take a word" for i in range(N_START_CHUNKS + 50)
     )
     index.apply([put("MEMORY.md", paragraphs), put(".memories/new.md", "new\n", tick=2)])
     reasons = [reason for _, reason in find(index)]
-    assert (reasons.count("MEMORY.md"), reasons.count("recent")) == (N_CHUNKS, 1)
+    assert (reasons.count("MEMORY.md"), reasons.count("recent")) == (N_START_CHUNKS, 1)
 
 
 def test_blank_lines_between_chunks_are_counted(index: Index, put: Callable[..., Any]) -> None:
     paragraph = "words enough for a chunk of its own, whatever else there is, so that none is joined to it"
     index.apply([put("MEMORY.md", f"{paragraph}\n\n{paragraph}\n\n\n{paragraph}\n# Next\n\nword\n")])
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         lines = dict(reader.rows("SELECT id, start_line FROM chunks"))
         sections = [row[0] for row in reader.rows("SELECT id FROM sections")]
-        found = {lines[chunk]: n for chunk, n in count_blanks_before(reader, sections).items()}
+        found = {lines[chunk]: n for chunk, n in count_blank_lines_before(reader, sections).items()}
     assert found == {3: 1, 6: 2}

@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from memsyncd.store import vocabulary
-from memsyncd.store.index import Index
-from memsyncd.store.updates import DropNote, PutNote
-from memsyncd.store.vocabulary import find_words_alike, find_words_of_letter
+from memsyncd.store import lookup
+from memsyncd.store.index import DropNote, Index, PutNote
+from memsyncd.store.lookup import find_similar_words, find_words_by_first_letter
 
 Put = Callable[..., PutNote]
 
@@ -22,13 +21,13 @@ def filled(index: Index, put: Put) -> Index:
 
 
 def find_alike(index: Index, word: str) -> dict[str, int]:
-    with index.readers.lend(5) as reader:
-        return dict(find_words_alike(reader, word))
+    with index.pool.acquire(5) as reader:
+        return dict(find_similar_words(reader, word))
 
 
 def find_of_letter(index: Index, word: str) -> dict[str, int]:
-    with index.readers.lend(5) as reader:
-        return dict(find_words_of_letter(reader, word))
+    with index.pool.acquire(5) as reader:
+        return dict(find_words_by_first_letter(reader, word))
 
 
 def test_words_stand_as_they_are_written_without_case_and_accents_and_are_counted(filled: Index) -> None:
@@ -39,8 +38,8 @@ def test_words_stand_as_they_are_written_without_case_and_accents_and_are_counte
 
 
 def test_the_same_reader_may_ask_again(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
-        assert find_words_alike(reader, "rebus") == find_words_alike(reader, "rebus")
+    with filled.pool.acquire(5) as reader:
+        assert find_similar_words(reader, "rebus") == find_similar_words(reader, "rebus")
 
 
 def test_a_word_is_found_whatever_one_slip_made_of_its_beginning(filled: Index) -> None:
@@ -60,5 +59,5 @@ def test_any_text_may_be_asked_for(filled: Index) -> None:
 
 
 def test_no_more_than_some_words_are_read(filled: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vocabulary, "N_WORDS", 2)
+    monkeypatch.setattr(lookup, "MAX_WORDS", 2)
     assert len(find_of_letter(filled, "c")) == 2

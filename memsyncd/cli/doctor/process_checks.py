@@ -24,14 +24,11 @@ INOTIFY = "anon_inode:inotify"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """A process of this user: our databases that it has open, those that it holds a write lock on,
-    its use of inotify.
-    """
+    """A process of this user: our databases that it has open, its use of inotify."""
 
     pid: int
     words: tuple[str, ...]
     databases: tuple[str, ...] = ()
-    locked: tuple[str, ...] = ()
     n_instances: int = 0
     n_watches: int = 0
     is_stopped: bool = False
@@ -58,7 +55,6 @@ class Inotify:
 
 def list_processes(folders: Sequence[str], *, proc: str = PROC) -> list[Process]:
     """List this user's other processes; `folders` are the real paths that contain our databases."""
-    locks = read_locks(proc)
     found = []
     try:
         pids = [int(name) for name in os.listdir(proc) if name.isdecimal()]
@@ -69,18 +65,16 @@ def list_processes(folders: Sequence[str], *, proc: str = PROC) -> list[Process]
             continue
         try:
             if os.stat(f"{proc}/{pid}").st_uid == os.geteuid():
-                found.append(_read_process(pid, folders, locks, proc))
+                found.append(_read_process(pid, folders, proc))
         except OSError:
             continue  # it has ended
     return found
 
 
-def _read_process(
-    pid: int, folders: Sequence[str], locks: frozenset[tuple[int, int]], proc: str
-) -> Process:
+def _read_process(pid: int, folders: Sequence[str], proc: str) -> Process:
     with open(f"{proc}/{pid}/cmdline", "rb") as file:
         words = tuple(os.fsdecode(word) for word in file.read().split(b"\0") if word)
-    databases, locked, n_instances, n_watches = set(), set(), 0, 0
+    databases, n_instances, n_watches = set(), 0, 0
     for fd, target in _list_open(f"{proc}/{pid}/fd"):
         if target == INOTIFY:
             n_instances += 1
@@ -89,14 +83,10 @@ def _read_process(
             target.startswith(f"{folder}/") for folder in folders
         ):
             databases.add(target)
-            with contextlib.suppress(OSError):  # it was closed
-                if (pid, os.stat(f"{proc}/{pid}/fd/{fd}").st_ino) in locks:
-                    locked.add(target)
     return Process(
         pid=pid,
         words=words,
         databases=tuple(sorted(databases)),
-        locked=tuple(sorted(locked)),
         n_instances=n_instances,
         n_watches=n_watches,
         is_stopped=_is_stopped(f"{proc}/{pid}/stat"),
@@ -122,27 +112,6 @@ def _count_watches(path: str) -> int:
             return sum(1 for line in file if line.startswith("inotify"))
     except OSError:
         return 0
-
-
-def read_locks(proc: str = PROC) -> frozenset[tuple[int, int]]:
-    """Return the process and inode of every write lock in the kernel's table."""
-    try:
-        with open(f"{proc}/locks", encoding="ascii", errors="replace") as file:
-            return parse_locks(file.read())
-    except OSError:
-        return frozenset()
-
-
-def parse_locks(text: str) -> frozenset[tuple[int, int]]:
-    """Parse rows such as `1: POSIX ADVISORY WRITE 1234 fd:01:5678 120 120`; waiting ones have an
-    arrow.
-    """
-    rows = (line.split() for line in text.splitlines())
-    return frozenset(
-        (int(row[4]), int(row[5].rpartition(":")[2]))
-        for row in rows
-        if len(row) >= 8 and row[3] == "WRITE"
-    )
 
 
 def read_inotify(folder: str = SYSCTLS) -> Inotify | None:
@@ -191,30 +160,20 @@ def check_open_files(processes: Sequence[Process], *, daemon_pid: int | None) ->
             found.append(
                 Finding(level="error", check="two_daemons", what=what, where=where, remedy=remedy)
             )
-        elif process.locked:
-            what = (
-                f"{process.name} (pid {process.pid}) holds a write lock:"
-                " saves are not indexed meanwhile"
-            )
-            remedy = f"let it finish, or end it: kill {process.pid}"
-            found.append(
-                Finding(
-                    level="warning",
-                    check="locks",
-                    what=what,
-                    where=process.locked[0],
-                    remedy=remedy,
-                )
-            )
         else:
             what = f"{process.name} (pid {process.pid}) has a database open"
-            remedy = "reading it is safe; do not write to it, nor open it with an old SQLite"
+            remedy = (
+                "reading it is safe; do not write to it, nor open it with an old SQLite;"
+                f" if saves are not indexed, end it: kill {process.pid}"
+            )
             found.append(
-                Finding(level="info", check="locks", what=what, where=where, remedy=remedy)
+                Finding(level="info", check="open_databases", what=what, where=where, remedy=remedy)
             )
     if processes and not found:
         found.append(
-            Finding(level="ok", check="locks", what="no other program has the databases open")
+            Finding(
+                level="ok", check="open_databases", what="no other program has the databases open"
+            )
         )
     return found
 

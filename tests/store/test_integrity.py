@@ -11,7 +11,7 @@ import pytest
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.index import Index
-from memsyncd.store.soundness import find_damage, find_set_aside, read_generation
+from memsyncd.store.integrity import find_damage, find_set_aside, read_generation
 
 
 def fill(index: Index, put: Callable[..., object], n_notes: int = 60) -> None:
@@ -81,7 +81,7 @@ def test_a_look_writes_nothing(index: Index, put: Callable[..., object]) -> None
 
 def test_the_file_says_its_generation(index: Index, put: Callable[..., object]) -> None:
     fill(index, put)
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         assert read_generation(reader) == index.generation == 1
 
 

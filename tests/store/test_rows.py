@@ -9,9 +9,8 @@ import apsw
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.store.index import Index
-from memsyncd.store.notes import list_words
-from memsyncd.store.updates import DropNote, PutNote, Update
+from memsyncd.store.index import DropNote, Index, PutNote, Update
+from memsyncd.store.rows import to_json_list
 
 Put = Callable[..., PutNote]
 Dump = Callable[[Path], dict[str, list[tuple[object, ...]]]]
@@ -20,7 +19,7 @@ NOTE = "# red\none\n\n# blue\ntwo\n\n## dark #tint\nthree [[link]]\n\n# green\nf
 
 
 def ask(index: Index, statement: str, *bindings: object) -> list[tuple[object, ...]]:
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         return reader.rows(statement, bindings)
 
 
@@ -31,7 +30,7 @@ def find_ids(index: Index) -> dict[str, int]:
 
 @given(st.lists(st.text(max_size=20), max_size=3))
 def test_headings_are_kept_as_any_reader_of_json_expects(words: list[str]) -> None:
-    assert list_words(words) == json.dumps(words, ensure_ascii=False)
+    assert to_json_list(words) == json.dumps(words, ensure_ascii=False)
 
 
 def find_places(index: Index) -> dict[str, tuple[int, int]]:

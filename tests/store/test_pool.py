@@ -10,52 +10,51 @@ import pytest
 
 from memsyncd.core.search.query import NO_FILTERS, compile_query, parse_query
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
-from memsyncd.store import readers as readers_module
-from memsyncd.store.index import Index
-from memsyncd.store.readers import KEPT_OPEN, Reader, Readers
+from memsyncd.store import pool as pool_module
+from memsyncd.store.index import DropNote, Index, PutNote
+from memsyncd.store.pool import MAX_IDLE, ConnectionPool, Reader
 from memsyncd.store.search import find_candidates, read_sections, read_texts
-from memsyncd.store.updates import DropNote, PutNote
 
 Put = Callable[..., PutNote]
 
 
 def test_a_reader_is_lent_to_one_at_a_time_and_used_again(index: Index) -> None:
-    with index.readers.lend(5) as one, index.readers.lend(5) as other:
+    with index.pool.acquire(5) as one, index.pool.acquire(5) as other:
         assert one is not other
-    with index.readers.lend(5) as again:
+    with index.pool.acquire(5) as again:
         assert again in (one, other)
 
 
 def test_no_more_than_a_few_stay_open(index: Index) -> None:
-    lent = [index.readers.lend(5) for _ in range(KEPT_OPEN + 3)]
+    lent = [index.pool.acquire(5) for _ in range(MAX_IDLE + 3)]
     readers = [one.__enter__() for one in lent]
     for one in lent:
         one.__exit__(None, None, None)
-    assert sum(is_open(reader) for reader in readers) == KEPT_OPEN
+    assert sum(is_open(reader) for reader in readers) == MAX_IDLE
 
 
 def test_those_that_nobody_used_for_long_are_closed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         pass
-    index.readers.close_unused()
+    index.pool.close_idle()
     assert is_open(reader)
-    monkeypatch.setattr(readers_module, "UNUSED_S", 0.0)
-    with index.readers.lend(5) as lent:
+    monkeypatch.setattr(pool_module, "IDLE_S", 0.0)
+    with index.pool.acquire(5) as lent:
         assert lent is reader
-        index.readers.close_unused()
+        index.pool.close_idle()
         assert is_open(reader)
-    index.readers.close_unused()
+    index.pool.close_idle()
     assert not is_open(reader)
-    with index.readers.lend(5) as another:
+    with index.pool.acquire(5) as another:
         assert another.rows("SELECT 1") == [(1,)]
 
 
 def test_retiring_waits_for_what_is_lent_and_closes_it_then(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one")])
-    with index.readers.lend(5) as idle:
+    with index.pool.acquire(5) as idle:
         pass
-    with index.readers.lend(5) as lent, index.readers.lend(5) as other:
-        index.readers.close()
+    with index.pool.acquire(5) as lent, index.pool.acquire(5) as other:
+        index.pool.close()
         for reader in (lent, other):
             assert reader.rows("SELECT count(*) FROM files") == [(1,)]
     assert not any(is_open(reader) for reader in (idle, lent, other))
@@ -63,18 +62,18 @@ def test_retiring_waits_for_what_is_lent_and_closes_it_then(index: Index, put: P
 
 def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhile(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "# a\nredis")])
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         [candidate] = find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
         index.apply([DropNote("MEMORY.md")])
         assert read_sections(reader, [candidate.section])[candidate.section].anchor == "MEMORY.md#a"
         assert read_texts(reader, [candidate.chunk])[candidate.chunk].text == "# a\nredis"
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         assert not find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
 
 
 def test_a_reader_that_comes_back_holds_no_snapshot(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one")])
-    with pytest.raises(StoreFailed), index.readers.lend(5) as reader:
+    with pytest.raises(StoreFailed), index.pool.acquire(5) as reader:
         assert reader.rows("SELECT count(*) FROM files") + reader.rows("not SQL")
     index.apply([put("MEMORY.md", "two")])
     while index.tidy():
@@ -85,10 +84,10 @@ def test_a_reader_that_comes_back_holds_no_snapshot(index: Index, put: Put) -> N
 def test_a_reader_whose_time_is_long_over_can_be_lent_again_and_again(index: Index, put: Put) -> None:
     """SQLite counts the steps of a statement over all its runs: sooner or later the clock is looked at in the ROLLBACK."""
     for _ in range(1000):
-        with index.readers.lend(0):
+        with index.pool.acquire(0):
             pass
     index.apply([put("MEMORY.md", "one")])
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         assert reader.rows("SELECT count(*) FROM files") == [(1,)]
 
 
@@ -96,17 +95,17 @@ COUNTING = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE
 
 
 def test_a_reader_out_of_time_goes_on_if_it_is_allowed_more(index: Index) -> None:
-    with index.readers.lend(0) as reader:
+    with index.pool.acquire(0) as reader:
         reader.allow(30)
         assert reader.rows(COUNTING) == [(50_000,)]
-    with pytest.raises(NotFresh), index.readers.lend(0) as reader:
+    with pytest.raises(NotFresh), index.pool.acquire(0) as reader:
         reader.rows(COUNTING)
 
 
 def test_a_reader_of_what_is_no_database_says_that_it_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     path.write_bytes(b"garbage" * 1000)
-    with pytest.raises(StoreCorrupt), Readers(str(path)).lend(5):
+    with pytest.raises(StoreCorrupt), ConnectionPool(str(path)).acquire(5):
         pass
 
 
@@ -117,7 +116,7 @@ def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
     def read() -> int:
         n_read = 0
         while not stop.is_set():
-            with index.readers.lend(30) as reader:
+            with index.pool.acquire(30) as reader:
                 found = find_candidates(reader, '"redis"', NO_FILTERS, limit=50)
                 texts = read_texts(reader, [candidate.chunk for candidate in found])
                 assert len(found) == len(texts) == 10
@@ -135,14 +134,14 @@ def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
 
 
 def test_words_are_told_as_the_index_knows_them(index: Index) -> None:
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         assert reader.tokenize("The Résumés, \ud800running") == [(0, 3, "the"), (4, 13, "resum"), (16, 23, "run")]
 
 
 def test_a_word_of_the_query_is_told_like_the_same_word_of_a_note(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "Running_late")])
     query = parse_query("running-LATE")
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         assert find_candidates(reader, compile_query(query), NO_FILTERS, limit=1)
         told = [word for _, _, word in reader.tokenize(" ".join(query.should[0].words))]
         assert told == [word for _, _, word in reader.tokenize("Running_late")]

@@ -5,17 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from memsyncd.core.model import Problem, Span
-from memsyncd.store.browse import (
-    StoredNote,
-    find_near_anchors,
-    read_digest,
-    read_notes,
-    read_problems,
-    read_section,
-    read_sections_of,
-)
-from memsyncd.store.index import Index
-from memsyncd.store.updates import PutNote
+from memsyncd.store.index import Index, PutNote
+from memsyncd.store.lookup import StoredNote, read_anchors, read_digest, read_notes, read_problems, read_section, read_sections_of
 
 Put = Callable[..., PutNote]
 
@@ -43,7 +34,7 @@ def filled(index: Index, put: Put) -> Index:
 
 
 def list_notes(index: Index, *, path: str | None = None, kind: str | None = None, tag: str | None = None) -> list[StoredNote]:
-    with index.readers.lend(5) as reader:
+    with index.pool.acquire(5) as reader:
         return read_notes(reader, path=path, kind=kind, tag=tag)
 
 
@@ -89,24 +80,24 @@ def test_lists_hold_what_was_asked_for(filled: Index) -> None:
 
 
 def test_a_section_is_found_by_its_anchor(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         found = read_section(reader, "MEMORY.md#cache/deep")
         assert found is not None
         assert (found[0], found[1].span) == ("MEMORY.md", Span(9, 11))
         assert read_section(reader, "MEMORY.md#none") is None
-        assert find_near_anchors(reader, "MEMORY.md") == ["MEMORY.md#", "MEMORY.md#cache", "MEMORY.md#cache/deep"]
+        assert read_anchors(reader, "MEMORY.md") == ["MEMORY.md#", "MEMORY.md#cache", "MEMORY.md#cache/deep"]
         assert read_sections_of(reader, "none.md") == []
 
 
 def test_a_digest_is_told_for_indexed_notes_only(filled: Index) -> None:
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         assert read_digest(reader, "MEMORY.md") == filled.recorded()["MEMORY.md"].digest
         assert read_digest(reader, "none.md") is None
 
 
 def test_problems_come_in_order_of_path_and_line(filled: Index, put: Put) -> None:
     filled.apply([put(".memories/a.md", b"ok\n\xff\n")])
-    with filled.readers.lend(5) as reader:
+    with filled.pool.acquire(5) as reader:
         problems = read_problems(reader)
     assert [(problem.path, problem.line, problem.code) for problem in problems] == [
         (".memories/a.md", 2, "not_utf8"),

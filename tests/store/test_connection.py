@@ -8,15 +8,15 @@ import apsw
 import pytest
 
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
-from memsyncd.store.connections import (
+from memsyncd.store.connection import (
     Durability,
     check_sqlite,
     deadline,
-    name_failure,
-    naming_failures,
     open_reader,
     open_writer,
     transaction,
+    translate_error,
+    translating_errors,
 )
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
@@ -90,8 +90,8 @@ def test_what_is_no_database_is_named_damaged_and_let_go_of(tmp_path: Path) -> N
     ],
 )
 def test_a_failure_of_sqlite_is_named(failure: apsw.Error, kind: type[Exception]) -> None:
-    assert type(name_failure(failure)) is kind
-    with pytest.raises(kind) as caught, naming_failures():
+    assert type(translate_error(failure)) is kind
+    with pytest.raises(kind) as caught, translating_errors():
         raise failure
     assert caught.value.__cause__ is failure
 

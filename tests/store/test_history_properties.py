@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.store import texts
-from memsyncd.store.history import Intended, Revision, Seen
+from memsyncd.store import blobs
+from memsyncd.store.history import Intended, ObservedNote, Revision
 from memsyncd.store.records import Records
 
 PATHS = ("a.md", "b.md", "f/c.md", "f/d.md")
@@ -58,7 +58,7 @@ class Story(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(dir=FOLDER[0]))
         self.model = Model()
-        self.height_limit, texts.HEIGHT_LIMIT = texts.HEIGHT_LIMIT, 3
+        self.limit, blobs.MAX_ON_BASE = blobs.MAX_ON_BASE, 3
         self.records = self.open()
         self.records.history.set_complete()
 
@@ -70,7 +70,7 @@ class Story(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.records.close()
-        texts.HEIGHT_LIMIT = self.height_limit
+        blobs.MAX_ON_BASE = self.limit
         shutil.rmtree(self.folder)
 
     def begin(self, changes: list[Intended]) -> int:
@@ -150,8 +150,8 @@ class Story(RuleBasedStateMachine):
     def look(self, which: list[str]) -> None:
         self.model.now_s += 1
         differ = [path for path in which if self.model.files.get(path) != self.model.tips.get(path)]
-        seen = [Seen(path=path, data=self.model.files.get(path)) for path in which]
-        assert self.records.history.see(seen, at_s=self.model.now_s, is_first=False) == differ
+        seen = [ObservedNote(path=path, data=self.model.files.get(path)) for path in which]
+        assert self.records.history.record_external(seen, at_s=self.model.now_s, is_first=False) == differ
         for path in differ:
             old, new = self.model.tips.get(path), self.model.files.get(path)
             self.model.forgotten.discard(new or b"") if new is not None else None
@@ -209,14 +209,14 @@ class Story(RuleBasedStateMachine):
     @invariant()
     def the_tips_are_what_was_last_heard_of_and_can_be_read(self) -> None:
         history = self.records.history
-        assert history.tips() == {path: digest_bytes(text) for path, text in self.model.tips.items()}
+        assert history.heads() == {path: digest_bytes(text) for path, text in self.model.tips.items()}
         assert all(history.read_text(digest_bytes(text)) == text for text in self.model.tips.values())
 
     @invariant()
     def no_text_is_there_that_nobody_names(self) -> None:
         named = {text for kept in self.model.revisions for text in (kept.old, kept.new) if text is not None}
         named = (named - self.model.forgotten) | set(self.model.tips.values())
-        rows = self.records._writer.execute("SELECT digest FROM texts").fetchall()
+        rows = self.records._writer.execute("SELECT digest FROM blobs").fetchall()
         assert {row[0] for row in rows} == {digest_bytes(text) for text in named}
         assert self.records._writer.execute("PRAGMA foreign_key_check").fetchall() == []
         assert self.records._writer.execute("SELECT count(*) FROM acts WHERE id NOT IN (SELECT act FROM revisions)").get == 0

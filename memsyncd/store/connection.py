@@ -1,0 +1,268 @@
+"""Open SQLite files, run transactions, limit the time of reads, and translate SQLite's exceptions.
+
+Each file has one writer and several read-only readers, all in WAL mode; none trusts the file's own
+schema. SQLite's exceptions leave this package as the classes of `memsyncd.errors`: damage asks for
+a rebuild, a full disk asks to wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from enum import Enum
+from typing import TypeVar
+
+import apsw
+
+from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
+
+# Older versions can corrupt a WAL database when two connections write and checkpoint at once.
+SQLITE_NEEDED = (3, 51, 3)
+BUSY_MS = 5000
+# The WAL keeps at most this size once all of it is in the file: twice its size between two
+# checkpoints.
+WAL_LIMIT_BYTES = 8 * 1024 * 1024
+VALUE_LIMIT_BYTES = 16 * 1024 * 1024
+VM_STEPS_BETWEEN_CHECKS = 1000
+READ_BYTES = 1024 * 1024
+
+_CORRUPT = (apsw.CorruptError, apsw.NotADBError)
+_CORRUPT_WORDS = ("malformed", "no such table", "no such column", "vtable constructor failed")
+
+T = TypeVar("T")
+
+
+# --- cancellation -------------------------------------------------------------------------------
+
+
+class CancellationToken:
+    """Limit one request, which may query several indexes: by a deadline, and by `cancel`.
+
+    `seconds` count from the creation of the token, so that they include the wait for a thread. The
+    token holds for everything that `run` does on its thread: a progress handler checks it while
+    SQLite runs, and the pool checks it before it hands out a connection.
+    """
+
+    __slots__ = ("_end_s", "_is_cancelled")
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self._end_s = time.monotonic() + seconds
+        self._is_cancelled = False
+
+    @property
+    def is_cancelled(self) -> bool:
+        """True once `cancel` was called or the deadline has passed."""
+        return self._is_cancelled or time.monotonic() > self._end_s
+
+    def cancel(self) -> None:
+        """Stop what runs, and prevent what has not begun. May be called from any thread."""
+        self._is_cancelled = True
+
+    def run(self, read: Callable[[], T]) -> T:
+        """Return the result of `read`. Its queries raise NotFresh once the token is cancelled."""
+        token = _current_token.set(self)
+        try:
+            return read()
+        finally:
+            _current_token.reset(token)
+
+
+_current_token: ContextVar[CancellationToken | None] = ContextVar(
+    "cancellation_token", default=None
+)
+
+
+def is_cancelled() -> bool:
+    """True if the current thread runs under a token that is cancelled."""
+    token = _current_token.get()
+    return token is not None and token.is_cancelled
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+def check_sqlite(version: str | None = None) -> str:
+    """Return SQLite's version. Raise StoreFailed if it is older than SQLITE_NEEDED."""
+    version = version or apsw.sqlite_lib_version()
+    if tuple(int(part) for part in version.split(".")[:3]) < SQLITE_NEEDED:
+        needed = ".".join(map(str, SQLITE_NEEDED))
+        raise StoreFailed(
+            f"SQLite {version} is too old: {needed} or newer is needed",
+            hint="run: pip install --upgrade apsw",
+        )
+    return version
+
+
+@contextlib.contextmanager
+def translating_errors() -> Iterator[None]:
+    """Translate apsw's exceptions to StoreCorrupt, StoreFull, NotFresh (interrupted) and
+    StoreFailed.
+    """
+    try:
+        yield
+    except apsw.Error as error:
+        raise translate_error(error) from error
+
+
+def translate_error(error: apsw.Error) -> StoreFailed | NotFresh:
+    """Return the exception of `memsyncd.errors` for an exception of apsw."""
+    text = str(error)
+    if isinstance(error, apsw.InterruptError):
+        return make_timeout_error()
+    # The shared memory of a WAL can only fail to grow for want of space.
+    is_without_room = getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_SHMSIZE
+    if isinstance(error, apsw.FullError) or is_without_room:
+        return StoreFull("the disk is full", hint="free some space; memsyncd continues by itself")
+    if isinstance(error, _CORRUPT) or any(word in text for word in _CORRUPT_WORDS):
+        return StoreCorrupt(
+            f"the database is damaged: {text}", hint="memsyncd rebuilds it by itself"
+        )
+    if isinstance(error, apsw.CantOpenError):
+        return StoreFailed(
+            "the database cannot be opened: it is gone, or may not be read",
+            hint="see: memsyncd status",
+        )
+    return StoreFailed(
+        f"SQLite failed: {type(error).__name__}: {text}", hint="run: memsyncd status"
+    )
+
+
+def make_timeout_error() -> NotFresh:
+    """Return the exception for a query that was stopped."""
+    return NotFresh(
+        "the query took too long and was stopped",
+        hint="use fewer or rarer words, or a longer timeout_ms",
+    )
+
+
+# --- opening ------------------------------------------------------------------------------------
+
+
+class Durability(Enum):
+    """What a power failure may lose: the last commits of a file that can be rebuilt, or nothing."""
+
+    REBUILDABLE = "NORMAL"
+    LASTING = "FULL"
+
+
+def open_writer(path: str, durability: Durability) -> apsw.Connection:
+    """Open the one connection that may write `path`; create the file if it is missing.
+
+    Raises the classes of `translating_errors`.
+    """
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+    with _opening(path, flags) as connection:
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("synchronous", durability.value)
+        connection.pragma("journal_size_limit", WAL_LIMIT_BYTES)
+        connection.pragma("secure_delete", True)
+        connection.pragma("foreign_keys", True)
+        connection.transaction_mode = "IMMEDIATE"
+    return connection
+
+
+def open_reader(path: str) -> apsw.Connection:
+    """Open a connection that cannot write. Raises the classes of `translating_errors`."""
+    with _opening(path, apsw.SQLITE_OPEN_READONLY) as connection:
+        connection.pragma("query_only", True)
+    return connection
+
+
+def check_readable(path: str) -> None:
+    """Read a closed file to its end. Raise StoreFailed if the disk cannot read it.
+
+    SQLite reports damage when the disk cannot read a page, though the file may be sound.
+    """
+    flags = apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY
+    with translating_errors():
+        file = apsw.VFSFile("", path, [flags, 0])
+        try:
+            size = file.xFileSize()
+            for offset in range(0, size, READ_BYTES):
+                file.xRead(min(READ_BYTES, size - offset), offset)
+        finally:
+            file.xClose()
+
+
+@contextlib.contextmanager
+def _opening(path: str, flags: int) -> Iterator[apsw.Connection]:
+    """Yield a connection and close it if the block fails, so that a damaged file can be moved."""
+    with translating_errors():
+        connection = apsw.Connection(path, flags=flags)
+        try:
+            _prepare(connection)
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+
+
+def _prepare(connection: apsw.Connection) -> None:
+    # The timeout comes first: even the pragmas below can meet another connection's lock.
+    connection.set_busy_timeout(BUSY_MS)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+    connection.pragma("trusted_schema", False)
+    connection.pragma("cell_size_check", True)
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_LIMIT_BYTES)
+
+
+# --- using --------------------------------------------------------------------------------------
+
+
+def truncate_wal(connection: apsw.Connection) -> bool:
+    """Checkpoint all of the WAL and truncate it. Return False if a reader prevents it, without
+    waiting for the reader.
+    """
+    connection.set_busy_timeout(0)
+    try:
+        return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]
+    finally:
+        connection.set_busy_timeout(BUSY_MS)
+
+
+def release_memory(connection: apsw.Connection) -> None:
+    """Free the cached pages. The operating system's cache still has most of them."""
+    connection.pragma("shrink_memory")
+
+
+def set_deadline(connection: apsw.Connection, seconds: float) -> None:
+    """Interrupt the connection's statements after `seconds`, or once the thread's token is
+    cancelled.
+    """
+    end_s = time.monotonic() + seconds
+    connection.set_progress_handler(
+        lambda: time.monotonic() > end_s or is_cancelled(), VM_STEPS_BETWEEN_CHECKS
+    )
+
+
+@contextlib.contextmanager
+def deadline(connection: apsw.Connection, seconds: float) -> Iterator[None]:
+    """Apply `set_deadline` to the block. A statement that is interrupted raises NotFresh."""
+    set_deadline(connection, seconds)
+    try:
+        with translating_errors():
+            yield
+    finally:
+        connection.set_progress_handler(None)
+
+
+@contextlib.contextmanager
+def transaction(connection: apsw.Connection) -> Iterator[None]:
+    """Run BEGIN IMMEDIATE and COMMIT around the block, or ROLLBACK and raise the translated error.
+
+    Transactions are not nested: FTS5 flushes at every savepoint.
+    """
+    with translating_errors():
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise

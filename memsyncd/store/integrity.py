@@ -1,0 +1,361 @@
+"""Check databases: tampering with open files, damage on the disk, and an index against its notes.
+
+SQLite continues with the files that it has open and does not notice that a file was deleted,
+replaced or truncated: `FileGuard` compares them. `find_damage` runs SQLite's own checks over a
+connection of its own, which has no page in memory yet. `compare_note` compares the rows of a note
+with those that a fresh parse gives, made by the functions that write them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat as modes
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from memsyncd.core.changes.diff import Recorded
+from memsyncd.core.model import Note
+from memsyncd.errors import StoreFailed
+from memsyncd.store.connection import deadline, open_reader, translating_errors, truncate_wal
+from memsyncd.store.pool import Reader
+from memsyncd.store.rows import Ids, Row, Rows, add_note, read_stat_row
+
+# A WAL over this size that cannot be truncated is reported: sixteen times what it has between two
+# checkpoints.
+PINNED_WAL_BYTES = 64 * 1024 * 1024
+CHECK_S = 120.0
+N_SHOWN = 5
+ASIDE_MARK = ".damaged-"
+
+
+# --- open files ---------------------------------------------------------------------------------
+
+
+class Tampering(Enum):
+    """What another program did to the files of an open database; the value follows the file's
+    name.
+    """
+
+    REPLACED = "was deleted or replaced"
+    WAL_LOST = "lost its -wal or -shm file"
+    TRUNCATED = "was truncated"
+    OVERWRITTEN = "was overwritten with another workspace's"
+
+
+class DatabaseFile(NamedTuple):
+    """Identity, size and time of one file of a database."""
+
+    device: int
+    inode: int
+    size_bytes: int
+    mtime_ns: int
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self.device, self.inode
+
+
+class FileGuard:
+    """Notice what other programs do to the files of one open database.
+
+    For the writer's thread. Create it after the database was opened and read.
+    """
+
+    def __init__(
+        self,
+        writer: apsw.Connection,
+        path: str,
+        *,
+        is_foreign: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`is_foreign` reads from the file, without its WAL, whether it is another workspace's.
+
+        Raises StoreFailed if the files cannot be examined.
+        """
+        self._writer = writer
+        self._is_foreign = is_foreign
+        self._path = path
+        try:
+            self._file, self._wal, self._shm = self._stat_files()
+        except OSError as error:
+            raise StoreFailed(
+                f"{path} cannot be examined: {error.strerror}", hint="see: memsyncd status"
+            ) from error
+
+    def find_tampering(self) -> Tampering | None:
+        """Compare the files with those of the last call; None also if they cannot be examined."""
+        try:
+            file, wal, shm = self._stat_files()
+        except OSError:
+            return None
+        if not _is_same(file, self._file):
+            return Tampering.REPLACED
+        if not (_is_same(wal, self._wal) and _is_same(shm, self._shm)):
+            return Tampering.WAL_LOST
+        # A checkpoint may truncate the WAL, but it writes to the file first.
+        is_wal_cut = file == self._file and _size(wal) < _size(self._wal)
+        if is_wal_cut or _size(file) < _size(self._file):
+            return Tampering.TRUNCATED
+        if file != self._file and self._is_foreign():
+            return Tampering.TRUNCATED
+        self._file, self._wal = file, wal
+        return None
+
+    def accept(self) -> None:
+        """Take the sizes that the files have now as right. A file that was replaced stays so."""
+        with contextlib.suppress(OSError):
+            file, wal, _ = self._stat_files()
+            self._file = file if _is_same(file, self._file) else self._file
+            self._wal = wal if _is_same(wal, self._wal) else self._wal
+
+    def is_in_place(self) -> bool:
+        """False if the path names another file than the open one, or the path cannot be examined.
+
+        May be called from any thread.
+        """
+        try:
+            return _is_same(_stat_file(self._path), self._file)
+        except OSError:
+            return False
+
+    def truncate_wal(self) -> bool:
+        """Checkpoint and truncate the WAL. False if a reader prevents it or the files were tampered
+        with, since the WAL may belong to another file then.
+        """
+        if self.find_tampering() is not None:
+            return False
+        is_truncated = truncate_wal(self._writer)
+        self.accept()
+        return is_truncated
+
+    def tidy(self) -> bool:
+        """Truncate the WAL if it has content and the files are untouched. False if a reader
+        prevents it.
+        """
+        if not self.wal_bytes() or self.find_tampering() is not None:
+            return True
+        return self.truncate_wal()
+
+    def wal_bytes(self) -> int:
+        """Return the size of the WAL, 0 if there is none."""
+        try:
+            return os.stat(f"{self._path}-wal").st_size
+        except OSError:
+            return 0
+
+    def pinned_wal_bytes(self) -> int:
+        """Return the size of the WAL if it is over PINNED_WAL_BYTES and a reader keeps it from
+        being checkpointed, otherwise 0.
+        """
+        n_bytes = self.wal_bytes()
+        if n_bytes <= PINNED_WAL_BYTES:
+            return 0
+        with contextlib.suppress(apsw.Error):
+            n_frames, n_done = self._writer.wal_checkpoint()
+            return n_bytes if n_done < n_frames else 0
+        return 0
+
+    def remove_wal(self) -> None:
+        """Delete the -wal and -shm files of a closed database, if they are those that it had."""
+        for suffix, known in (("-wal", self._wal), ("-shm", self._shm)):
+            with contextlib.suppress(OSError):
+                if known is not None and _is_same(_stat_file(f"{self._path}{suffix}"), known):
+                    os.unlink(f"{self._path}{suffix}")
+
+    def _stat_files(self) -> tuple[DatabaseFile | None, DatabaseFile | None, DatabaseFile | None]:
+        return (
+            _stat_file(self._path),
+            _stat_file(f"{self._path}-wal"),
+            _stat_file(f"{self._path}-shm"),
+        )
+
+
+def _stat_file(path: str) -> DatabaseFile | None:
+    try:
+        stat = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    if not modes.S_ISREG(stat.st_mode):
+        return None
+    return DatabaseFile(stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
+def _is_same(one: DatabaseFile | None, other: DatabaseFile | None) -> bool:
+    return (one and one.identity) == (other and other.identity)
+
+
+def _size(stat: DatabaseFile | None) -> int:
+    return stat.size_bytes if stat is not None else 0
+
+
+# --- damage -------------------------------------------------------------------------------------
+
+
+def find_damage(path: Path, *, is_thorough: bool) -> list[str]:
+    """Return what SQLite finds wrong with the file, in its words.
+
+    `is_thorough` also compares every table with its indexes. Both checks run FTS5's
+    `integrity-check`, which compares the words of an index with its text. Raises the classes of
+    `translating_errors`: StoreCorrupt for a file that SQLite cannot read at all.
+    """
+    check = "integrity_check" if is_thorough else "quick_check"
+    connection = open_reader(str(path))
+    try:
+        with deadline(connection, CHECK_S):
+            rows = connection.execute(f"PRAGMA {check}({N_SHOWN})").fetchall()
+            found = [str(row[0]) for row in rows if row[0] != "ok"]
+            if is_thorough and not found:
+                orphans = connection.execute("PRAGMA foreign_key_check")
+                found = [f"{row[0]}: a row belongs to nothing" for row in orphans]
+    finally:
+        connection.close()
+    return found[:N_SHOWN]
+
+
+def read_generation(reader: Reader) -> int:
+    """Return the generation that the file names."""
+    with translating_errors():
+        return int(reader.rows("SELECT value FROM meta WHERE key = 'generation'")[0][0])
+
+
+def find_set_aside(path: Path) -> list[Path]:
+    """Return the damaged files that were moved away from `path`, oldest first.
+
+    A WAL is among them only if it was moved alone.
+    """
+    found = set(path.parent.glob(f"{path.name}{ASIDE_MARK}*"))
+    return sorted(
+        one for one in found if not one.name.endswith(("-shm", "-wal")) or _is_alone(one, found)
+    )
+
+
+def _is_alone(wal: Path, found: set[Path]) -> bool:
+    return wal.name.endswith("-wal") and wal.with_name(wal.name.removesuffix("-wal")) not in found
+
+
+# --- an index against its notes -----------------------------------------------------------------
+
+_RECORDED = (
+    "SELECT size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files WHERE path = ?"
+)
+_STORED = {
+    "file": "SELECT digest, size, lines, title, day, kind, tags FROM files WHERE path = ?",
+    "sections": (
+        "SELECT s.anchor, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance,"
+        " s.priority, s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.expires,"
+        " s.day, s.extra FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
+    ),
+    "tags": (
+        "SELECT s.anchor, t.tag FROM files f JOIN sections s ON s.file = f.id"
+        " JOIN tags t ON t.section = s.id WHERE f.path = ?"
+    ),
+    "links": (
+        "SELECT s.anchor, l.line, l.target, l.heading, l.relation FROM files f"
+        " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
+    ),
+    "problems": (
+        "SELECT p.line, p.code, p.problem, p.hint FROM files f JOIN problems p ON p.file = f.id"
+        " WHERE f.path = ?"
+    ),
+    "secrets": (
+        "SELECT s.start_line, s.end_line, s.what FROM files f JOIN secrets s ON s.file = f.id"
+        " WHERE f.path = ?"
+    ),
+    "chunks": (
+        "SELECT s.anchor, c.start_line, c.end_line, c.tokens, c.digest, t.heading, t.text, t.tags,"
+        " t.subwords FROM files f JOIN chunks c ON c.file = f.id"
+        " JOIN sections s ON s.id = c.section LEFT JOIN chunks_fts t ON t.rowid = c.id"
+        " WHERE f.path = ?"
+    ),
+}
+_ORPHANS = {
+    "text of chunks that are gone can still be found": (
+        "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT id FROM chunks)"
+    ),
+    "exact words of chunks that are gone can still be found": (
+        "SELECT count(*) FROM chunks_exact WHERE rowid NOT IN (SELECT id FROM chunks)"
+    ),
+    "chunks cannot be found by their exact words": (
+        "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT rowid FROM chunks_exact)"
+    ),
+    # FTS5 cannot compare the exact words with a text, since that table has none. The number of
+    # words in each column is the same in both tables.
+    "chunks have other exact words than stemmed ones": (
+        "SELECT count(*) FROM chunks_fts_docsize a JOIN chunks_exact_docsize b ON b.id = a.id"
+        " WHERE a.sz <> b.sz"
+    ),
+    "chunks belong to sections of other notes": (
+        "SELECT count(*) FROM chunks c JOIN sections s ON s.id = c.section WHERE s.file <> c.file"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """The rows of one `part` of a note that the index lacks, and those it should not have."""
+
+    part: str
+    n_lacking: int
+    n_surplus: int
+
+
+def read_paths(reader: Reader) -> list[str]:
+    """Return the paths of all indexed notes."""
+    return [str(row[0]) for row in reader.rows("SELECT path FROM files ORDER BY path")]
+
+
+def read_recorded(reader: Reader, path: str) -> Recorded | None:
+    """Return what the index recorded of a note's file, None if the note is not indexed."""
+    rows = reader.rows(_RECORDED, (path,))
+    if not rows:
+        return None
+    *stat, digest, read_at_ns = rows[0]
+    return Recorded(stat=read_stat_row(stat), digest=str(digest), read_at_ns=int(read_at_ns))
+
+
+def compare_note(reader: Reader, note: Note, recorded: Recorded) -> list[Difference]:
+    """Return the parts of a note whose rows differ from those of `note`, which was parsed from a
+    file with the stat of `recorded`. Ids are ignored.
+    """
+    expected = _make_rows(note, recorded)
+    found = []
+    for part, statement in _STORED.items():
+        should, stored = Counter(expected[part]), Counter(reader.rows(statement, (note.path,)))
+        if should != stored:
+            lacking, surplus = (should - stored).total(), (stored - should).total()
+            found.append(Difference(part=part, n_lacking=lacking, n_surplus=surplus))
+    return found
+
+
+def find_orphans(reader: Reader) -> list[str]:
+    """Describe rows that belong to no note, and chunks whose two FTS5 rows disagree."""
+    counted = {what: int(reader.rows(statement)[0][0]) for what, statement in _ORPHANS.items()}
+    return [f"{what} ({n:,})" for what, n in counted.items() if n]
+
+
+def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
+    rows = Rows()
+    add_note(rows, Ids(0, 0, 0), note, recorded.stat, recorded.read_at_ns)
+    anchors = {row[0]: row[2] for row in rows.sections}
+    file = rows.files[0]
+    texts = {row[0]: row[1:] for row in rows.fts}
+    return {
+        "file": [(file[2], file[3], *file[9:])],
+        "sections": [row[2:] for row in rows.sections],
+        "tags": list(dict.fromkeys((anchors[row[0]], row[1]) for row in rows.tags)),
+        "links": list(_with_anchors(rows.links, anchors)),
+        "problems": [row[1:] for row in rows.problems],
+        "secrets": [row[1:] for row in rows.secrets],
+        "chunks": [(anchors[row[2]], *row[3:], *texts[row[0]]) for row in rows.chunks],
+    }
+
+
+def _with_anchors(rows: Iterable[Row], anchors: dict[Any, str]) -> Iterable[Row]:
+    return ((anchors[row[0]], *row[1:]) for row in rows)

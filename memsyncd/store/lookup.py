@@ -1,0 +1,266 @@
+"""Look up notes, sections, problems, kinds, tags and words in index.db."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from string import ascii_lowercase
+
+from memsyncd.core.model import Problem, Span
+from memsyncd.core.search.query import Filters
+from memsyncd.store.pool import Reader
+from memsyncd.store.search import compile_filters, find_files
+
+# --- notes and sections -------------------------------------------------------------------------
+
+_FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
+_SECTIONS = (
+    "SELECT s.file, s.anchor, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance,"
+    " s.status, (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
+    " FROM sections s"
+)
+_PROBLEMS = (
+    "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
+    " ORDER BY f.path, p.line"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSection:
+    """A section as indexed."""
+
+    anchor: str
+    heading: tuple[str, ...]
+    level: int
+    span: Span
+    kind: str | None
+    importance: float | None
+    status: str | None
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredNote:
+    """A note as indexed, with its sections that match the request."""
+
+    path: str
+    title: str
+    digest: str
+    size_bytes: int
+    mtime_ns: int
+    n_lines: int
+    kind: str | None
+    tags: tuple[str, ...]
+    sections: tuple[StoredSection, ...]
+
+
+def read_notes(
+    reader: Reader, *, path: str | None, kind: str | None, tag: str | None
+) -> list[StoredNote]:
+    """Return notes by path; `path` is a path, a folder or a glob.
+
+    With `kind` or `tag`, only sections that have it, and notes with such sections.
+    """
+    where = "" if path is None else " WHERE id IN (SELECT value FROM json_each(?))"
+    bindings = () if path is None else (json.dumps(find_files(reader, [path])),)
+    sections = _read_sections(reader, kind, tag)
+    is_filtered = kind is not None or tag is not None
+    notes = []
+    for row in reader.rows(f"{_FILES}{where} ORDER BY path", bindings):
+        of_note = sections.get(row[0], ())
+        if of_note or not is_filtered:
+            notes.append(_note(row, tuple(of_note)))
+    return notes
+
+
+def read_section(reader: Reader, anchor: str) -> tuple[str, StoredSection] | None:
+    """Return the path of the note and the section with this anchor, None if there is none."""
+    rows = reader.rows(f"{_SECTIONS} WHERE s.anchor = ?", (anchor,))
+    if not rows:
+        return None
+    path = reader.rows("SELECT path FROM files WHERE id = ?", (rows[0][0],))[0][0]
+    return str(path), _section(rows[0])
+
+
+def read_sections_of(reader: Reader, path: str) -> list[StoredSection]:
+    """Return the sections of one note by line; none if it is not indexed."""
+    where = "WHERE s.file = (SELECT id FROM files WHERE path = ?) ORDER BY s.start_line"
+    return [_section(row) for row in reader.rows(f"{_SECTIONS} {where}", (path,))]
+
+
+def read_digest(reader: Reader, path: str) -> str | None:
+    """Return the digest of a note as indexed, None if it is not indexed."""
+    rows = reader.rows("SELECT digest FROM files WHERE path = ?", (path,))
+    return str(rows[0][0]) if rows else None
+
+
+def read_anchors(reader: Reader, path: str) -> list[str]:
+    """Return the anchors of a note, from which an error suggests one."""
+    return [section.anchor for section in read_sections_of(reader, path)]
+
+
+def read_problems(reader: Reader) -> list[Problem]:
+    """Return the problems of the notes, by path and line."""
+    return [
+        Problem(path=row[0], line=row[1], code=row[2], problem=row[3], hint=row[4])
+        for row in reader.rows(_PROBLEMS)
+    ]
+
+
+def _read_sections(
+    reader: Reader, kind: str | None, tag: str | None
+) -> dict[int, list[StoredSection]]:
+    conditions, bindings = ["1"], []
+    if kind is not None:
+        conditions.append("s.kind = ?")
+        bindings.append(kind.lower())
+    if tag is not None:
+        conditions.append("s.id IN (SELECT section FROM tags WHERE tag = ? COLLATE NOCASE)")
+        bindings.append(tag.removeprefix("#"))
+    found: dict[int, list[StoredSection]] = {}
+    statement = f"{_SECTIONS} WHERE {' AND '.join(conditions)} ORDER BY s.file, s.start_line"
+    for row in reader.rows(statement, tuple(bindings)):
+        found.setdefault(row[0], []).append(_section(row))
+    return found
+
+
+def _section(row: tuple[object, ...]) -> StoredSection:
+    _, anchor, heading, level, start, end, kind, importance, status, tags = row
+    return StoredSection(
+        anchor=str(anchor),
+        heading=tuple(json.loads(str(heading))),
+        level=int(str(level)),
+        span=Span(int(str(start)), int(str(end))),
+        kind=None if kind is None else str(kind),
+        importance=None if importance is None else float(str(importance)),
+        status=None if status is None else str(status),
+        tags=tuple(str(tags).split("\x1f")) if tags else (),
+    )
+
+
+def _note(row: tuple[object, ...], sections: tuple[StoredSection, ...]) -> StoredNote:
+    _, path, title, digest, size, mtime_ns, lines, kind, tags = row
+    return StoredNote(
+        path=str(path),
+        title=str(title),
+        digest=str(digest),
+        size_bytes=int(str(size)),
+        mtime_ns=int(str(mtime_ns)),
+        n_lines=int(str(lines)),
+        kind=None if kind is None else str(kind),
+        tags=tuple(json.loads(str(tags))) if tags else (),
+        sections=sections,
+    )
+
+
+# --- counts, for searches without hits ----------------------------------------------------------
+
+# Matches beyond this number are not counted.
+MAX_COUNTED = 1000
+# Kinds or tags that are named.
+N_VALUES = 5
+
+_COUNT = (
+    "SELECT count(*) FROM"
+    " (SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH :match {allowed} LIMIT :most)"
+)
+_MATCHED = (
+    "SELECT c.section FROM chunks c WHERE c.id IN"
+    " (SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH :match LIMIT :most)"
+)
+_MATCHING_KINDS = (
+    f"SELECT kind, count(*) AS n FROM sections WHERE id IN ({_MATCHED}) AND kind IS NOT NULL"
+    " GROUP BY kind ORDER BY n DESC, kind LIMIT :values"
+)
+_MATCHING_TAGS = (
+    f"SELECT tag, count(*) AS n FROM tags WHERE section IN ({_MATCHED})"
+    " GROUP BY tag ORDER BY n DESC, tag LIMIT :values"
+)
+_KINDS = (
+    "SELECT kind, count(*) AS n FROM sections WHERE kind IS NOT NULL"
+    " GROUP BY kind ORDER BY n DESC, kind LIMIT ?"
+)
+_TAGS = "SELECT tag, count(*) AS n FROM tags GROUP BY tag ORDER BY n DESC, tag LIMIT ?"
+
+
+def count_matches(
+    reader: Reader, match: str, filters: Filters | None = None, *, most: int = MAX_COUNTED
+) -> int:
+    """Count chunks that match an FTS5 expression, up to `most`.
+
+    Without filters archived ones count too.
+    """
+    allowed, bindings = compile_filters(reader, filters) if filters is not None else ("", {})
+    bound = {"match": match, "most": most, **bindings}
+    return int(reader.rows(_COUNT.format(allowed=allowed), bound)[0][0])
+
+
+def find_matching_kinds(reader: Reader, match: str) -> list[str]:
+    """Return the commonest kinds of the chunks that match."""
+    return _find_values(reader, _MATCHING_KINDS, match)
+
+
+def find_matching_tags(reader: Reader, match: str) -> list[str]:
+    """Return the commonest tags of the chunks that match."""
+    return _find_values(reader, _MATCHING_TAGS, match)
+
+
+def count_kinds(reader: Reader) -> list[tuple[str, int]]:
+    """Return the commonest kinds of all sections, each with its number."""
+    return reader.rows(_KINDS, (MAX_COUNTED,))
+
+
+def count_tags(reader: Reader) -> list[tuple[str, int]]:
+    """Return the commonest tags of all sections, each with its number."""
+    return reader.rows(_TAGS, (MAX_COUNTED,))
+
+
+def _find_values(reader: Reader, statement: str, match: str) -> list[str]:
+    bound = {"match": match, "most": MAX_COUNTED, "values": N_VALUES}
+    return [str(row[0]) for row in reader.rows(statement, bound)]
+
+
+# --- words, for spelling suggestions ------------------------------------------------------------
+
+# Words that are read of one prefix. The list of words is never read as a whole: that would take as
+# long as reading all of the index.
+MAX_WORDS = 5000
+
+_WORDS = "SELECT term, doc FROM words_exact WHERE term >= ? AND term < ? LIMIT ?"
+
+CountedWord = tuple[str, int]
+"""A word as indexed, folded but not stemmed, and the number of chunks that contain it."""
+
+
+def find_similar_words(reader: Reader, word: str) -> list[CountedWord]:
+    """Return words with the first two letters of `word`, which must be folded, or with letters that
+    a typing error makes of them.
+    """
+    return _find_words(reader, [word[:2], *_list_misspelt_prefixes(word)])
+
+
+def find_words_by_first_letter(reader: Reader, word: str) -> list[CountedWord]:
+    """Return words with the same first letter, in a large index not all of them."""
+    return _find_words(reader, [word[:1]])
+
+
+def _list_misspelt_prefixes(word: str) -> Iterator[str]:
+    """Yield prefixes of words of which `word` has one of the first two letters wrong, missing,
+    doubled or swapped.
+    """
+    for at in (0, 1):
+        head, rest = word[:at], word[at:]
+        yield head + rest[1:4]
+        yield head + rest[1::-1] + rest[2:4]
+        for letter in ascii_lowercase:
+            yield head + letter + rest[1:4]
+            yield head + letter + rest[:3]
+
+
+def _find_words(reader: Reader, prefixes: Iterable[str]) -> list[CountedWord]:
+    found: dict[str, int] = {}
+    for prefix in dict.fromkeys(prefixes):
+        if prefix:
+            found.update(reader.rows(_WORDS, (prefix, prefix + "\U0010ffff", MAX_WORDS)))
+    return list(found.items())

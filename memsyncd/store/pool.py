@@ -1,0 +1,160 @@
+"""Pool the read-only connections to one index, so that queries run while the writer writes.
+
+A reader sees the last committed transaction. Closing the pool lets acquired connections finish, and
+closes each when it is released.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apsw
+
+from memsyncd.store.connection import (
+    deadline,
+    is_cancelled,
+    make_timeout_error,
+    open_reader,
+    set_deadline,
+    translating_errors,
+)
+from memsyncd.store.schema import TOKENIZER
+
+# Connections that stay open between queries; more are opened when needed and closed after.
+MAX_IDLE = 2
+# Idle connections are closed after this time: opening one takes about a millisecond.
+IDLE_S = 300.0
+
+
+class Reader:
+    """One read-only connection, for one thread at a time.
+
+    Creating one raises the classes of `translating_errors`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.connection = open_reader(path)
+        self.used_s = 0.0
+        name, *arguments = TOKENIZER.split()
+        try:
+            with translating_errors():
+                # fts5_tokenizer reads the schema too, but hides the error if that fails.
+                self.connection.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+                self._tokenize = self.connection.fts5_tokenizer(name, arguments)
+        except BaseException:
+            self.connection.close()
+            raise
+
+    def rows(
+        self, statement: str, bindings: tuple[Any, ...] | dict[str, Any] = ()
+    ) -> list[tuple[Any, ...]]:
+        """Return all rows. A cursor that is only half read would pin the WAL."""
+        return self.connection.execute(statement, bindings).fetchall()
+
+    def allow(self, seconds: float) -> None:
+        """Replace the time limit that `acquire` set, until the reader is released."""
+        set_deadline(self.connection, seconds)
+
+    def tokenize(self, text: str) -> list[tuple[int, int, str]]:
+        """Return (start, end, word) of each word as FTS5 indexes it.
+
+        Start and end count bytes of the text's UTF-8.
+        """
+        data = text.encode("utf-8", "replace")
+        found: Iterable[Any] = self._tokenize(
+            data,
+            apsw.FTS5_TOKENIZE_DOCUMENT,
+            None,
+            include_offsets=True,
+            include_colocated=False,
+        )
+        return [(start, end, word) for start, end, word in found]
+
+
+class ConnectionPool:
+    """The readers of one index. May be used from several threads."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._idle: list[Reader] = []
+        self._is_closed = False
+
+    @contextlib.contextmanager
+    def acquire(self, seconds: float) -> Iterator[Reader]:
+        """Yield a reader whose statements all see one snapshot, and stop after `seconds` with
+        NotFresh.
+
+        Raises NotFresh at once if the thread's token is cancelled, and otherwise the classes of
+        `translating_errors`.
+        """
+        if is_cancelled():
+            raise make_timeout_error()
+        reader = self._take()
+        try:
+            # The snapshot must end outside the deadline: a ROLLBACK that is interrupted keeps the
+            # snapshot for ever.
+            with (
+                translating_errors(),
+                _one_snapshot(reader.connection),
+                deadline(reader.connection, seconds),
+            ):
+                yield reader
+        finally:
+            self._release(reader)
+
+    @contextlib.contextmanager
+    def pausing_opens(self) -> Iterator[None]:
+        """Open no connection during the block, which replaces the file.
+
+        A connection to the old file and one to the new would share the WAL that SQLite creates.
+        """
+        with self._opening:
+            yield
+
+    def close_idle(self) -> None:
+        """Close the connections that were idle for IDLE_S."""
+        before_s = time.monotonic() - IDLE_S
+        with self._lock:
+            unused = [reader for reader in self._idle if reader.used_s <= before_s]
+            self._idle = [reader for reader in self._idle if reader.used_s > before_s]
+        for reader in unused:
+            reader.connection.close()
+
+    def close(self) -> None:
+        """Close idle connections now, and acquired ones when they are released."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for reader in idle:
+            reader.connection.close()
+
+    def _take(self) -> Reader:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        with self._opening:
+            return Reader(self._path)
+
+    def _release(self, reader: Reader) -> None:
+        reader.used_s = time.monotonic()
+        with self._lock:
+            if not self._is_closed and len(self._idle) < MAX_IDLE:
+                self._idle.append(reader)
+                return
+        reader.connection.close()
+
+
+@contextlib.contextmanager
+def _one_snapshot(connection: apsw.Connection) -> Iterator[None]:
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
