@@ -98,7 +98,7 @@ def test_records_that_cannot_be_written_are_a_fault_and_syncs_go_on(
         raise StoreFailed("SQLite failed")
 
     with monkeypatch.context() as broken:
-        broken.setattr(History, "see", fail)
+        broken.setattr(History, "record_external", fail)
         bench.write("MEMORY.md", "one\n")
         bench.sync()
         bench.see()

@@ -312,7 +312,7 @@ def test_tidying_releases_cached_pages(bench: Any) -> None:
 
 
 def test_a_full_scan_closes_unused_readers(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers_module, "UNUSED_S", 0.0)
+    monkeypatch.setattr(readers_module, "IDLE_S", 0.0)
     bench.write("MEMORY.md", "larch")
     bench.update()
     with bench.workspace.acquire(5) as reader:
@@ -379,8 +379,7 @@ def test_the_wal_of_the_records_is_small_again_after_a_large_change_and_quiet_ti
 def test_a_wal_that_another_program_holds_is_reported_until_it_is_released(
     bench: Any, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr(integrity, "HELD_LOG_BYTES", 1_000_000)
-    monkeypatch.setattr(integrity, "CHECKPOINT_PAGES", 100)
+    monkeypatch.setattr(integrity, "PINNED_WAL_BYTES", 1_000_000)
     write_much(bench, 16, "one")
     bench.follow()
     bench.see()

@@ -59,7 +59,7 @@ def kill_at(n_left):
         setattr(os, name, count(getattr(os, name)))
     rename_at = count(atomic.choose_rename())
     atomic.choose_rename = lambda: rename_at
-    for name in ("begin", "settle", "see"):
+    for name in ("begin", "settle", "record_external"):
         setattr(History, name, count(getattr(History, name)))
 
 def run(steps):

@@ -24,12 +24,11 @@ from memsyncd.store.backup import (
     remove_leftovers,
     swap_in,
 )
-from memsyncd.store.connections import Durability, open_writer
+from memsyncd.store.connection import Durability, open_writer
 from memsyncd.store.history import Intended
-from memsyncd.store.identity import peek_owners
-from memsyncd.store.migrations import MIGRATIONS
-from memsyncd.store.records import Records
-from memsyncd.store.soundness import find_damage
+from memsyncd.store.integrity import find_damage
+from memsyncd.store.records import Records, peek_owners
+from memsyncd.store.schema import MIGRATIONS
 
 Open = Callable[[str], Records]
 TEXT = b"".join(b"%d: a line of the note %d\n" % (number, number * 7919) for number in range(300))
