@@ -1,9 +1,10 @@
 """How much of what is asked for is found? A daemon is asked over its socket, and simpler things are asked the same.
 
-    python -m tests.benchmarks.recall SET [SET ...] [--corrected] [--sorts]
+    python -m tests.benchmarks.recall SET [SET ...] [--corrected] [--sorts] [--ablate]
 
 A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of it becomes a workspace. The
-figures are those of `measures.py`, each with the interval that holds 95 % of resampled means.
+figures are those of `measures.py`, each with the interval that holds 95 % of resampled means. `--ablate` asks the engine in this
+process instead, with one ranking parameter switched off at a time, and prints what that changes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from memsyncd.client import Client
+from tests.benchmarks.ablations import print_ablations
 from tests.benchmarks.baselines import Fts, Ripgrep, find_ripgrep
 from tests.benchmarks.figure import find_percentile
 from tests.benchmarks.home import Home, running
@@ -83,8 +85,14 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="a folder with questions.jsonl")
     parser.add_argument("--corrected", action="store_true", help="use the evidence of an audit where there is one")
     parser.add_argument("--sorts", action="store_true", help="tell the figures of each sort of question, too")
+    parser.add_argument(
+        "--ablate", action="store_true", help="measure with each ranking parameter switched off"
+    )
     args = parser.parse_args()
     for folder in args.sets:
+        if args.ablate:
+            print_ablations(read_set(folder.resolve(), is_corrected=args.corrected))
+            continue
         measure_set(read_set(folder.resolve(), is_corrected=args.corrected), has_sorts=args.sorts)
 
 

@@ -1,28 +1,18 @@
-"""Sets of questions, asked of the real engine in this process; each scope is a workspace of its own on the real disk."""
+"""Sets of questions, asked of the real engine in this process."""
 
 from __future__ import annotations
 
-import contextlib
-import time
-from collections.abc import Callable, Generator, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 
-from memsyncd.core.search.context import Budget
-from memsyncd.engine.context import AskedContext, build_context
-from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
-from memsyncd.engine.rebuild import close_workspace, open_workspace
-from memsyncd.engine.recall import Asked, search
-from memsyncd.engine.sync import SyncRequest, sync_workspace
-from memsyncd.engine.workspace import Entry, Workspace
-from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
+from memsyncd.engine.policies import SearchPolicy
+from tests.benchmarks.in_process import find_lines, find_shown, lend_workspace
+from tests.benchmarks.questions import Lines, QuestionSet
 
+# What a search finds and what a block shows, by the question's id, best first.
 Answers = tuple[dict[str, list[Lines]], dict[str, list[Lines]]]
-"""What a search finds and what a block of 500 tokens shows, by the question's id, the best first."""
-N_RESULTS = 50
-BLOCK = Budget(max_tokens=500)
+BLOCK_TOKENS = 500
 
 
 @pytest.fixture(scope="session")
@@ -32,49 +22,13 @@ def ask_all(tmp_path_factory: pytest.TempPathFactory) -> Callable[[QuestionSet],
     def ask(asked: QuestionSet) -> Answers:
         found: dict[str, list[Lines]] = {}
         shown: dict[str, list[Lines]] = {}
+        policy = SearchPolicy()
         for scope in asked.notes:
             with lend_workspace(asked, scope, tmp_path_factory.mktemp("r")) as workspace:
                 for one in asked.questions:
                     if one.scope == scope:
-                        found[one.id], shown[one.id] = find_lines(workspace, one), find_shown(workspace, one)
+                        found[one.id] = find_lines(workspace, one, policy)
+                        shown[one.id] = find_shown(workspace, one, policy, max_tokens=BLOCK_TOKENS)
         return found, shown
 
     return ask
-
-
-def find_shown(workspace: Workspace, question: Question) -> list[Lines]:
-    asked = AskedContext(query=question.text, budget=BLOCK, timeout_s=30.0)
-    parts = build_context(workspace, asked, SearchPolicy()).block.included
-    return [Lines(path=find_scope_path(part.chunk.path), start=part.span.start, end=part.span.end) for part in parts]
-
-
-def find_lines(workspace: Workspace, question: Question) -> list[Lines]:
-    found = search([workspace], Asked(query=question.text, limit=N_RESULTS, timeout_s=30.0), SearchPolicy())
-    return [Lines(path=find_scope_path(hit.path), start=hit.span.start, end=hit.span.end) for hit in found.hits]
-
-
-@contextlib.contextmanager
-def lend_workspace(asked: QuestionSet, scope: str, folder: Path) -> Iterator[Workspace]:
-    policy, clock = SyncPolicy(), Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-    asked.copy_scope(scope, folder / "project")
-    workspace = Workspace(
-        Entry(id="project-1", name="project", root=str((folder / "project").resolve())),
-        policy,
-        index_path=folder / "index.db",
-        records_path=folder / "records.db",
-    )
-    take(open_workspace(workspace, policy, clock))
-    try:
-        take(sync_workspace(workspace, policy, clock, SyncRequest()))
-        yield workspace
-    finally:
-        take(close_workspace(workspace))
-
-
-def take(steps: Generator[None, None, Any]) -> Any:
-    """Take all steps of a job and give its result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value

@@ -1,0 +1,73 @@
+"""Ask the engine in this process: each scope of a set is a workspace of its own on the real disk.
+
+The answers equal those over a socket; they come without a daemon's start and its other threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+from memsyncd.core.search.context import Budget
+from memsyncd.engine.context import AskedContext, build_context
+from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
+from memsyncd.engine.rebuild import close_workspace, open_workspace
+from memsyncd.engine.recall import Asked, search
+from memsyncd.engine.sync import SyncRequest, sync_workspace
+from memsyncd.engine.workspace import Entry, Workspace
+from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
+
+N_RESULTS = 50
+TIMEOUT_S = 30.0
+
+
+def find_lines(workspace: Workspace, question: Question, policy: SearchPolicy) -> list[Lines]:
+    """The places of a search's hits, best first."""
+    asked = Asked(query=question.text, limit=N_RESULTS, timeout_s=TIMEOUT_S)
+    return [
+        Lines(path=find_scope_path(hit.path), start=hit.span.start, end=hit.span.end)
+        for hit in search([workspace], asked, policy).hits
+    ]
+
+
+def find_shown(
+    workspace: Workspace, question: Question, policy: SearchPolicy, *, max_tokens: int
+) -> list[Lines]:
+    """The places that a context block includes, best first."""
+    budget = Budget(max_tokens=max_tokens)
+    asked = AskedContext(query=question.text, budget=budget, timeout_s=TIMEOUT_S)
+    return [
+        Lines(path=find_scope_path(part.chunk.path), start=part.span.start, end=part.span.end)
+        for part in build_context(workspace, asked, policy).block.included
+    ]
+
+
+@contextlib.contextmanager
+def lend_workspace(asked: QuestionSet, scope: str, folder: Path) -> Iterator[Workspace]:
+    """A workspace with the notes of a scope, indexed, in an empty folder."""
+    policy, clock = SyncPolicy(), Clock(now_s=time.monotonic, wall_ns=time.time_ns)
+    asked.copy_scope(scope, folder / "project")
+    workspace = Workspace(
+        Entry(id="project-1", name="project", root=str((folder / "project").resolve())),
+        policy,
+        index_path=folder / "index.db",
+        records_path=folder / "records.db",
+    )
+    take(open_workspace(workspace, policy, clock))
+    try:
+        take(sync_workspace(workspace, policy, clock, SyncRequest()))
+        yield workspace
+    finally:
+        take(close_workspace(workspace))
+
+
+def take(steps: Generator[None, None, Any]) -> Any:
+    """Take all steps of a job and return its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
