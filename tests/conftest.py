@@ -1,4 +1,5 @@
-"""What all tests share: how hard properties are tried, how many tests run at once, which of them run, and interrupts."""
+"""What all tests share: how hard properties are tried, how many tests run at once, which of them
+run, and interrupts."""
 
 from __future__ import annotations
 
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 END_TO_END = tuple(Path(__file__).parent / name for name in ("daemon", "faults", "service"))
-"""The folders whose tests run the real process end to end: all of them bear the mark `life`, or `soak`."""
+"""The folders whose tests run the real process end to end: all of them bear the mark `life`, or
+`soak`."""
 
 # No deadline: a busy machine is not a failing one, and pytest-timeout guards against what hangs.
-settings.register_profile("memsyncd", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "memsyncd", deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("thorough", parent=settings.get_profile("memsyncd"), max_examples=2000)
 settings.load_profile("memsyncd")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # A shell has what it runs in the background ignore this, and all processes that the tests start would inherit it.
+    # A shell has what it runs in the background ignore this, and all processes that the tests start
+    # would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -37,7 +42,8 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """What is collected stays to the end: the collector, which would pass over it time and again, is told so."""
+    """What is collected stays to the end: the collector, which would pass over it time and again,
+    is told so."""
     gc.disable()
     try:
         return (yield)
@@ -55,7 +61,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def mark_end_to_end(item: pytest.Item) -> None:
-    """Mark a test of these folders with `life`, unless it takes so long that it is run by itself."""
+    """Mark a test of these folders with `life`, unless it takes so long that it is run by
+    itself."""
     is_end_to_end = any(item.path.is_relative_to(folder) for folder in END_TO_END)
     if is_end_to_end and item.get_closest_marker("soak") is None:
         item.add_marker("life")
@@ -70,5 +77,6 @@ def skip_without_programs(item: pytest.Item) -> None:
 
 @pytest.fixture
 def tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """pytest's own, under a short name: a socket's path has room for 107 bytes, and a test's name would take thirty of them."""
+    """pytest's own, under a short name: a socket's path has room for 107 bytes, and a test's name
+    would take thirty of them."""
     return tmp_path_factory.mktemp("t")

@@ -1,4 +1,5 @@
-"""Finds out which programs this machine has, for tests that run programs which not every machine has."""
+"""Finds out which programs this machine has, for tests that run programs which not every machine
+has."""
 
 from __future__ import annotations
 

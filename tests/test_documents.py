@@ -1,4 +1,5 @@
-"""Do the documents say what there is? Every method, command, key and event; two commands to begin with."""
+"""Do the documents say what there is? Every method, command, key and event; two commands to begin
+with."""
 
 from __future__ import annotations
 
@@ -43,17 +44,29 @@ def test_every_command_is_documented() -> None:
 
 
 def test_every_check_of_the_doctor_is_documented_and_no_other() -> None:
-    sources = [*(ROOT / "memsyncd/cli/doctor").glob("*.py"), *(ROOT / "memsyncd/engine").glob("*.py")]
+    sources = [
+        *(ROOT / "memsyncd/cli/doctor").glob("*.py"),
+        *(ROOT / "memsyncd/engine").glob("*.py"),
+    ]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     said = set(re.findall(r'check="(\w+)"|(?:: \(|return )"(?:error|warning|info)", "(\w+)"', text))
     table = README.partition("## When something is wrong")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {one or other for one, other in said}
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {
+        one or other for one, other in said
+    }
 
 
 def test_every_filter_is_documented_as_a_word_and_as_a_flag() -> None:
-    words = {name: "is:archived" if name == "archived" else f"{name}:" for name in Filters.__struct_fields__}
-    assert not [name for name, word in words.items() if f"`{word}" not in README or f"`--{name}`" not in README]
+    words = {
+        name: "is:archived" if name == "archived" else f"{name}:"
+        for name in Filters.__struct_fields__
+    }
+    assert not [
+        name
+        for name, word in words.items()
+        if f"`{word}" not in README or f"`--{name}`" not in README
+    ]
     assert [option.name for option in FILTERS] == list(words)
 
 
@@ -62,7 +75,9 @@ def test_no_command_is_documented_that_is_not_there() -> None:
 
 
 def test_every_key_of_the_configuration_is_documented_and_no_other() -> None:
-    keys = {key for key, _ in find_keys()} | {f"{name}.{key}" for name, kind in ARRAYS.items() for key in kind.__struct_fields__}
+    keys = {key for key, _ in find_keys()} | {
+        f"{name}.{key}" for name, kind in ARRAYS.items() for key in kind.__struct_fields__
+    }
     assert set(find_documented_keys()) == keys
 
 
@@ -73,14 +88,29 @@ def test_the_documented_default_is_the_default(key: str, default: object) -> Non
 
 def test_every_promise_is_shown_by_tests_that_there_are() -> None:
     table = README.partition("## What is promised")[2].partition("\n## ")[0]
-    promises = [re.findall(r"`([\w/]+\.py)::(test_\w+)`", line) for line in table.splitlines() if line.startswith("| **")]
+    promises = [
+        re.findall(r"`([\w/]+\.py)::(test_\w+)`", line)
+        for line in table.splitlines()
+        if line.startswith("| **")
+    ]
     assert len(promises) == 9
     assert all(len(tests) > 2 for tests in promises)
-    texts = {file: (ROOT / "tests" / file).read_text(encoding="utf-8") for tests in promises for file, _ in tests}
-    assert not [f"{file}::{name}" for tests in promises for file, name in tests if f"def {name}(" not in texts[file]]
+    texts = {
+        file: (ROOT / "tests" / file).read_text(encoding="utf-8")
+        for tests in promises
+        for file, _ in tests
+    }
+    assert not [
+        f"{file}::{name}"
+        for tests in promises
+        for file, name in tests
+        if f"def {name}(" not in texts[file]
+    ]
 
 
-def test_ci_runs_both_commands_of_the_first_screen_and_the_tests_that_the_second_leaves_out() -> None:
+def test_ci_runs_both_commands_of_the_first_screen_and_the_tests_that_the_second_leaves_out() -> (
+    None
+):
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert all(words in ci for words in ("find_command 1", "find_command 2", "pytest -m life"))
     assert "`pytest -m life`" in README
@@ -93,13 +123,17 @@ def test_every_event_of_the_log_is_documented_and_no_other() -> None:
 
 
 def test_every_room_stands_in_the_map() -> None:
-    rooms = {path.name + "/" if path.is_dir() else path.name for path in (ROOT / "memsyncd").iterdir()}
+    rooms = {
+        path.name + "/" if path.is_dir() else path.name for path in (ROOT / "memsyncd").iterdir()
+    }
     unsaid = {"__init__.py", "__main__.py", "__pycache__/", "py.typed", "ARCHITECTURE.md"}
     assert not [room for room in rooms - unsaid if f"| `{room}` |" not in ARCHITECTURE]
 
 
 def test_the_files_that_the_map_names_are_there() -> None:
-    named = re.findall(r"`((?:core|store|server|engine|watch|protocol|files|workspace)/[\w/]+\.py)`", ARCHITECTURE)
+    named = re.findall(
+        r"`((?:core|store|server|engine|watch|protocol|files|workspace)/[\w/]+\.py)`", ARCHITECTURE
+    )
     assert named
     assert not [name for name in named if not (ROOT / "memsyncd" / name).is_file()]
 
@@ -123,10 +157,15 @@ def test_links_between_files_lead_somewhere(name: str) -> None:
 
 
 def test_the_layers_of_the_map_are_those_that_are_checked() -> None:
-    contracts = {contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]}
+    contracts = {
+        contract["id"]: contract for contract in PROJECT["tool"]["importlinter"]["contracts"]
+    }
     drawn = re.search(r"^ +layers: +(.+)$", ARCHITECTURE, flags=re.MULTILINE)
     assert drawn is not None
-    checked = [{name.strip(" ()") for name in re.split(r"[|:]", layer)} for layer in contracts["layers"]["layers"]]
+    checked = [
+        {name.strip(" ()") for name in re.split(r"[|:]", layer)}
+        for layer in contracts["layers"]["layers"]
+    ]
     order = [name for layer in re.split(" > ", drawn[1]) for name in layer.split(" | ")]
     ranks = {name: rank for rank, layer in enumerate(checked) for name in layer}
     assert set(order) == set(ranks) - {"__main__"}
@@ -170,6 +209,8 @@ def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
 def test_the_unit_does_not_restart_what_would_fail_again() -> None:
     from memsyncd.errors import AlreadyRunning, BadConfig
 
-    given_up = re.search(r"^RestartPreventExitStatus=(.+)$", SERVICE.read_text(), flags=re.MULTILINE)
+    given_up = re.search(
+        r"^RestartPreventExitStatus=(.+)$", SERVICE.read_text(), flags=re.MULTILINE
+    )
     assert given_up is not None
     assert {AlreadyRunning.exit_status, BadConfig.exit_status} == set(map(int, given_up[1].split()))

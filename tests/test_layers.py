@@ -1,4 +1,5 @@
-"""What import-linter cannot say: purity of core and protocol, one door for each library, sizes, names, logging by constants."""
+"""What import-linter cannot say: purity of core and protocol, one door for each library, sizes,
+names, logging by constants."""
 
 from __future__ import annotations
 
@@ -31,8 +32,16 @@ IMPURE = """
 """
 IMPURE_METHODS = frozenset({"now", "today", "utcnow"})
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__"})
-CLIENT_PATH = ("memsyncd.client", "memsyncd.client.memory", "memsyncd.dirs", "memsyncd.errors", "memsyncd.cli.main")
-FORBIDDEN_NAME_PARTS = frozenset({"util", "helper", "common", "misc", "base", "manager", "runner", "coordinator", "processor"})
+CLIENT_PATH = (
+    "memsyncd.client",
+    "memsyncd.client.memory",
+    "memsyncd.dirs",
+    "memsyncd.errors",
+    "memsyncd.cli.main",
+)
+FORBIDDEN_NAME_PARTS = frozenset(
+    {"util", "helper", "common", "misc", "base", "manager", "runner", "coordinator", "processor"}
+)
 OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
 FILE_LIMIT_LINES = 600
 FUNCTION_LIMIT_LINES = 60
@@ -42,7 +51,10 @@ LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "crit
 @functools.cache
 def read_all() -> dict[str, str]:
     """The texts of all files of the package, by their names."""
-    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
+    return {
+        path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
 
 
 @functools.cache
@@ -71,12 +83,18 @@ def find_named(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    return (
+        isinstance(node, ast.If)
+        and isinstance(node.test, ast.Name)
+        and node.test.id == "TYPE_CHECKING"
+    )
 
 
 @functools.cache
 def without_type_checking(tree: ast.Module) -> ast.Module:
-    return ast.Module(body=[node for node in tree.body if not is_type_checking(node)], type_ignores=[])
+    return ast.Module(
+        body=[node for node in tree.body if not is_type_checking(node)], type_ignores=[]
+    )
 
 
 def test_a_library_has_one_door() -> None:
@@ -90,20 +108,34 @@ def test_a_library_has_one_door() -> None:
 
 
 def test_core_and_protocol_see_no_clock_disk_socket_database_log_or_chance() -> None:
-    pure = [name for name in parse_all() if name.startswith(("memsyncd/core/", "memsyncd/protocol/"))]
+    pure = [
+        name for name in parse_all() if name.startswith(("memsyncd/core/", "memsyncd/protocol/"))
+    ]
     wrong = [
-        f"{name}:{line}: {what}" for name in pure for what, line in find_impurities(without_type_checking(parse_all()[name]))
+        f"{name}:{line}: {what}"
+        for name in pure
+        for what, line in find_impurities(without_type_checking(parse_all()[name]))
     ]
     assert not wrong, "\n".join(wrong)
 
 
 def find_impurities(tree: ast.AST) -> Iterator[tuple[str, int]]:
     impure = set(IMPURE.split())
-    yield from ((module, line) for module, line in find_imports(tree) if module.partition(".")[0] in impure)
+    yield from (
+        (module, line) for module, line in find_imports(tree) if module.partition(".")[0] in impure
+    )
     for node in walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in IMPURE_CALLS:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in IMPURE_CALLS
+        ):
             yield f"{node.func.id}()", node.lineno
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_METHODS:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in IMPURE_METHODS
+        ):
             yield f".{node.func.attr}()", node.lineno
         if isinstance(node, ast.Global):
             yield f"global {', '.join(node.names)}", node.lineno
@@ -121,12 +153,18 @@ def test_functions_stay_short() -> None:
         for node in walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
-    assert not {name: n_lines for name, n_lines in lengths.items() if n_lines > FUNCTION_LIMIT_LINES}
+    assert not {
+        name: n_lines for name, n_lines in lengths.items() if n_lines > FUNCTION_LIMIT_LINES
+    }
 
 
 def test_names_come_from_the_field() -> None:
     names = [(name, part) for name in parse_all() for part in Path(name).with_suffix("").parts]
-    names += [(f"{name}:{line}", named) for name, tree in parse_all().items() for named, line in find_named(tree)]
+    names += [
+        (f"{name}:{line}", named)
+        for name, tree in parse_all().items()
+        for named, line in find_named(tree)
+    ]
     assert not [(place, name) for place, name in names if FORBIDDEN_NAME_PARTS & split_name(name)]
 
 
@@ -146,7 +184,12 @@ def find_defined(tree: ast.Module) -> Iterator[str]:
             names = [node.name]
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+            names = [
+                part.id
+                for target in targets
+                for part in ast.walk(target)
+                if isinstance(part, ast.Name)
+            ]
         else:
             names = []
         yield from (name for name in names if not name.startswith("_"))
@@ -165,11 +208,14 @@ def test_every_module_says_which_question_it_answers() -> None:
 
 
 def test_nothing_is_left_open() -> None:
-    assert not [(name, mark) for name, text in read_all().items() for mark in OPEN_MARKS if mark in text]
+    assert not [
+        (name, mark) for name, text in read_all().items() for mark in OPEN_MARKS if mark in text
+    ]
 
 
 def test_events_are_logged_by_their_constants() -> None:
-    """No event's name and no key is made up on the spot, so none can hold a note's text or a query."""
+    """No event's name and no key is made up on the spot, so none can hold a note's text or a
+    query."""
     wrong = [
         f"{name}:{call.lineno}: {say_wrong(call)}"
         for name in parse_all()
@@ -184,7 +230,9 @@ def test_every_event_is_logged_somewhere() -> None:
         node.attr
         for tree in parse_all().values()
         for node in walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Event"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "Event"
     }
     assert named == set(Event.__members__)
 
@@ -192,7 +240,9 @@ def test_every_event_is_logged_somewhere() -> None:
 def say_wrong(call: ast.Call) -> str:
     event = call.args[0] if call.args else None
     # A variable may hold an event that was chosen before; a text may not.
-    is_event = isinstance(event, ast.Name) or (isinstance(event, ast.Attribute) and event.attr in Event.__members__)
+    is_event = isinstance(event, ast.Name) or (
+        isinstance(event, ast.Attribute) and event.attr in Event.__members__
+    )
     keys = set(Key)
     unknown = [word.arg for word in call.keywords if word.arg is not None and word.arg not in keys]
     return "" if is_event and not unknown else f"log a member of Event; unknown keys: {unknown}"
@@ -200,21 +250,34 @@ def say_wrong(call: ast.Call) -> str:
 
 def find_log_calls(tree: ast.AST) -> Iterator[ast.Call]:
     for node in walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOG_METHODS:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in LOG_METHODS
+        ):
             owner = node.func.value
-            owner_name = owner.attr if isinstance(owner, ast.Attribute) else owner.id if isinstance(owner, ast.Name) else ""
+            owner_name = (
+                owner.attr
+                if isinstance(owner, ast.Attribute)
+                else owner.id
+                if isinstance(owner, ast.Name)
+                else ""
+            )
             if owner_name.lower().strip("_") == "log":
                 yield node
 
 
 @pytest.mark.parametrize("module", CLIENT_PATH)
 def test_the_client_path_loads_the_standard_library_alone(module: str) -> None:
-    # Isolated, so that no .pth file of the environment imports anything; the standard library knows its own names.
+    # Isolated, so that no .pth file of the environment imports anything; the standard library knows
+    # its own names.
     script = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); before = set(sys.modules); import {module}\n"
         "parts = {name.partition('.')[0] for name in set(sys.modules) - before}\n"
         "print(*sorted(parts - sys.stdlib_module_names - {'memsyncd'}))\n"
         "print(*sorted({'asyncio', 'dataclasses', 'json', 're', 'typing_extensions'} & set(sys.modules) - before))"
     )
-    done = subprocess.run([sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, check=True, timeout=30
+    )
     assert done.stdout.split() == []

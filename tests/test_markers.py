@@ -1,4 +1,5 @@
-"""Choosing tests: those that run the real process are left to `-m life`, and those whose program is missing are skipped."""
+"""Choosing tests: those that run the real process are left to `-m life`, and those whose program is
+missing are skipped."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ pytestmark = pytest.mark.timeout(180)
 
 REPOSITORY = Path(__file__).parents[1]
 MISSING = "no-program-of-this-name"
-LONG = "tests/faults/test_fuzz.py::test_nothing_that_looks_into_the_program_finds_bytes_that_break_it"
+LONG = (
+    "tests/faults/test_fuzz.py::test_nothing_that_looks_into_the_program_finds_bytes_that_break_it"
+)
 STORY = f"""
 import pytest
 
@@ -31,15 +34,31 @@ def test_with_a_program_that_is_there():
 
 def run_pytest(*words: str) -> str:
     """What pytest prints, configured as this project has it but for one process."""
-    command = [sys.executable, "-m", "pytest", "-n", "0", "-q", "-c", str(REPOSITORY / "pyproject.toml"), *words]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=150, check=False)
-    assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), done.stdout + done.stderr
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-n",
+        "0",
+        "-q",
+        "-c",
+        str(REPOSITORY / "pyproject.toml"),
+        *words,
+    ]
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED), (
+        done.stdout + done.stderr
+    )
     return done.stdout
 
 
 def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Path) -> None:
     (tmp_path / "test_story.py").write_text(STORY)
-    printed = run_pytest("-p", "tests.conftest", f"--rootdir={tmp_path}", str(tmp_path / "test_story.py"))
+    printed = run_pytest(
+        "-p", "tests.conftest", f"--rootdir={tmp_path}", str(tmp_path / "test_story.py")
+    )
     assert f"not installed: {MISSING}\n" in printed
     assert "1 passed, 1 skipped" in printed
 
@@ -48,15 +67,28 @@ def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Pat
     ("words", "chosen"),
     [
         ((), set()),
-        (("-m", "life"), {"tests/daemon/test_main.py", "tests/faults/test_fuzz.py", "tests/service/test_ground.py"}),
+        (
+            ("-m", "life"),
+            {
+                "tests/daemon/test_main.py",
+                "tests/faults/test_fuzz.py",
+                "tests/service/test_ground.py",
+            },
+        ),
         (("-m", "soak"), {LONG}),
     ],
 )
 def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_even_then(
     words: tuple[str, ...], chosen: set[str]
 ) -> None:
-    files = ("tests/daemon/test_main.py", "tests/faults/test_fuzz.py", "tests/service/test_ground.py")
-    tests = [line for line in run_pytest("--collect-only", *words, *files).splitlines() if "::" in line]
+    files = (
+        "tests/daemon/test_main.py",
+        "tests/faults/test_fuzz.py",
+        "tests/service/test_ground.py",
+    )
+    tests = [
+        line for line in run_pytest("--collect-only", *words, *files).splitlines() if "::" in line
+    ]
     assert {LONG if test.startswith(LONG) else test.partition("::")[0] for test in tests} == chosen
 
 

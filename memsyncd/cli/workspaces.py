@@ -79,7 +79,9 @@ def find_folder(path: str) -> str:
 
 
 def create_folder(path: str) -> str:
-    """Create the folder and its parents if they are missing. Returns and raises as `find_folder`."""
+    """Create the folder and its parents if they are missing. Returns and raises as
+    `find_folder`.
+    """
     full = os.path.abspath(os.path.expanduser(path))
     try:
         os.makedirs(full, exist_ok=True)

@@ -50,8 +50,8 @@ class Flow(Generic[Job]):
     def level(self) -> int:
         """How much the client wants: 0 for up to `QUICK_S`, and one more each time that doubles.
 
-        Clients of one level take turns, so it is no finer than that. Of jobs it matters whether there
-        are several, not how many: else those with many would wait for those with few to end.
+        Clients of one level take turns, so it is no finer than that. Of jobs it matters whether
+        there are several, not how many: else those with many would wait for those with few to end.
         """
         if self.expected_s is None:
             wanted_s = 2 * UNKNOWN_S if self.n_jobs > 1 else QUICK_S

@@ -1,7 +1,9 @@
-"""Decides which job of a worker pool runs next, and which running step holds its worker for too long.
+"""Decides which job of a worker pool runs next, and which running step holds its worker for too
+long.
 
-Jobs have a key; two jobs of one key never run at the same time. A step that has not returned for `takeover_s` gives its place in
-the pool to another thread, which serves all other keys. After `stalled_s` its key counts as stalled. Time comes in as `now_s`.
+Jobs have a key; two jobs of one key never run at the same time. A step that has not returned for
+`takeover_s` gives its place in the pool to another thread, which serves all other keys. After
+`stalled_s` its key counts as stalled. Time comes in as `now_s`.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallPolicy:
-    """How long a step may take. A commit or VACUUM of healthy work takes seconds, too: a takeover must be harmless for it."""
+    """How long a step may take. A commit or VACUUM of healthy work takes seconds, too: a takeover
+    must be harmless for it.
+    """
 
     takeover_s: float = 2.0
     stalled_s: float = 10.0
@@ -27,7 +31,9 @@ class Step:
 
 
 def choose_key(waiting: Iterable[tuple[str, bool]], running: Collection[str]) -> str | None:
-    """The first key with an urgent job, else the first, leaving out keys that run; `waiting` is in the order of turns."""
+    """The first key with an urgent job, else the first, leaving out keys that run; `waiting` is in
+    the order of turns.
+    """
     first = None
     for key, is_urgent in waiting:
         if key in running:
@@ -59,7 +65,9 @@ def find_stalled(
 
 
 def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy) -> float:
-    """After how many seconds steps should be looked at again: when the first may pass a limit, those yet to begin, too."""
+    """After how many seconds steps should be looked at again: when the first may pass a limit,
+    those yet to begin, too.
+    """
     ages_s = [now_s - step.since_s for step in running]
     limits_s = (policy.takeover_s, policy.stalled_s)
     return min(
@@ -73,6 +81,6 @@ def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy
 def describe_stall(root: str, seconds: float) -> str:
     """What is said of a workspace whose disk does not answer."""
     return (
-        f"the disk under {root} has not answered for {seconds:.0f} s: what is saved there is not indexed meanwhile, and what"
-        " is indexed stays searchable; check the mount"
+        f"the disk under {root} has not answered for {seconds:.0f} s: what is saved there is not"
+        " indexed meanwhile, and what is indexed stays searchable; check the mount"
     )

@@ -38,8 +38,9 @@ log = get_log("engine")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """The result of a restore. `n_revisions` came from the file, `n_dropped` of all were beyond what
-    the configuration keeps, `n_recorded` changes were made since; `set_aside` is the former file.
+    """The result of a restore. `n_revisions` came from the file, `n_dropped` of all were beyond
+    what the configuration keeps, `n_recorded` changes were made since; `set_aside` is the former
+    file.
     """
 
     n_revisions: int
@@ -57,7 +58,9 @@ def back_up_records(workspace: Workspace, _policy: SyncPolicy, clock: Clock) -> 
     return (yield from back_up(records.path))
 
 
-def prepare_restore(workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool) -> Job[Path]:
+def prepare_restore(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool
+) -> Job[Path]:
     """Return where the file to be restored has to be put, after removing what lies there.
 
     Raises Conflict and BadRequest as `restore_records` would.
@@ -81,7 +84,9 @@ def restore_records(
     open_history(workspace, policy, clock)
     synced = yield from sync_and_record(workspace, policy, clock, SyncRequest())
     if synced.root_state != "present":
-        raise NotFresh("the workspace's folder is missing", hint="bring it back, then restore once more")
+        raise NotFresh(
+            "the workspace's folder is missing", hint="bring it back, then restore once more"
+        )
     yield from record_all(workspace, policy, clock)
     is_kept = _check_replaceable(workspace, is_replacing=is_replacing)
     staged = find_staged(workspace.records_path)
@@ -139,5 +144,7 @@ def _swap_in(workspace: Workspace, staged: Path, clock: Clock, *, is_kept: bool)
 
 def _get_records(workspace: Workspace) -> Records:
     if workspace.records is None:
-        raise StoreFailed("records.db cannot be opened", hint="see what is wrong with: memsyncd status")
+        raise StoreFailed(
+            "records.db cannot be opened", hint="see what is wrong with: memsyncd status"
+        )
     return workspace.records

@@ -1,7 +1,9 @@
-"""Changes the notes of a change set on the disk, in either direction, over no text of another program.
+"""Changes the notes of a change set on the disk, in either direction, over no text of another
+program.
 
 A change set is what one act does to its notes, with the texts from before and after. What a note
-holds now says whether its change has happened; each change checks once more that it still holds that.
+holds now says whether its change has happened; each change checks once more that it still holds
+that.
 """
 
 from __future__ import annotations
@@ -10,7 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.editing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, find_to_change
+from memsyncd.core.editing.recovery import (
+    HAPPENED,
+    Direction,
+    RecoveryPlan,
+    TargetState,
+    find_to_change,
+)
 from memsyncd.core.notepath import NotePath
 from memsyncd.errors import Conflict, MemsyncdError, PathRefused, TooLarge, Unwritable
 from memsyncd.files.listing import find_files, is_folder
@@ -21,7 +29,8 @@ from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_pa
 from memsyncd.store.history import Change, Intended
 
 N_ATTEMPTS = 5
-"""How often the direction is chosen anew because another program wrote meanwhile, or the system refused one."""
+"""How often the direction is chosen anew because another program wrote meanwhile, or the system
+refused one."""
 
 Choose = Callable[[Sequence[TargetState], Collection[Direction]], RecoveryPlan]
 """Plans by the states, and by the directions that the system has refused."""
@@ -29,14 +38,18 @@ Choose = Callable[[Sequence[TargetState], Collection[Direction]], RecoveryPlan]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeSet:
-    """What becomes of each note, in the order in which they change, and the texts from before and after, by digest."""
+    """What becomes of each note, in the order in which they change, and the texts from before and
+    after, by digest.
+    """
 
     targets: tuple[Change, ...]
     texts: Mapping[str, bytes]
 
     @property
     def paths(self) -> frozenset[str]:
-        return frozenset(path for one in self.targets for path in (one.path, one.old_path) if path is not None)
+        return frozenset(
+            path for one in self.targets for path in (one.path, one.old_path) if path is not None
+        )
 
 
 def make_change_set(changes: Iterable[Intended]) -> ChangeSet:
@@ -51,7 +64,9 @@ def finish(
     choose: Choose,
     keep: KeepText,
 ) -> RecoveryPlan:
-    """Go one way to its end, chosen anew while others write. Raises what the system refused if that is chosen again."""
+    """Go one way to its end, chosen anew while others write. Raises what the system refused if that
+    is chosen again.
+    """
     refused: dict[Direction, MemsyncdError] = {}
     for _ in range(N_ATTEMPTS):
         plan = choose(read_states(), refused.keys())
@@ -75,14 +90,17 @@ def _make_target(change: Intended, texts: dict[str, bytes]) -> Change:
         digests.append(None if text is None else digest_bytes(text))
         if text is not None and digests[-1] is not None:
             texts[digests[-1]] = text
-    return Change(path=change.path, old_path=change.old_path, old_digest=digests[0], new_digest=digests[1])
+    return Change(
+        path=change.path, old_path=change.old_path, old_digest=digests[0], new_digest=digests[1]
+    )
 
 
-# --- what the disk says ---------------------------------------------------------------------------------------------
+# --- what the disk says ---------------------------------------------------------------------------
 
 
 def read_digest(scope: Scope, path: str) -> str | None:
-    """The digest of the file that is there now, None for none; of what is no readable note an empty one, equal to no other.
+    """The digest of the file that is there now, None for none; of what is no readable note an empty
+    one, equal to no other.
 
     Raises Unwritable if the system does not let it be read.
     """
@@ -95,7 +113,8 @@ def read_digest(scope: Scope, path: str) -> str | None:
 
 
 class StateReader:
-    """Reads what the disk holds of each target, and remembers of each whether its change had happened.
+    """Reads what the disk holds of each target, and remembers of each whether its change had
+    happened.
 
     `happened` says so beforehand, by the target's number, where it is known.
     """
@@ -139,25 +158,43 @@ def _find_state_of_move(at_old: str | None, at_new: str | None, target: Change) 
     return TargetState.CHANGED_OLD if at_old == target.old_digest else TargetState.CHANGED_NEW
 
 
-# --- changing it ----------------------------------------------------------------------------------------------------
+# --- changing it ----------------------------------------------------------------------------------
 
 
-def _change(scope: Scope, target: Change, texts: Mapping[str, bytes], direction: Direction, keep: KeepText) -> None:
-    """Give one target its new text, or its old. Raises Conflict if another program changed it since its state was read."""
+def _change(
+    scope: Scope, target: Change, texts: Mapping[str, bytes], direction: Direction, keep: KeepText
+) -> None:
+    """Give one target its new text, or its old. Raises Conflict if another program changed it since
+    its state was read.
+    """
     is_forward = direction is Direction.COMPLETE
     if target.old_path is not None:
         old, new = NotePath(target.old_path), NotePath(target.path)
         rename_path(scope, *((old, new) if is_forward else (new, old)))
         return
     before, after = target.old_digest, target.new_digest
-    _write(scope, NotePath(target.path), texts, *((before, after) if is_forward else (after, before)), keep=keep)
+    _write(
+        scope,
+        NotePath(target.path),
+        texts,
+        *((before, after) if is_forward else (after, before)),
+        keep=keep,
+    )
 
 
 def _write(
-    scope: Scope, path: NotePath, texts: Mapping[str, bytes], before: str | None, after: str | None, *, keep: KeepText
+    scope: Scope,
+    path: NotePath,
+    texts: Mapping[str, bytes],
+    before: str | None,
+    after: str | None,
+    *,
+    keep: KeepText,
 ) -> None:
     if after is not None and after not in texts:
-        raise Unwritable(f"the text of {path.text} is damaged in records.db", hint="see: memsyncd doctor")
+        raise Unwritable(
+            f"the text of {path.text} is damaged in records.db", hint="see: memsyncd doctor"
+        )
     if after is not None and is_folder(scope, path) and not find_files(scope, path):
         delete_path(scope, path, was={})
     was = read_text_file(scope, path)

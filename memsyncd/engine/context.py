@@ -1,8 +1,8 @@
 """How does a question, or none, become a block for a prompt?
 
-With a question its candidates are ranked as for a search, left unjoined and narrowed to the lines that answer; without one what
-lasts and what is recent is offered. What fits the budget is `core/search/context`'s to say; here the index is read, one committed
-generation of it.
+With a question its candidates are ranked as for a search, left unjoined and narrowed to the lines
+that answer; without one what lasts and what is recent is offered. What fits the budget is
+`core/search/context`'s to say; here the index is read, one committed generation of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ from memsyncd.core.search.passages import (
     score_lines,
     select_passages,
 )
-from memsyncd.core.search.query import NO_FILTERS, Filters, Query, compile_query, compile_term, extract_filters, parse_query
+from memsyncd.core.search.query import (
+    NO_FILTERS,
+    Filters,
+    Query,
+    compile_query,
+    compile_term,
+    extract_filters,
+    parse_query,
+)
 from memsyncd.core.search.ranking import N_CANDIDATES, Candidate
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
@@ -37,12 +45,17 @@ from memsyncd.engine.recall import Asked, find_wanted, rank
 from memsyncd.engine.workspace import Workspace
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import count_blank_lines_before, find_start_chunks, read_sections, read_texts
+from memsyncd.store.search import (
+    count_blank_lines_before,
+    find_start_chunks,
+    read_sections,
+    read_texts,
+)
 
 MATCH = "match"
 NOTE_FACTOR = 2.0
-"""How much more a note's best chunk counts for its others than in a search: evidence lies together. Measured on chats and
-documents: the first 500 tokens hold half a point more of it, on both.
+"""How much more a note's best chunk counts for its others than in a search: evidence lies together.
+Measured on chats and documents: the first 500 tokens hold half a point more of it, on both.
 """
 LEAST_CHUNK_TOKENS = 50
 """Few chunks are smaller: a budget divided by it is more of them than a block can show."""
@@ -63,7 +76,9 @@ class AskedContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A block, and if it is empty why. `n_unranked` chunks match besides, and less well than all that it has or leaves out."""
+    """A block, and if it is empty why. `n_unranked` chunks match besides, and less well than all
+    that it has or leaves out.
+    """
 
     block: ContextBlock
     why_empty: str | None
@@ -87,27 +102,46 @@ def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolic
         return Built(block=block, why_empty=None, n_unranked=n_unranked)
     if pieces:
         return Built(
-            block=block, why_empty="the budget has no room for a single line: ask with a larger one", n_unranked=n_unranked
+            block=block,
+            why_empty="the budget has no room for a single line: ask with a larger one",
+            n_unranked=n_unranked,
         )
     if has_words:
-        return Built(block=block, why_empty=explain_nothing([workspace], question, asked.timeout_s).why)
+        return Built(
+            block=block, why_empty=explain_nothing([workspace], question, asked.timeout_s).why
+        )
     return Built(block=block, why_empty=_explain_unasked(workspace, filters))
 
 
 def _find_matching(
-    reader: Reader, workspace: Workspace, question: Question, asked: AskedContext, policy: SearchPolicy
+    reader: Reader,
+    workspace: Workspace,
+    question: Question,
+    asked: AskedContext,
+    policy: SearchPolicy,
 ) -> tuple[list[ContextChunk], int]:
     """The best of what matches, and how many chunks match besides."""
     if not question.query.positive and question.filters.is_empty:
         return [], 0
     limit = max(N_CANDIDATES, asked.budget.max_tokens // LEAST_CHUNK_TOKENS)
-    searched = Asked(query=question.text, filters=question.filters, hidden=question.hidden, now_s=asked.now_s)
+    searched = Asked(
+        query=question.text, filters=question.filters, hidden=question.hidden, now_s=asked.now_s
+    )
     ranking = replace(policy.ranking, note=NOTE_FACTOR * policy.ranking.note)
-    ranked = rank(reader, workspace, question.query, searched, replace(policy, ranking=ranking), limit=limit)
+    ranked = rank(
+        reader, workspace, question.query, searched, replace(policy, ranking=ranking), limit=limit
+    )
     match = compile_query(question.query)
-    n_matching = count_matches(reader, match, question.filters, most=workspace.condition.counts.chunks) if match else 0
+    n_matching = (
+        count_matches(reader, match, question.filters, most=workspace.condition.counts.chunks)
+        if match
+        else 0
+    )
     pieces = _read_pieces(reader, [(one.candidate, MATCH) for one in ranked], policy)
-    offers = [ScoredPassage(chunk=piece, raw_score=one.raw_score) for piece, one in zip(pieces, ranked, strict=True)]
+    offers = [
+        ScoredPassage(chunk=piece, raw_score=one.raw_score)
+        for piece, one in zip(pieces, ranked, strict=True)
+    ]
     weigh = _find_scale(reader, question.query, workspace.condition.counts.chunks)
     return select_passages(offers, weigh), max(0, n_matching - len(ranked))
 
@@ -133,18 +167,27 @@ def _find_unasked(
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.hidden]
     read = _read_pieces(reader, [(chunk, chunk.reason) for chunk in visible], policy)
     pieces = {chunk.chunk: piece for chunk, piece in zip(visible, read, strict=True)}
-    above = {(piece.path, piece.heading[:depth]) for piece in read for depth in range(len(piece.heading))}
+    above = {
+        (piece.path, piece.heading[:depth]) for piece in read for depth in range(len(piece.heading))
+    }
     # What tells nothing must not take its share of the room from what does.
     telling = [chunk for chunk in visible if _is_telling(pieces[chunk.chunk], above)]
-    return [pieces[chunk.chunk] for chunk in order_start_chunks(telling, max_tokens=budget.max_tokens)]
+    return [
+        pieces[chunk.chunk] for chunk in order_start_chunks(telling, max_tokens=budget.max_tokens)
+    ]
 
 
 def _is_telling(piece: ContextChunk, above: Collection[tuple[str, tuple[str, ...]]]) -> bool:
-    """False for what nobody needs who has not asked for it: what a note says of itself, and a heading that the labels of sections
-    below it say, too (`above`, by path).
+    """False for what nobody needs who has not asked for it: what a note says of itself, and a
+    heading that the labels of sections below it say, too (`above`, by path).
     """
     lines = piece.text.rstrip().split("\n")
-    if piece.span.start == 1 and lines[0].startswith("---") and len(lines) > 1 and lines[-1].rstrip() in ("---", "..."):
+    if (
+        piece.span.start == 1
+        and lines[0].startswith("---")
+        and len(lines) > 1
+        and lines[-1].rstrip() in ("---", "...")
+    ):
         return False
     is_heading = bool(piece.heading) and count_title_lines(lines, piece.heading[-1]) == len(lines)
     return not (is_heading and (piece.path, piece.heading) in above)
@@ -161,7 +204,9 @@ def _explain_unasked(workspace: Workspace, filters: Filters) -> str:
 def _read_pieces(
     reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], policy: SearchPolicy
 ) -> list[ContextChunk]:
-    sections = mask_sections(reader, read_sections(reader, {chunk.section for chunk, _ in chosen}), policy)
+    sections = mask_sections(
+        reader, read_sections(reader, {chunk.section for chunk, _ in chosen}), policy
+    )
     texts = mask_texts(reader, read_texts(reader, [chunk.chunk for chunk, _ in chosen]), policy)
     blanks = count_blank_lines_before(reader, sections)
     return [

@@ -1,7 +1,9 @@
-"""Why is an answer empty, and what might have been meant? The first reason that holds, in a sentence that a person can act on.
+"""Why is an answer empty, and what might have been meant? The first reason that holds, in a
+sentence that a person can act on.
 
-Nothing is indexed; what matched was deleted just now; filters, archived sections or `-words` leave none of what matches; words
-stand nowhere, others that are near do. A question is suggested only if it finds something under the same filters.
+Nothing is indexed; what matched was deleted just now; filters, archived sections or `-words` leave
+none of what matches; words stand nowhere, others that are near do. A question is suggested only if
+it finds something under the same filters.
 """
 
 from __future__ import annotations
@@ -41,7 +43,9 @@ SHOWN_CHARS = 48
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nothing:
-    """Why there is no hit. `meant` is the question as it may have been meant, one that finds something."""
+    """Why there is no hit. `meant` is the question as it may have been meant, one that finds
+    something.
+    """
 
     why: str
     meant: str | None = None
@@ -49,7 +53,9 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What was asked: as typed, as read, and all filters that must hold. `hidden` as in `recall.Asked`."""
+    """What was asked: as typed, as read, and all filters that must hold. `hidden` as in
+    `recall.Asked`.
+    """
 
     text: str
     query: Query
@@ -57,8 +63,12 @@ class Question:
     hidden: frozenset[tuple[str, str]] = frozenset()
 
 
-def explain_nothing(workspaces: Sequence[Workspace], question: Question, timeout_s: float) -> Nothing:
-    """The reason for an answer without hits from these workspaces. Raises as `Workspace.lend`, but not for want of time."""
+def explain_nothing(
+    workspaces: Sequence[Workspace], question: Question, timeout_s: float
+) -> Nothing:
+    """The reason for an answer without hits from these workspaces. Raises as `Workspace.lend`, but
+    not for want of time.
+    """
     if not workspaces:
         return Nothing(why="there is no workspace yet: add a folder with memsyncd add PATH")
     if not question.query.positive and question.filters.is_empty:
@@ -69,11 +79,27 @@ def explain_nothing(workspaces: Sequence[Workspace], question: Question, timeout
             with workspace.acquire(timeout_s) as reader:
                 found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
         except NotFresh:
-            found.append((workspace.entry.name, Nothing(why="nothing matches, and there was no time to find out why")))
+            found.append(
+                (
+                    workspace.entry.name,
+                    Nothing(why="nothing matches, and there was no time to find out why"),
+                )
+            )
     reasons = dict.fromkeys(nothing.why for _, nothing in found)
-    more = [f"{len(workspaces) - N_WORKSPACES} more have nothing either"] if len(workspaces) > N_WORKSPACES else []
-    told = [*reasons] if len(reasons) == 1 else [f"in {name}: {nothing.why}" for name, nothing in found] + more
-    return Nothing(why="; ".join(told), meant=next((nothing.meant for _, nothing in found if nothing.meant), None))
+    more = (
+        [f"{len(workspaces) - N_WORKSPACES} more have nothing either"]
+        if len(workspaces) > N_WORKSPACES
+        else []
+    )
+    told = (
+        [*reasons]
+        if len(reasons) == 1
+        else [f"in {name}: {nothing.why}" for name, nothing in found] + more
+    )
+    return Nothing(
+        why="; ".join(told),
+        meant=next((nothing.meant for _, nothing in found if nothing.meant), None),
+    )
 
 
 def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Nothing:
@@ -85,7 +111,11 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> No
     if count_matches(reader, match, question.filters):
         # The answer and its explanation see two states of the index, and nearly always the same.
         is_hidden = any(workspace.id == hidden_in for hidden_in, _ in question.hidden)
-        what = "the only notes that match were deleted just now" if is_hidden else "what matches was indexed just now: ask again"
+        what = (
+            "the only notes that match were deleted just now"
+            if is_hidden
+            else "what matches was indexed just now: ask again"
+        )
         return Nothing(why=what)
     n_matching = count_matches(reader, match)
     if n_matching:
@@ -95,7 +125,7 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> No
     return replace(nothing, why=f"{nothing.why}; {unread}") if unread else nothing
 
 
-# --- nothing to look for, nothing to look in --------------------------------------------------------------------------
+# --- nothing to look for, nothing to look in ------------------------------------------------------
 
 
 def _explain_empty_question(query: Query) -> str:
@@ -121,7 +151,7 @@ def _explain_unread(workspace: Workspace) -> str:
     return f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be read{': ' if trouble else ''}{trouble}"
 
 
-# --- something matches, and is left out -------------------------------------------------------------------------------
+# --- something matches, and is left out -----------------------------------------------------------
 
 
 def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filters) -> str:
@@ -131,7 +161,9 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
     if not pieces:
         return f"{matching}, in archived sections only: ask with is:archived to see them"
     if len(pieces) == 1:
-        return f"{matching}, and {pieces[0][0]} leaves none{_name_others(reader, match, pieces[0][1])}"
+        return (
+            f"{matching}, and {pieces[0][0]} leaves none{_name_others(reader, match, pieces[0][1])}"
+        )
     left = [(word, count_matches(reader, match, one)) for word, one in pieces]
     told = ", ".join(f"{word} leaves {_count(n, '', '') if n else 'none'}" for word, n in left)
     together = "" if any(not n for _, n in left) else ", together none"
@@ -150,7 +182,9 @@ def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
     for one in filters.chain():
         yield from _split_one(one, "")
         if one.exclude is not None:
-            yield from ((word, Filters(exclude=each)) for word, each in _split_one(one.exclude, "-"))
+            yield from (
+                (word, Filters(exclude=each)) for word, each in _split_one(one.exclude, "-")
+            )
     if any(one.is_archived for one in filters.chain()):
         yield "is:archived", Filters(is_archived=True)
 
@@ -184,7 +218,9 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
     else:
         return ""
     found, near = [*map(redact, found)], [*map(redact, near)]
-    theirs = f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
+    theirs = (
+        f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
+    )
     return f"; what matches has {theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
 
 
@@ -192,11 +228,17 @@ def _find_near_values(asked: Sequence[str], known: Sequence[tuple[str, int]]) ->
     """Kinds or tags that there are, near to those of `asked` that there are not."""
     by_folded = {fold_word(value): value for value, _ in known}
     counted = [(fold_word(value), n) for value, n in known]
-    strange = [value.lstrip("#") for value in asked if fold_word(value.lstrip("#")) not in by_folded]
-    return [by_folded[near] for value in strange[:N_WORDS_LOOKED_UP] for near in suggest_words(value, counted)]
+    strange = [
+        value.lstrip("#") for value in asked if fold_word(value.lstrip("#")) not in by_folded
+    ]
+    return [
+        by_folded[near]
+        for value in strange[:N_WORDS_LOOKED_UP]
+        for near in suggest_words(value, counted)
+    ]
 
 
-# --- nothing matches --------------------------------------------------------------------------------------------------
+# --- nothing matches ------------------------------------------------------------------------------
 
 
 def _explain_words(reader: Reader, question: Question) -> Nothing:
@@ -205,11 +247,15 @@ def _explain_words(reader: Reader, question: Question) -> Nothing:
         left_out = count_matches(reader, compile_query(replace(query, must_not=())))
         if left_out:
             words = _list((f"-{_show(term)}" for term in query.must_not), " ")
-            return Nothing(why=f"{_count(left_out, 'passage matches', 'passages match')}, and {words} leaves none")
+            return Nothing(
+                why=f"{_count(left_out, 'passage matches', 'passages match')}, and {words} leaves none"
+            )
     # Where phrases are asked for, one that is nowhere is reason enough; plain words are all absent.
     absent = [term for term in query.must or query.should if not _is_there(reader, term)]
     if not absent:
-        return Nothing(why=f"no passage holds all of {_list(map(_show, query.must))}, though each stands somewhere")
+        return Nothing(
+            why=f"no passage holds all of {_list(map(_show, query.must))}, though each stands somewhere"
+        )
     near = _find_near_words(reader, absent)
     why = _say_absent(absent)
     if near:
@@ -222,7 +268,9 @@ def _explain_words(reader: Reader, question: Question) -> Nothing:
 
 def _say_absent(absent: Sequence[Term]) -> str:
     if len(absent) == 1:
-        return f"no note holds {'the word ' if absent[0].form is Form.WORD else ''}{_show(absent[0])}"
+        return (
+            f"no note holds {'the word ' if absent[0].form is Form.WORD else ''}{_show(absent[0])}"
+        )
     return f"no note holds any of these{'' if absent[0].form is Form.PHRASE else ' words'}: {_list(map(_show, absent))}"
 
 
@@ -233,18 +281,28 @@ def _is_there(reader: Reader, term: Term) -> bool:
 def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[str, ...]]:
     """By each word that stands nowhere the words near it, if there are any."""
     words = dict.fromkeys(word for term in absent for word in term.words)
-    gone = [word for word in words if not _is_there(reader, Term(text=word, words=(word,), form=Form.WORD))]
+    gone = [
+        word
+        for word in words
+        if not _is_there(reader, Term(text=word, words=(word,), form=Form.WORD))
+    ]
     near = {word: _find_near(reader, fold_word(word)) for word in gone[:N_WORDS_LOOKED_UP]}
     # Who guesses at a password must not be told that he is near.
-    told = {word: tuple(one for one in found if not is_secret_word(reader, one)) for word, found in near.items()}
+    told = {
+        word: tuple(one for one in found if not is_secret_word(reader, one))
+        for word, found in near.items()
+    }
     return {word: found for word, found in told.items() if found}
 
 
 def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
-    # Names of versions, tickets and hashes have no near ones, and whoever waits for a word to appear asks for it again and again.
+    # Names of versions, tickets and hashes have no near ones, and whoever waits for a word to
+    # appear asks for it again and again.
     if not max_edit_distance(word) or not word.isalpha():
         return ()
-    return suggest_words(word, find_similar_words(reader, word)) or suggest_words(word, find_words_by_first_letter(reader, word))
+    return suggest_words(word, find_similar_words(reader, word)) or suggest_words(
+        word, find_words_by_first_letter(reader, word)
+    )
 
 
 def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:
@@ -252,14 +310,16 @@ def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]
     for choice in range(max(map(len, near.values()), default=0)):
         text = question.text
         for word, found in near.items():
-            text = re.sub(rf"(?<!\w){re.escape(word)}(?!\w)", found[min(choice, len(found) - 1)], text)
+            text = re.sub(
+                rf"(?<!\w){re.escape(word)}(?!\w)", found[min(choice, len(found) - 1)], text
+            )
         match = compile_query(parse_query(text))
         if text != question.text and match and count_matches(reader, match, question.filters):
             return text
     return None
 
 
-# --- how it is said ---------------------------------------------------------------------------------------------------
+# --- how it is said -------------------------------------------------------------------------------
 
 
 def _count(n: int, one: str, many: str) -> str:

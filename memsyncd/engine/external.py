@@ -260,7 +260,9 @@ def _read_unindexed(workspace: Workspace, path: str) -> ObservedNote | None:
     return ObservedNote(path=path, data=file.data if file else None)
 
 
-def _find_origin(records: Records, index: Index, seen: ObservedNote, tips: Mapping[str, str]) -> str | None:
+def _find_origin(
+    records: Records, index: Index, seen: ObservedNote, tips: Mapping[str, str]
+) -> str | None:
     """The former path of a note, if the last sync that knew it there saw it move."""
     if seen.path in tips or seen.data is None:
         return None

@@ -1,7 +1,8 @@
-"""How well is a workspace, by what the daemon knows of it already? Pure: conditions, health and problems become findings.
+"""How well is a workspace, by what the daemon knows of it already? Pure: conditions, health and
+problems become findings.
 
-A finding has a level, a stable word for what was looked at, and, unless all is well, a remedy. What must be read first, databases
-and notes, is `doctor`'s and `proof`'s.
+A finding has a level, a stable word for what was looked at, and, unless all is well, a remedy. What
+must be read first, databases and notes, is `doctor`'s and `proof`'s.
 """
 
 from __future__ import annotations
@@ -11,7 +12,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memsyncd.core.model import Problem
-from memsyncd.engine.opening import FOREIGN_FAULT, INDEX_LOG, MOVED, RECORDS_GONE, RECORDS_LOG, SET_ASIDE, TEXTS_LOST
+from memsyncd.engine.opening import (
+    FOREIGN_FAULT,
+    INDEX_LOG,
+    MOVED,
+    RECORDS_GONE,
+    RECORDS_LOG,
+    SET_ASIDE,
+    TEXTS_LOST,
+)
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
 from memsyncd.engine.workspace import STALL_FAULT, Condition
@@ -29,31 +38,62 @@ MANY_MISSED = 3
 
 UNREADABLE = frozenset({"unreadable_file", "unreadable_folder"})
 UNFOUND = frozenset(
-    {"bad_name", "evicted", "link_broken", "link_loop", "link_outside", "not_a_file", "not_a_folder", "too_large"}
+    {
+        "bad_name",
+        "evicted",
+        "link_broken",
+        "link_loop",
+        "link_outside",
+        "not_a_file",
+        "not_a_folder",
+        "too_large",
+    }
 )
 """What keeps a note from being indexed."""
 
 _FAULTS: dict[str, tuple[Level, str, str]] = {
-    "root": ("error", "folder", "bring the folder back and make it readable for you, or: memsyncd remove"),
+    "root": (
+        "error",
+        "folder",
+        "bring the folder back and make it readable for you, or: memsyncd remove",
+    ),
     STALL_FAULT: (
         "error",
         "folder",
         "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back; all else goes on by itself",
     ),
     "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
-    "index": ("error", "index", "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex"),
-    "records": ("error", "records", "notes are indexed and found; nothing can be written until this is mended"),
+    "index": (
+        "error",
+        "index",
+        "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex",
+    ),
+    "records": (
+        "error",
+        "records",
+        "notes are indexed and found; nothing can be written until this is mended",
+    ),
     FOREIGN_FAULT: (
         "error",
         "records",
         "bring back the workspace's own history (memsyncd restore FILE), or go on without; move the other away",
     ),
-    "sync": ("error", "sync", "it is tried again at the next timed look; the log says more: memsyncd service logs"),
+    "sync": (
+        "error",
+        "sync",
+        "it is tried again at the next timed look; the log says more: memsyncd service logs",
+    ),
     "folders": ("warning", "unreadable", "make it readable for you"),
-    "watch": ("warning", "watcher", "changes are found by timed looks meanwhile; what is named here brings events back"),
+    "watch": (
+        "warning",
+        "watcher",
+        "changes are found by timed looks meanwhile; what is named here brings events back",
+    ),
 }
 """Level, check and remedy of each fault that a workspace can have."""
-LOG_REMEDY = "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
+LOG_REMEDY = (
+    "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
+)
 NOTICE_REMEDIES = {
     TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else forget the revisions whose `memsyncd diff`"
     " says that they are not kept: memsyncd history purge --revision N",
@@ -68,7 +108,9 @@ NOTICE_REMEDIES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was looked at and how it is. `where` is a path from the root, or absolute; empty if there is no one place."""
+    """What was looked at and how it is. `where` is a path from the root, or absolute; empty if
+    there is no one place.
+    """
 
     level: Level
     check: str
@@ -82,9 +124,16 @@ def has_errors(findings: Iterable[Finding]) -> bool:
 
 
 def judge_condition(
-    condition: Condition, health: WatchHealth, policy: SyncPolicy, *, now_s: float, pending: int | None = None
+    condition: Condition,
+    health: WatchHealth,
+    policy: SyncPolicy,
+    *,
+    now_s: float,
+    pending: int | None = None,
 ) -> list[Finding]:
-    """What condition and watcher tell. `now_s` is the wall clock; `pending` counts what no scan has looked at yet, too."""
+    """What condition and watcher tell. `now_s` is the wall clock; `pending` counts what no scan has
+    looked at yet, too.
+    """
     pending = condition.pending if pending is None else pending
     return [
         *_judge_faults(condition),
@@ -119,25 +168,40 @@ def _judge_faults(condition: Condition) -> list[Finding]:
             judged: Level = "info" if word == MOVED else "warning"
             found.append(Finding(level=judged, check=check, what=text, remedy=remedy))
     if not condition.faults.keys() & {"root", STALL_FAULT}:
-        found.append(Finding(level="ok", check="folder", what="the folder is there and can be listed"))
+        found.append(
+            Finding(level="ok", check="folder", what="the folder is there and can be listed")
+        )
     return found
 
 
 def _judge_watcher(condition: Condition, health: WatchHealth, policy: SyncPolicy) -> list[Finding]:
     if not policy.is_enabled:
-        return [Finding(level="info", check="watcher", what="syncing is switched off: only `memsyncd sync` looks at the notes")]
+        return [
+            Finding(
+                level="info",
+                check="watcher",
+                what="syncing is switched off: only `memsyncd sync` looks at the notes",
+            )
+        ]
     if health.mode == "off":
         what = f"watching is switched off: changes are seen every {policy.reconcile_s:g} s"
         return [Finding(level="info", check="watcher", what=what)]
     found = []
     if "watch" not in condition.faults:
-        found.append(Finding(level="ok", check="watcher", what=f"changes are heard by {health.observer}"))
+        found.append(
+            Finding(level="ok", check="watcher", what=f"changes are heard by {health.observer}")
+        )
     n_missed = condition.n_missed_events
     if n_missed:
         what = f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event had told of them"
         remedy = "they are indexed; if the number grows, see what file system the folder lies on, then: memsyncd restart"
         found.append(
-            Finding(level="warning" if n_missed >= MANY_MISSED else "info", check="missed_events", what=what, remedy=remedy)
+            Finding(
+                level="warning" if n_missed >= MANY_MISSED else "info",
+                check="missed_events",
+                what=what,
+                remedy=remedy,
+            )
         )
     else:
         found.append(Finding(level="ok", check="missed_events", what="no change was missed"))
@@ -155,7 +219,9 @@ def _judge_past(condition: Condition) -> list[Finding]:
     return found
 
 
-def _judge_freshness(condition: Condition, policy: SyncPolicy, now_s: float, pending: int) -> list[Finding]:
+def _judge_freshness(
+    condition: Condition, policy: SyncPolicy, now_s: float, pending: int
+) -> list[Finding]:
     if condition.state == "indexing":
         what = f"the notes are being indexed, {condition.pending:,} are still to be read"
         return [Finding(level="info", check="freshness", what=what)]
@@ -163,24 +229,57 @@ def _judge_freshness(condition: Condition, policy: SyncPolicy, now_s: float, pen
         return []
     if condition.synced_at_s is None:
         what = "the folder was never looked at in full"
-        return [Finding(level="error", check="freshness", what=what, remedy="see what fails here; then: memsyncd sync")]
+        return [
+            Finding(
+                level="error",
+                check="freshness",
+                what=what,
+                remedy="see what fails here; then: memsyncd sync",
+            )
+        ]
     age_s = now_s - condition.synced_at_s
     if age_s < -CLOCK_SLACK_S:
         what = f"the clock was set back: the last look at the folder was {-age_s:,.0f} s from now"
-        return [Finding(level="warning", check="clock", what=what, remedy="set the clock right; notes are indexed all the same")]
+        return [
+            Finding(
+                level="warning",
+                check="clock",
+                what=what,
+                remedy="set the clock right; notes are indexed all the same",
+            )
+        ]
     if age_s > LATE_ROUNDS * policy.reconcile_s + LATE_SLACK_S:
         what = f"the last look at the folder was {age_s:,.0f} s ago, one is due every {policy.reconcile_s:g} s"
-        return [Finding(level="error", check="freshness", what=what, remedy="see the log, then: memsyncd restart")]
+        return [
+            Finding(
+                level="error",
+                check="freshness",
+                what=what,
+                remedy="see the log, then: memsyncd restart",
+            )
+        ]
     if pending:
         what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the next one"
         return [Finding(level="info", check="freshness", what=what)]
-    return [Finding(level="ok", check="freshness", what=f"the index says what stood there {max(age_s, 0):.0f} s ago")]
+    return [
+        Finding(
+            level="ok",
+            check="freshness",
+            what=f"the index says what stood there {max(age_s, 0):.0f} s ago",
+        )
+    ]
 
 
 def judge_clock(drift_s: float) -> list[Finding]:
-    """`drift_s` is by how much the clock went forward since the daemon started, beside the time that went by."""
+    """`drift_s` is by how much the clock went forward since the daemon started, beside the time
+    that went by.
+    """
     if abs(drift_s) < CLOCK_JUMP_S:
-        return [Finding(level="ok", check="clock", what="the clock went evenly since the daemon started")]
+        return [
+            Finding(
+                level="ok", check="clock", what="the clock went evenly since the daemon started"
+            )
+        ]
     way = "forward" if drift_s > 0 else "back"
     what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
     if drift_s > 0:
@@ -199,7 +298,9 @@ def judge_socket_problem(path: str, problem: str) -> list[Finding]:
 
 
 def judge_progress(stalled: Iterable[str]) -> list[Finding]:
-    """`stalled` are the parts of the daemon that take no step any more; `writer` is one of them if nothing is indexed."""
+    """`stalled` are the parts of the daemon that take no step any more; `writer` is one of them if
+    nothing is indexed.
+    """
     return [
         Finding(
             level="error",
@@ -212,7 +313,9 @@ def judge_progress(stalled: Iterable[str]) -> list[Finding]:
 
 
 def judge_problems(problems: Iterable[Problem]) -> list[Finding]:
-    """What is odd about notes and folders: a finding for each sort that asks for somebody to act, one for the rest."""
+    """What is odd about notes and folders: a finding for each sort that asks for somebody to act,
+    one for the rest.
+    """
     by_sort: dict[tuple[str, str], list[Problem]] = {}
     n_rest = 0
     for problem in problems:
@@ -221,11 +324,15 @@ def judge_problems(problems: Iterable[Problem]) -> list[Finding]:
         else:
             by_sort.setdefault((problem.code, problem.problem), []).append(problem)
     found = [
-        _describe_sort(*known, each) for (code, _), each in sorted(by_sort.items()) if (known := _find_check(code)) is not None
+        _describe_sort(*known, each)
+        for (code, _), each in sorted(by_sort.items())
+        if (known := _find_check(code)) is not None
     ]
     if n_rest:
         what = f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
-        found.append(Finding(level="info", check="problems", what=what, remedy="see them: memsyncd problems"))
+        found.append(
+            Finding(level="info", check="problems", what=what, remedy="see them: memsyncd problems")
+        )
     return found or [Finding(level="ok", check="problems", what="nothing is odd about the notes")]
 
 
@@ -246,9 +353,17 @@ def _find_check(code: str) -> tuple[Level, str] | None:
 
 def _describe_sort(level: Level, check: str, problems: Sequence[Problem]) -> Finding:
     first = problems[0]
-    places = [f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems]
+    places = [
+        f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems
+    ]
     lead = "" if len(problems) == 1 else f"{len(problems):,} times: "
-    return Finding(level=level, check=check, what=lead + first.problem, where=name_places(places), remedy=first.hint)
+    return Finding(
+        level=level,
+        check=check,
+        what=lead + first.problem,
+        where=name_places(places),
+        remedy=first.hint,
+    )
 
 
 def name_places(places: Sequence[str]) -> str:

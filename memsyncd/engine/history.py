@@ -1,7 +1,8 @@
 """What was changed, by whom, and what did it say before?
 
-Jobs for the lane, which owns records.db. A section's history are those revisions of its note in which its own lines differ; a
-note that was renamed is followed under its old names. What is to be forgotten for good is chosen here and taken out by the store.
+Jobs for the lane, which owns records.db. A section's history are those revisions of its note in
+which its own lines differ; a note that was renamed is followed under its old names. What is to be
+forgotten for good is chosen here and taken out by the store.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ STEP_FILES = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Whose history: a note's or folder's, that of one section of a note (`heading`, what follows the `#`), or everything's."""
+    """Whose history: a note's or folder's, that of one section of a note (`heading`, what follows
+    the `#`), or everything's.
+    """
 
     path: str | None = None
     heading: str | None = None
@@ -39,7 +42,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One revision with its texts, None for no file; of a section these are its own lines alone. `new_digest` is the file's."""
+    """One revision with its texts, None for no file; of a section these are its own lines alone.
+    `new_digest` is the file's.
+    """
 
     revision: Revision
     old: bytes | None
@@ -51,8 +56,9 @@ class Change:
 class Forgotten:
     """What a purge took out; `still_in` are notes that say today what was to be forgotten.
 
-    `is_clean` is False while another program that reads the file keeps traces in it: they go as soon as it lets them.
-    `set_aside` names files that were damaged once and are not looked into; they may hold it, too.
+    `is_clean` is False while another program that reads the file keeps traces in it: they go as
+    soon as it lets them. `set_aside` names files that were damaged once and are not looked into;
+    they may hold it, too.
     """
 
     n_revisions: int
@@ -63,23 +69,40 @@ class Forgotten:
 
 
 def parse_subject(*, anchor: str | None, path: str | None) -> Subject:
-    """Read what was named, as the workspace's paths or the memory tool's. Raises BadRequest and PathRefused."""
+    """Read what was named, as the workspace's paths or the memory tool's. Raises BadRequest and
+    PathRefused.
+    """
     if anchor is not None and path is not None:
-        raise BadRequest("name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}')
+        raise BadRequest(
+            "name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}'
+        )
     named, mark, heading = anchor.rpartition("#") if anchor is not None else (path, "", "")
     if anchor is not None and not mark:
-        raise BadRequest(f"{anchor} is no anchor", hint="an anchor is a note's path, `#` and a heading: MEMORY.md#setup")
+        raise BadRequest(
+            f"{anchor} is no anchor",
+            hint="an anchor is a note's path, `#` and a heading: MEMORY.md#setup",
+        )
     if named is None or named in ("", "."):
         return Subject()
     named = named.rstrip("/")
     found = parse_memory_path(named).note if named.startswith(MEMORIES) else parse_note_path(named)
-    return Subject(path=found.text if found else ".memories", heading=heading if anchor is not None else None)
+    return Subject(
+        path=found.text if found else ".memories", heading=heading if anchor is not None else None
+    )
 
 
 def list_revisions(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, limit: int, before: int | None = None
+    workspace: Workspace,
+    policy: SyncPolicy,
+    clock: Clock,
+    subject: Subject,
+    *,
+    limit: int,
+    before: int | None = None,
 ) -> Job[list[Revision]]:
-    """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history is kept."""
+    """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history
+    is kept.
+    """
     history = open_history(workspace, policy, clock)
     found: list[Revision] = []
     for revision in iter_revisions(history, subject, before=before):
@@ -92,9 +115,17 @@ def list_revisions(
 
 
 def read_change(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, revision: int | None, is_to_now: bool
+    workspace: Workspace,
+    policy: SyncPolicy,
+    clock: Clock,
+    subject: Subject,
+    *,
+    revision: int | None,
+    is_to_now: bool,
 ) -> Job[Change]:
-    """A revision's texts: the named one, or the latest of the subject. Raises NoteNotFound if there is none or it is not kept."""
+    """A revision's texts: the named one, or the latest of the subject. Raises NoteNotFound if there
+    is none or it is not kept.
+    """
     history = open_history(workspace, policy, clock)
     found = yield from choose_revision(workspace, policy, clock, subject, revision)
     old, new = read_texts(history, found)
@@ -128,14 +159,24 @@ def explain_not_found(workspace: Workspace, what: str) -> NoteNotFound:
     """That there is no such revision or act, and why, where that is known."""
     if FOREIGN_FAULT in workspace.condition.faults:
         why = "records.db came from another workspace and was set aside"
-        return NoteNotFound(f"there is no {what}: {why}", hint="see what can be done about it: memsyncd status")
+        return NoteNotFound(
+            f"there is no {what}: {why}", hint="see what can be done about it: memsyncd status"
+        )
     return NoteNotFound(f"there is no {what}", hint="list what there is with: memsyncd history")
 
 
 def purge(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, *, revision: int | None, containing: str | None
+    workspace: Workspace,
+    policy: SyncPolicy,
+    clock: Clock,
+    subject: Subject,
+    *,
+    revision: int | None,
+    containing: str | None,
 ) -> Job[Forgotten]:
-    """Forget revisions for good: those of the subject, or this one, of these only those whose text held `containing`."""
+    """Forget revisions for good: those of the subject, or this one, of these only those whose text
+    held `containing`.
+    """
     history = open_history(workspace, policy, clock)
     searched = containing.encode() if containing is not None else None
     chosen: list[int] = []
@@ -160,17 +201,23 @@ def purge(
         n_texts=done.n_texts,
         is_clean=done.is_clean,
         still_in=tuple(still_in),
-        set_aside=tuple(workspace.records.find_set_aside()) if workspace.records is not None else (),
+        set_aside=tuple(workspace.records.find_set_aside())
+        if workspace.records is not None
+        else (),
     )
 
 
 def open_history(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> History:
-    """The open history, settled. Raises BadRequest if none is kept, StoreFailed if it cannot be opened."""
+    """The open history, settled. Raises BadRequest if none is kept, StoreFailed if it cannot be
+    opened.
+    """
     check_open(workspace)
     open_records(workspace, clock)
     history = find_history(workspace, policy)
     if history is None:
-        raise BadRequest("no history is kept", hint="set history.enabled = true in the configuration")
+        raise BadRequest(
+            "no history is kept", hint="set history.enabled = true in the configuration"
+        )
     recover(workspace, clock)
     return history
 
@@ -180,7 +227,9 @@ def iter_revisions(
 ) -> Iterator[Revision]:
     """Newest first, a page at a time."""
     while True:
-        page = history.find_revisions(path=subject.path, revision=revision, before=before, limit=PAGE)
+        page = history.find_revisions(
+            path=subject.path, revision=revision, before=before, limit=PAGE
+        )
         yield from page
         if len(page) < PAGE:
             return
@@ -191,9 +240,12 @@ def read_texts(history: History, revision: Revision) -> tuple[bytes | None, byte
     """What stood before and after. Raises NoteNotFound if a text is not kept any more."""
     old = history.read_text(revision.old_digest) if revision.old_digest is not None else None
     new = history.read_text(revision.new_digest) if revision.new_digest is not None else None
-    if (old is None and revision.old_digest is not None) or (new is None and revision.new_digest is not None):
+    if (old is None and revision.old_digest is not None) or (
+        new is None and revision.new_digest is not None
+    ):
         raise NoteNotFound(
-            f"the texts of revision {revision.id} are not kept any more", hint="list what is kept with: memsyncd history"
+            f"the texts of revision {revision.id} are not kept any more",
+            hint="list what is kept with: memsyncd history",
         )
     return old, new
 
@@ -211,14 +263,20 @@ def _touches(history: History, revision: Revision, heading: str) -> bool:
         old, new = read_texts(history, revision)
     except NoteNotFound:
         return False
-    return find_section(old, revision.old_path or revision.path, heading) != find_section(new, revision.path, heading)
+    return find_section(old, revision.old_path or revision.path, heading) != find_section(
+        new, revision.path, heading
+    )
 
 
 def _find_held(history: History, revision: Revision, searched: bytes | None) -> set[str]:
     """Which of a revision's two texts, by digest, hold what is searched."""
     if searched is None:
         return set()
-    texts = {digest: history.read_text(digest) for digest in (revision.old_digest, revision.new_digest) if digest is not None}
+    texts = {
+        digest: history.read_text(digest)
+        for digest in (revision.old_digest, revision.new_digest)
+        if digest is not None
+    }
     return {digest for digest, text in texts.items() if text is not None and searched in text}
 
 

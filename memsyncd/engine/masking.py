@@ -1,8 +1,9 @@
 """What of a text is not shown, though it matches? Secrets, in whose place stands what they are.
 
-The index keeps them, so that what is found does not depend on it; they are masked on the way out: in snippets and context
-blocks, in headings, titles, kinds and tags. An anchor never had them. What is read in order to be edited (`get`, `memory view`,
-`diff`) is shown as it is: an edit must see the truth.
+The index keeps them, so that what is found does not depend on it; they are masked on the way out:
+in snippets and context blocks, in headings, titles, kinds and tags. An anchor never had them. What
+is read in order to be edited (`get`, `memory view`, `diff`) is shown as it is: an edit must see the
+truth.
 """
 
 from __future__ import annotations
@@ -32,25 +33,36 @@ N_LOOKED_AT = 20
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
-def mask_texts(reader: Reader, texts: Mapping[int, ChunkText], policy: SearchPolicy) -> Mapping[int, ChunkText]:
+def mask_texts(
+    reader: Reader, texts: Mapping[int, ChunkText], policy: SearchPolicy
+) -> Mapping[int, ChunkText]:
     """The texts of chunks, by chunk, as they may be shown; each keeps its number of lines."""
     if not policy.is_masking or not has_secrets(reader):
         return texts
     held = read_chunk_secrets(reader, texts)
     return {
-        chunk: replace(text, text=_mask(text.text, held[chunk]) if chunk in held else redact(text.text))
+        chunk: replace(
+            text, text=_mask(text.text, held[chunk]) if chunk in held else redact(text.text)
+        )
         for chunk, text in texts.items()
     }
 
 
-def mask_sections(reader: Reader, sections: Mapping[int, HitSection], policy: SearchPolicy) -> Mapping[int, HitSection]:
+def mask_sections(
+    reader: Reader, sections: Mapping[int, HitSection], policy: SearchPolicy
+) -> Mapping[int, HitSection]:
     """The same for what is said of sections."""
     if not policy.is_masking or not has_secrets(reader):
         return sections
-    return {one: _mask_names(replace(section, heading=_hide_all(section.heading))) for one, section in sections.items()}
+    return {
+        one: _mask_names(replace(section, heading=_hide_all(section.heading)))
+        for one, section in sections.items()
+    }
 
 
-def mask_notes(reader: Reader, notes: Sequence[StoredNote], policy: SearchPolicy) -> list[StoredNote]:
+def mask_notes(
+    reader: Reader, notes: Sequence[StoredNote], policy: SearchPolicy
+) -> list[StoredNote]:
     """The same for notes and their sections, as they are listed."""
     if not policy.is_masking or not has_secrets(reader):
         return [*notes]
@@ -59,7 +71,10 @@ def mask_notes(reader: Reader, notes: Sequence[StoredNote], policy: SearchPolicy
             replace(
                 note,
                 title=redact(note.title),
-                sections=tuple(_mask_names(replace(section, heading=_hide_all(section.heading))) for section in note.sections),
+                sections=tuple(
+                    _mask_names(replace(section, heading=_hide_all(section.heading)))
+                    for section in note.sections
+                ),
             )
         )
         for note in notes
@@ -67,13 +82,19 @@ def mask_notes(reader: Reader, notes: Sequence[StoredNote], policy: SearchPolicy
 
 
 def is_secret_word(reader: Reader, word: str) -> bool:
-    """True if a word of the index stands in secrets and nowhere else, as far as the chunks tell that hold it most."""
+    """True if a word of the index stands in secrets and nowhere else, as far as the chunks tell
+    that hold it most.
+    """
     if not word.isalnum() or not has_secrets(reader):
         return False
-    chunks = [one.chunk for one in find_candidates(reader, f'"{word}"', NO_FILTERS, limit=N_LOOKED_AT)]
+    chunks = [
+        one.chunk for one in find_candidates(reader, f'"{word}"', NO_FILTERS, limit=N_LOOKED_AT)
+    ]
     texts = read_texts(reader, chunks)
     shown = mask_texts(reader, texts, SearchPolicy())
-    is_there, is_shown = (any(word in one.text.lower() for one in some.values()) for some in (texts, shown))
+    is_there, is_shown = (
+        any(word in one.text.lower() for one in some.values()) for some in (texts, shown)
+    )
     return is_there and not is_shown
 
 
@@ -103,4 +124,8 @@ def _mask_spanned(lines: Sequence[str], span: Span, secret: SecretLines) -> Iter
         if number == secret.span.start:
             yield redaction_label(secret.what)
         else:
-            yield REDACTED_LINE if number in range(secret.span.start, secret.span.end + 1) and line.strip() else line
+            yield (
+                REDACTED_LINE
+                if number in range(secret.span.start, secret.span.end + 1) and line.strip()
+                else line
+            )

@@ -1,8 +1,9 @@
 """What do the six commands of the memory tool do to this workspace?
 
-`view` reads, in any thread; each of the others is decided from what stands on the disk when its turn comes, and carried out by
-`edit`. The words of the answers are `core.writing`'s. A writer that says what it had read is refused when the note is another by
-now, unless what it wants already stands.
+`view` reads, in any thread; each of the others is decided from what stands on the disk when its
+turn comes, and carried out by `edit`. The words of the answers are `core.writing`'s. A writer that
+says what it had read is refused when the note is another by now, unless what it wants already
+stands.
 """
 
 from __future__ import annotations
@@ -14,7 +15,12 @@ from typing import Literal
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
-from memsyncd.core.editing.memory_path import MEMORIES, MemoryPath, parse_memory_path, show_memory_path
+from memsyncd.core.editing.memory_path import (
+    MEMORIES,
+    MemoryPath,
+    parse_memory_path,
+    show_memory_path,
+)
 from memsyncd.core.editing.memory_tool import Dialect, EditResult, FolderEntry
 from memsyncd.core.notepath import MEMORY_FOLDER, NotePath
 from memsyncd.engine.edit import Act, Decide, Delete, Operation, Put, Rename, find_history
@@ -51,27 +57,38 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The command's words, and the digest of the file as it stands now; None for a folder and for what is gone."""
+    """The command's words, and the digest of the file as it stands now; None for a folder and for
+    what is gone.
+    """
 
     text: str
     digest: str | None = None
 
 
 def view(workspace: Workspace, asked: Asked) -> Answer:
-    """Show a folder or a file. Raises BadRequest, PathRefused, NoteNotFound, TooLarge, EditRefused."""
+    """Show a folder or a file. Raises BadRequest, PathRefused, NoteNotFound, TooLarge,
+    EditRefused.
+    """
     check(asked)
     path = parse_memory_path(asked.path or "")
     _check_place(workspace.scope, path)
     if path.note is None or is_folder(workspace.scope, path.note):
-        return Answer(text=memory_tool.view_folder(path.text, _list(workspace.scope, path), asked.dialect))
+        return Answer(
+            text=memory_tool.view_folder(path.text, _list(workspace.scope, path), asked.dialect)
+        )
     file = read_text_file(workspace.scope, path.note)
     if file is None:
         raise memory_tool.refuse_missing("view", path.text, asked.dialect)
-    return Answer(text=memory_tool.view_text(path.text, file.data, asked.view_range, asked.dialect), digest=file.digest)
+    return Answer(
+        text=memory_tool.view_text(path.text, file.data, asked.view_range, asked.dialect),
+        digest=file.digest,
+    )
 
 
 def find_decision(workspace: Workspace, policy: SyncPolicy, asked: Asked) -> Decide[Answer]:
-    """What `edit_workspace` shall do for any command but `view`. Raises BadRequest and PathRefused at once."""
+    """What `edit_workspace` shall do for any command but `view`. Raises BadRequest and PathRefused
+    at once.
+    """
     check(asked)
     if asked.command == "rename":
         old, new = parse_memory_path(asked.old_path or ""), parse_memory_path(asked.new_path or "")
@@ -91,32 +108,47 @@ _NEEDED = {
     "rename": ("old_path", "new_path"),
 }
 _OPTIONAL = {"view": ("view_range",), "str_replace": ("new_str",)}
-_PARAMETERS = tuple(dict.fromkeys(name for names in (*_NEEDED.values(), *_OPTIONAL.values()) for name in names))
+_PARAMETERS = tuple(
+    dict.fromkeys(name for names in (*_NEEDED.values(), *_OPTIONAL.values()) for name in names)
+)
 
 
 def check(asked: Asked) -> None:
-    """Raise BadRequest if a parameter is missing that the command needs, or there that it does not take."""
+    """Raise BadRequest if a parameter is missing that the command needs, or there that it does not
+    take.
+    """
     needed = _NEEDED[asked.command]
     known = (*needed, *_OPTIONAL.get(asked.command, ()))
     for name in _PARAMETERS:
         is_given = getattr(asked, name) is not None
         if name in needed and not is_given:
-            raise BadRequest(f"{asked.command}: `{name}` is missing", hint=f"{asked.command} takes {', '.join(known)}")
+            raise BadRequest(
+                f"{asked.command}: `{name}` is missing",
+                hint=f"{asked.command} takes {', '.join(known)}",
+            )
         if is_given and name not in known:
-            raise BadRequest(f"{asked.command} takes no `{name}`", hint=f"it takes {', '.join(known)}")
+            raise BadRequest(
+                f"{asked.command} takes no `{name}`", hint=f"it takes {', '.join(known)}"
+            )
 
 
 def _check_place(scope: Scope, *paths: MemoryPath) -> None:
-    """Refuse, in the tool's own words, a path that a link takes elsewhere. Whoever opens it looks once more."""
+    """Refuse, in the tool's own words, a path that a link takes elsewhere. Whoever opens it looks
+    once more.
+    """
     for path in paths:
         try:
             if path.note is not None:
                 resolve(scope, path.note)
         except PathRefused as error:
-            raise PathRefused(f"Path {path.text} would escape {MEMORIES} directory", hint=error.hint) from error
+            raise PathRefused(
+                f"Path {path.text} would escape {MEMORIES} directory", hint=error.hint
+            ) from error
 
 
-def _change(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath) -> tuple[Act, Answer]:
+def _change(
+    workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath
+) -> tuple[Act, Answer]:
     """Decide a create, str_replace or insert."""
     scope = workspace.scope
     _check_place(scope, path)
@@ -130,11 +162,17 @@ def _change(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: Memory
     if was is not None and edited.data == was.data:
         return _act(asked, path), answer
     check_size(scope, path.text, edited.data, way_out="begin another note")
-    return _act(asked, path, Put(path=was.path if was else path.note, data=edited.data, was=was)), answer
+    return _act(
+        asked, path, Put(path=was.path if was else path.note, data=edited.data, was=was)
+    ), answer
 
 
-def _edit_as_seen(workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath, was: TextFile | None) -> EditResult:
-    """The edit of what stands there. Raises Conflict if the writer had read something else and what it wants does not stand."""
+def _edit_as_seen(
+    workspace: Workspace, policy: SyncPolicy, asked: Asked, path: MemoryPath, was: TextFile | None
+) -> EditResult:
+    """The edit of what stands there. Raises Conflict if the writer had read something else and what
+    it wants does not stand.
+    """
     edit = _find_edit(asked, path.text)
     digest, data = (was.digest, was.data) if was else (NO_FILE, None)
     if asked.if_digest is None or asked.if_digest == digest:
@@ -154,9 +192,13 @@ def _find_edit(asked: Asked, path: str) -> Callable[[bytes | None], EditResult]:
             case "create":
                 return memory_tool.create_text(path, data, asked.file_text or "", asked.dialect)
             case "str_replace":
-                return memory_tool.replace_text(path, data, asked.old_str or "", asked.new_str or "", asked.dialect)
+                return memory_tool.replace_text(
+                    path, data, asked.old_str or "", asked.new_str or "", asked.dialect
+                )
             case _:
-                return memory_tool.insert_text(path, data, asked.insert_line or 0, asked.insert_text or "", asked.dialect)
+                return memory_tool.insert_text(
+                    path, data, asked.insert_line or 0, asked.insert_text or "", asked.dialect
+                )
 
     return edit
 
@@ -185,12 +227,17 @@ def _rename(scope: Scope, asked: Asked, old: MemoryPath, new: MemoryPath) -> tup
     answer = Answer(text=memory_tool.describe_renamed(old.text, new.text, asked.dialect))
     if was is None:
         if there is not None and there.digest == asked.if_digest:
-            return _act(asked, old, new_path=new.note), Answer(text=answer.text, digest=there.digest)
+            return _act(asked, old, new_path=new.note), Answer(
+                text=answer.text, digest=there.digest
+            )
         raise memory_tool.refuse_missing("rename", old.text, asked.dialect)
     if stands is not None:
         raise memory_tool.refuse_existing("rename", new.text, asked.dialect)
     if new.text.startswith(f"{old.text}/"):
-        raise PathRefused(f"path refused: {new.text} lies in {old.text} itself", hint="choose a place outside of it")
+        raise PathRefused(
+            f"path refused: {new.text} lies in {old.text} itself",
+            hint="choose a place outside of it",
+        )
     moved = was.get(old.note)
     _check_seen(asked, old.text, moved)
     answer = Answer(text=answer.text, digest=moved.digest if moved else None)
@@ -214,11 +261,16 @@ def _check_seen(asked: Asked, path: str, file: TextFile | None) -> None:
 
 def _conflict(path: str, if_digest: str, digest: str) -> Conflict:
     return Conflict(
-        f"{path} is not what it was when you read it", hint="view it again and decide anew", if_digest=if_digest, digest=digest
+        f"{path} is not what it was when you read it",
+        hint="view it again and decide anew",
+        if_digest=if_digest,
+        digest=digest,
     )
 
 
-def _act(asked: Asked, path: MemoryPath, *operations: Operation, new_path: NotePath | None = None) -> Act:
+def _act(
+    asked: Asked, path: MemoryPath, *operations: Operation, new_path: NotePath | None = None
+) -> Act:
     return Act(
         command=asked.command,
         client=asked.client,
@@ -229,8 +281,14 @@ def _act(asked: Asked, path: MemoryPath, *operations: Operation, new_path: NoteP
 
 
 def _list(scope: Scope, path: MemoryPath) -> list[FolderEntry]:
-    """What is in a folder; in `/memories` the workspace's MEMORY.md beside what lies in `.memories`."""
+    """What is in a folder; in `/memories` the workspace's MEMORY.md beside what lies in
+    `.memories`.
+    """
     return [
-        FolderEntry(path=show_memory_path(listed.path), size_bytes=listed.size_bytes, is_folder=listed.is_folder)
+        FolderEntry(
+            path=show_memory_path(listed.path),
+            size_bytes=listed.size_bytes,
+            is_folder=listed.is_folder,
+        )
         for listed in list_folder(scope, path.note, depth=SHOWN_LEVELS)
     ]

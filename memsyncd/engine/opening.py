@@ -28,7 +28,15 @@ from memsyncd.files.scope import Scope, find_identity, is_gone
 from memsyncd.logs import Event, get_log
 from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.integrity import Tampering, find_set_aside
-from memsyncd.store.records import OPEN_FILES, Owner, Records, find_foreign, peek_heads, peek_owners, take_over
+from memsyncd.store.records import (
+    OPEN_FILES,
+    Owner,
+    Records,
+    find_foreign,
+    peek_heads,
+    peek_owners,
+    take_over,
+)
 from memsyncd.store.schema import MIGRATIONS
 
 FOREIGN_FAULT = "records_foreign"

@@ -1,4 +1,6 @@
-"""What may be set about syncing, searching, writing and what is kept of it? Values that the daemon makes of the configuration."""
+"""What may be set about syncing, searching, writing and what is kept of it? Values that the daemon
+makes of the configuration.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from memsyncd.core.search.ranking import NO_BOOSTS, Boosts, RankingPolicy
 class Clock:
     """Where time comes from.
 
-    `now_s` never goes back, `wall_ns` is nanoseconds since 1970 and may; `asleep_s` is how long the machine has slept, in all.
+    `now_s` never goes back, `wall_ns` is nanoseconds since 1970 and may; `asleep_s` is how long the
+    machine has slept, in all.
     """
 
     now_s: Callable[[], float]
@@ -28,7 +31,9 @@ class Clock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryPolicy:
-    """Whether it is kept what notes said before: the last `max_revisions` changes of each, none older than `max_age_s`."""
+    """Whether it is kept what notes said before: the last `max_revisions` changes of each, none
+    older than `max_age_s`.
+    """
 
     is_enabled: bool = True
     max_revisions: int = 100

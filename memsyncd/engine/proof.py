@@ -1,7 +1,9 @@
-"""Does the index say what the disk says? Every note is read and parsed anew and compared with all that is indexed of it.
+"""Does the index say what the disk says? Every note is read and parsed anew and compared with all
+that is indexed of it.
 
-In pieces, so that searches go between. A note that was saved meanwhile differs for a good reason, for its file is another than
-the one recorded: it is `late`, and compared once more after a sync. Any other difference is `wrong`.
+In pieces, so that searches go between. A note that was saved meanwhile differs for a good reason,
+for its file is another than the one recorded: it is `late`, and compared once more after a sync.
+Any other difference is `wrong`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,13 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.files.read import Unread, read_note_file
 from memsyncd.files.scan import scan
-from memsyncd.store.integrity import Difference, compare_note, find_orphans, read_paths, read_recorded
+from memsyncd.store.integrity import (
+    Difference,
+    compare_note,
+    find_orphans,
+    read_paths,
+    read_recorded,
+)
 from memsyncd.store.pool import Reader
 
 PIECE_NOTES = 32
@@ -41,10 +49,15 @@ class Compared:
 
 
 def list_pieces(workspace: Workspace) -> list[tuple[str, ...]]:
-    """All notes there are, on the disk or in the index, in pieces to compare. Raises NotFresh if the folder cannot be listed."""
+    """All notes there are, on the disk or in the index, in pieces to compare. Raises NotFresh if
+    the folder cannot be listed.
+    """
     snapshot = scan(workspace.scope)
     if snapshot.root_state != "present":
-        raise NotFresh("the folder cannot be listed, so nothing can be compared", hint="bring it back or make it readable")
+        raise NotFresh(
+            "the folder cannot be listed, so nothing can be compared",
+            hint="bring it back or make it readable",
+        )
     with workspace.acquire(READ_S) as reader:
         paths = sorted({*snapshot.files, *read_paths(reader)})
     return cut_pieces(paths)
@@ -55,7 +68,14 @@ def cut_pieces(paths: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(paths[at : at + PIECE_NOTES]) for at in range(0, len(paths), PIECE_NOTES)]
 
 
-def compare_piece(workspace: Workspace, policy: SyncPolicy, paths: Sequence[str], compared: Compared, *, now_ns: int) -> None:
+def compare_piece(
+    workspace: Workspace,
+    policy: SyncPolicy,
+    paths: Sequence[str],
+    compared: Compared,
+    *,
+    now_ns: int,
+) -> None:
     """Compare these notes, and add what was found to `compared`."""
     compared.late.difference_update(paths)
     with workspace.acquire(READ_S) as reader:
@@ -69,7 +89,14 @@ def compare_rest(workspace: Workspace, compared: Compared) -> None:
         compared.strays = find_orphans(reader)
 
 
-def _compare_one(workspace: Workspace, policy: SyncPolicy, reader: Reader, path: str, compared: Compared, now_ns: int) -> None:
+def _compare_one(
+    workspace: Workspace,
+    policy: SyncPolicy,
+    reader: Reader,
+    path: str,
+    compared: Compared,
+    now_ns: int,
+) -> None:
     compared.n_notes += 1
     recorded = read_recorded(reader, path)
     read = read_note_file(workspace.scope, NotePath(path), now_ns=now_ns)
@@ -103,15 +130,25 @@ def _describe_counts(difference: Difference) -> str:
 
 
 def judge_proof(compared: Compared, *, n_synced: int) -> list[Finding]:
-    """What the comparison proved. `n_synced` notes had changed before and were indexed on the way."""
+    """What the comparison proved. `n_synced` notes had changed before and were indexed on the
+    way.
+    """
     found = [*_judge_differences(compared)]
     is_equal = not found
     if compared.held:
         what = f"not compared, for they cannot be read: {render_count(len(compared.held), 'note')}"
-        found.append(Finding(level="info", check="verify", what=what, where=name_places(sorted(compared.held))))
+        found.append(
+            Finding(
+                level="info", check="verify", what=what, where=name_places(sorted(compared.held))
+            )
+        )
     if n_synced:
         found.append(
-            Finding(level="info", check="verify", what=f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}")
+            Finding(
+                level="info",
+                check="verify",
+                what=f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
+            )
         )
     if is_equal:
         what = f"index equals disk: {render_count(compared.n_notes, 'note')} with {compared.n_bytes:,} bytes compared"
@@ -123,14 +160,34 @@ def _judge_differences(compared: Compared) -> Iterator[Finding]:
     if compared.wrong:
         path, how = next(iter(sorted(compared.wrong.items())))
         what = f"index and disk differ in {len(compared.wrong):,} of {render_count(compared.n_notes, 'note')}: {path}: {how}"
-        yield Finding(level="error", check="verify", what=what, where=name_places(sorted(compared.wrong)), remedy=REINDEX)
+        yield Finding(
+            level="error",
+            check="verify",
+            what=what,
+            where=name_places(sorted(compared.wrong)),
+            remedy=REINDEX,
+        )
     for stray in compared.strays:
         yield Finding(level="error", check="verify", what=stray, remedy=REINDEX)
     if compared.unseen:
         what = f"other bytes in {render_count(len(compared.unseen), 'note')} though size, times and inode are those recorded"
         remedy = "read every note again: memsyncd sync --full; then see what changes files without a trace, or the disk"
-        yield Finding(level="error", check="verify", what=what, where=name_places(sorted(compared.unseen)), remedy=remedy)
+        yield Finding(
+            level="error",
+            check="verify",
+            what=what,
+            where=name_places(sorted(compared.unseen)),
+            remedy=remedy,
+        )
     if compared.late:
-        what = f"changing faster than they can be compared: {render_count(len(compared.late), 'note')}"
+        what = (
+            f"changing faster than they can be compared: {render_count(len(compared.late), 'note')}"
+        )
         remedy = "ask again once nobody writes"
-        yield Finding(level="warning", check="verify", what=what, where=name_places(sorted(compared.late)), remedy=remedy)
+        yield Finding(
+            level="warning",
+            check="verify",
+            what=what,
+            where=name_places(sorted(compared.late)),
+            remedy=remedy,
+        )

@@ -2,10 +2,10 @@
 
 The disk says which targets have happened, `core.writing.recovery` which way to go, and records.db
 has the texts for both ways. What is left under memsyncd's own names is swept up first. Where no
-history is kept, a change set is written down for this alone, and forgotten as soon as it is settled.
-A change set that the system does not let be finished stays intended and is tried again; one that
-cannot be finished at all is reported, and stays in the history as far as it has happened. A text
-that came out damaged is taken from the disk, too, if a note still says it.
+history is kept, a change set is written down for this alone, and forgotten as soon as it is
+settled. A change set that the system does not let be finished stays intended and is tried again;
+one that cannot be finished at all is reported, and stays in the history as far as it has happened.
+A text that came out damaged is taken from the disk, too, if a note still says it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,14 @@ import contextlib
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from memsyncd.core.editing.recovery import HAPPENED, Direction, RecoveryPlan, TargetState, can_roll_back, plan_recovery
+from memsyncd.core.editing.recovery import (
+    HAPPENED,
+    Direction,
+    RecoveryPlan,
+    TargetState,
+    can_roll_back,
+    plan_recovery,
+)
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.changesets import ChangeSet, StateReader, find_state, finish
 from memsyncd.engine.policies import Clock
@@ -28,18 +35,26 @@ from memsyncd.store.history import Change, History, ObservedNote, Revision
 
 UNKEPT = "unkept"
 """The command of an act of which no history is kept."""
-HALF_DONE, DOUBTFUL, UNFINISHED = "change_set_half_done", "change_set_doubtful", "change_set_unfinished"
+HALF_DONE, DOUBTFUL, UNFINISHED = (
+    "change_set_half_done",
+    "change_set_doubtful",
+    "change_set_unfinished",
+)
 N_PATHS = 3
 
 
 def find_keep(workspace: Workspace, history: History | None, *, at_s: float) -> KeepText:
-    """What records a text that another program saved in the last instant, while that cannot be replaced yet."""
+    """What records a text that another program saved in the last instant, while that cannot be
+    replaced yet.
+    """
 
     def keep(path: NotePath, data: bytes) -> bool:
         if history is None:
             return False
         try:
-            changed = history.record_external([ObservedNote(path=path.text, data=data)], at_s=at_s, is_first=False)
+            changed = history.record_external(
+                [ObservedNote(path=path.text, data=data)], at_s=at_s, is_first=False
+            )
         except StoreFailed:
             return False
         workspace.count_revisions(len(changed))
@@ -49,7 +64,8 @@ def find_keep(workspace: Workspace, history: History | None, *, at_s: float) -> 
 
 
 def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
-    """Finish what a crash or a full disk left unfinished; returns its paths, which are to be synced.
+    """Finish what a crash or a full disk left unfinished; returns its paths, which are to be
+    synced.
 
     Raises the classes of `naming_failures`. While the workspace's folder is away nothing is done.
     """
@@ -65,9 +81,12 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
     failures: list[str] = []
     for act, revisions in intended:
         try:
-            touched |= _recover(workspace, workspace.records.history, act, revisions, at_s=clock.wall_s())
+            touched |= _recover(
+                workspace, workspace.records.history, act, revisions, at_s=clock.wall_s()
+            )
         except MemsyncdError as failure:
-            # A full disk may be that of the notes: whoever writes to the records next hears of theirs.
+            # A full disk may be that of the notes: whoever writes to the records next hears of
+            # theirs.
             if isinstance(failure, StoreFailed) and not isinstance(failure, StoreFull):
                 raise
             failures.append(f"{_name(act, revisions[0].command)}: {failure.message}")
@@ -76,12 +95,17 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
     return frozenset(touched)
 
 
-def unwind(workspace: Workspace, act: int | None, change_set: ChangeSet, *, n_done: int, keep: KeepText) -> bool:
-    """Take back a change set that failed after `n_done` targets, and settle it; False if a part of it stays.
+def unwind(
+    workspace: Workspace, act: int | None, change_set: ChangeSet, *, n_done: int, keep: KeepText
+) -> bool:
+    """Take back a change set that failed after `n_done` targets, and settle it; False if a part of
+    it stays.
 
     What cannot be taken back for the system's sake stays intended, and `recover` tries again.
     """
-    read_states = StateReader(workspace.scope, change_set, {at: at < n_done for at in range(len(change_set.targets))})
+    read_states = StateReader(
+        workspace.scope, change_set, {at: at < n_done for at in range(len(change_set.targets))}
+    )
 
     def choose(states: Sequence[TargetState], _refused: Collection[Direction]) -> RecoveryPlan:
         direction = Direction.ROLL_BACK if can_roll_back(states) else Direction.REPORT
@@ -101,7 +125,9 @@ def unwind(workspace: Workspace, act: int | None, change_set: ChangeSet, *, n_do
 
 
 def report_half_done(workspace: Workspace) -> None:
-    """Say which change sets stay half done, until each of their notes was changed by somebody who asked for it."""
+    """Say which change sets stay half done, until each of their notes was changed by somebody who
+    asked for it.
+    """
     if workspace.records is None:
         return
     half_done = [_name(act, command) for act, command in workspace.records.history.find_half_done()]
@@ -124,16 +150,26 @@ def mend_texts(workspace: Workspace) -> None:
                     history.restore_text(path, file.data)
 
 
-# --- one change set -------------------------------------------------------------------------------------------------
+# --- one change set -------------------------------------------------------------------------------
 
 
-def _recover(workspace: Workspace, history: History, act: int, revisions: Sequence[Revision], *, at_s: float) -> frozenset[str]:
+def _recover(
+    workspace: Workspace, history: History, act: int, revisions: Sequence[Revision], *, at_s: float
+) -> frozenset[str]:
     change_set = _read_change_set(history, revisions)
     is_kept = revisions[0].command != UNKEPT
     keep = find_keep(workspace, history if is_kept else None, at_s=at_s)
-    changed = _sweep(workspace.scope, change_set, keep) | (_find_changed(history, change_set) if is_kept else set())
+    changed = _sweep(workspace.scope, change_set, keep) | (
+        _find_changed(history, change_set) if is_kept else set()
+    )
     known = {at: False for at, one in enumerate(change_set.targets) if one.path in changed}
-    plan = finish(workspace.scope, change_set, StateReader(workspace.scope, change_set, known), plan_recovery, keep)
+    plan = finish(
+        workspace.scope,
+        change_set,
+        StateReader(workspace.scope, change_set, known),
+        plan_recovery,
+        keep,
+    )
     _settle(workspace, history, act, plan)
     _report(workspace, act, revisions[0].command, change_set, plan)
     return change_set.paths
@@ -155,15 +191,21 @@ def _settle(workspace: Workspace, history: History, act: int, plan: RecoveryPlan
     report_half_done(workspace)
 
 
-def _report(workspace: Workspace, act: int, command: str, change_set: ChangeSet, plan: RecoveryPlan) -> None:
-    """Say of which notes nobody can tell whether they have the change that was finished for the others."""
+def _report(
+    workspace: Workspace, act: int, command: str, change_set: ChangeSet, plan: RecoveryPlan
+) -> None:
+    """Say of which notes nobody can tell whether they have the change that was finished for the
+    others.
+    """
     if not plan.doubtful:
         return
     done = "completed" if plan.direction is Direction.COMPLETE else "taken back"
     names = [change_set.targets[at].path for at in plan.doubtful]
     rest = f" and {len(names) - N_PATHS} more" if len(names) > N_PATHS else ""
     what = f"was interrupted and is {done}, but other programs changed {', '.join(names[:N_PATHS])}{rest} meanwhile"
-    workspace.set_notice(DOUBTFUL, f"{_name(act, command)} {what}: look whether the change is in there")
+    workspace.set_notice(
+        DOUBTFUL, f"{_name(act, command)} {what}: look whether the change is in there"
+    )
 
 
 def _name(act: int, command: str) -> str:
@@ -171,22 +213,43 @@ def _name(act: int, command: str) -> str:
 
 
 def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeSet:
-    digests = {digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest is not None}
+    digests = {
+        digest
+        for one in revisions
+        for digest in (one.old_digest, one.new_digest)
+        if digest is not None
+    }
     found = {digest: history.read_text(digest) for digest in sorted(digests)}
     targets = [
-        Change(path=one.path, old_path=one.old_path, old_digest=one.old_digest, new_digest=one.new_digest) for one in revisions
+        Change(
+            path=one.path,
+            old_path=one.old_path,
+            old_digest=one.old_digest,
+            new_digest=one.new_digest,
+        )
+        for one in revisions
     ]
-    return ChangeSet(targets=tuple(targets), texts={digest: text for digest, text in found.items() if text is not None})
+    return ChangeSet(
+        targets=tuple(targets),
+        texts={digest: text for digest, text in found.items() if text is not None},
+    )
 
 
 def _find_changed(history: History, change_set: ChangeSet) -> set[str]:
-    """Notes of which the history learned, once the change set had begun, that another program changed them."""
+    """Notes of which the history learned, once the change set had begun, that another program
+    changed them.
+    """
     tips = history.heads()
-    return {one.path for one in change_set.targets if one.old_path is None and tips.get(one.path) != one.old_digest}
+    return {
+        one.path
+        for one in change_set.targets
+        if one.old_path is None and tips.get(one.path) != one.old_digest
+    }
 
 
 def _sweep(scope: Scope, change_set: ChangeSet, keep: KeepText) -> set[str]:
-    """Sweep up, first for the target that was changed last: only its change can have displaced another program's file.
+    """Sweep up, first for the target that was changed last: only its change can have displaced
+    another program's file.
 
     Returns the paths to which such a file belonged.
     """

@@ -18,7 +18,15 @@ from typing import Any
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
-from memsyncd.files.scope import Root, find_identity, find_nearest_root, find_owner, find_root_refusal, make_root, parse_scope
+from memsyncd.files.scope import (
+    Root,
+    find_identity,
+    find_nearest_root,
+    find_owner,
+    find_root_refusal,
+    make_root,
+    parse_scope,
+)
 
 VERSION = 1
 NAME_LIMIT_CHARACTERS = 80

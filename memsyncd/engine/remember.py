@@ -1,6 +1,8 @@
-"""Where does something worth remembering go? Sections appended to the notes that are named, or to those of their kinds.
+"""Where does something worth remembering go? Sections appended to the notes that are named, or to
+those of their kinds.
 
-Nothing that stands is rewritten. Sections for several notes are one act: all of them are written or none.
+Nothing that stands is rewritten. Sections for several notes are one act: all of them are written or
+none.
 """
 
 from __future__ import annotations
@@ -14,7 +16,13 @@ from memsyncd.core.editing.additions import Addition, append_section, check_addi
 from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Span
-from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, NotePath, is_markdown, parse_note_path
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    NotePath,
+    is_markdown,
+    parse_note_path,
+)
 from memsyncd.engine.edit import Act, Decide, Put
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Workspace
@@ -42,9 +50,17 @@ class AddedSection:
 
 
 def find_decision(
-    workspace: Workspace, policy: SyncPolicy, items: Sequence[Item], *, command: str, client: str, at: str
+    workspace: Workspace,
+    policy: SyncPolicy,
+    items: Sequence[Item],
+    *,
+    command: str,
+    client: str,
+    at: str,
 ) -> Decide[list[AddedSection]]:
-    """What `edit_workspace` shall do. `at` is the time, in ISO 8601. Raises BadRequest and PathRefused at once."""
+    """What `edit_workspace` shall do. `at` is the time, in ISO 8601. Raises BadRequest and
+    PathRefused at once.
+    """
     for item in items:
         check_addition(item.addition)
     paths = [find_destination(workspace.scope, policy, item) for item in items]
@@ -52,22 +68,31 @@ def find_decision(
 
 
 def find_destination(scope: Scope, policy: SyncPolicy, item: Item) -> NotePath:
-    """The note that an item goes to. A name alone is one beneath `.memories/`; without a suffix it is markdown."""
+    """The note that an item goes to. A name alone is one beneath `.memories/`; without a suffix it
+    is markdown.
+    """
     named = item.note or policy.kinds.find_note(item.addition.kind)
     if named.startswith(MEMORIES):
         path = parse_memory_path(named).note
         if path is None:
-            raise BadRequest("a folder is no note", hint="name a note in it, such as /memories/decisions.md")
+            raise BadRequest(
+                "a folder is no note", hint="name a note in it, such as /memories/decisions.md"
+            )
     else:
         has_suffix = "." in named.removeprefix(MEMORY_FOLDER).rpartition("/")[2]
         text = named if has_suffix else f"{named}.md"
-        is_whole = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./")) or scope.include.matches(text)
+        is_whole = (
+            text == MEMORY_FILE
+            or text.startswith((f"{MEMORY_FOLDER}/", "./"))
+            or scope.include.matches(text)
+        )
         path = parse_note_path(text if is_whole else f"{MEMORY_FOLDER}/{text}")
     if not is_markdown(path.name):
         raise BadRequest(f"{path.text} cannot hold sections", hint="name a note that ends in .md")
     if not scope.is_note(path.text):
         raise PathRefused(
-            f"path refused: {path.text} is no note of this workspace", hint="name MEMORY.md or a note beneath .memories/"
+            f"path refused: {path.text} is no note of this workspace",
+            hint="name MEMORY.md or a note beneath .memories/",
         )
     return path
 
@@ -86,12 +111,19 @@ def _append(
     for path in dict.fromkeys(paths):
         mine = [index for index, other in enumerate(paths) if other == path]
         was = read_text_file(workspace.scope, path)
-        data, spans = append_section(path.text, was.data if was else None, [items[index].addition for index in mine], at=at)
+        data, spans = append_section(
+            path.text, was.data if was else None, [items[index].addition for index in mine], at=at
+        )
         check_size(workspace.scope, path.text, data, way_out="name another note")
         puts.append(Put(path=was.path if was else path, data=data, was=was))
-        anchors = {section.span.start: section.anchor for section in parse_note(path, data, policy.chunking).sections}
+        anchors = {
+            section.span.start: section.anchor
+            for section in parse_note(path, data, policy.chunking).sections
+        }
         digest = digest_bytes(data)
         for index, span in zip(mine, spans, strict=True):
-            added[index] = AddedSection(anchor=anchors[span.start], path=path.text, span=span, digest=digest)
+            added[index] = AddedSection(
+                anchor=anchors[span.start], path=path.text, span=span, digest=digest
+            )
     act = Act(command=command, client=client, path=paths[0].text, operations=tuple(puts))
     return act, [added[index] for index in range(len(items))]

@@ -1,4 +1,6 @@
-"""What do the wire's filters ask of the engine? Dates are read here, so that a wrong one is refused with its parameter's name."""
+"""What do the wire's filters ask of the engine? Dates are read here, so that a wrong one is refused
+with its parameter's name.
+"""
 
 from __future__ import annotations
 
@@ -26,5 +28,8 @@ def _read_day(name: str, text: str | None) -> str | None:
         return None
     day = parse_day(text.strip())
     if day is None:
-        raise BadRequest(f"filter `{name}` is no date: {text[:40]}", hint="write a day, a month or a year, such as 2026-03-01")
+        raise BadRequest(
+            f"filter `{name}` is no date: {text[:40]}",
+            hint="write a day, a month or a year, such as 2026-03-01",
+        )
     return day

@@ -46,7 +46,9 @@ class Contexts:
         self._in_thread = in_thread
         self._find_policy = find_policy
 
-    async def build(self, _session: Session, params: ContextParams) -> search_protocol.ContextResult:
+    async def build(
+        self, _session: Session, params: ContextParams
+    ) -> search_protocol.ContextResult:
         began_s = request_arrival_s(self._clock)
         workspace, policy = self._house.find(params.workspace), self._find_policy()
         was_open = workspace.readers is not None
@@ -57,19 +59,25 @@ class Contexts:
         else:
             await wait_until_open([workspace], OPEN_S)
             # To open an index is no part of the default limit.
-            end_s = (began_s if was_open or params.timeout_ms else self._clock.now_s()) + asked.timeout_s
+            end_s = (
+                began_s if was_open or params.timeout_ms else self._clock.now_s()
+            ) + asked.timeout_s
         built = await self._in_thread(partial(build_context, workspace, asked, policy), end_s)
         now_s = self._clock.now_s()
         freshness = convert.to_freshness_of([workspace], self._house.policy, now_s=now_s)
         return _to_result(workspace, built, freshness, took_ms=(now_s - began_s) * 1000)
 
-    async def _wait(self, workspace: Workspace, params: ContextParams, asked: AskedContext, began_s: float) -> AskedContext:
+    async def _wait(
+        self, workspace: Workspace, params: ContextParams, asked: AskedContext, began_s: float
+    ) -> AskedContext:
         """The question once the index says what it wants to see, with what is left of its time."""
         until_s = began_s + (params.timeout_ms / 1000 if params.timeout_ms else WAIT_S)
         hidden = asked.hidden
         if params.min_generation is not None:
             await wait_until_open([workspace], until_s - began_s)
-            await self._subscriptions.wait_for_generation([workspace], params.min_generation, until_s - began_s)
+            await self._subscriptions.wait_for_generation(
+                [workspace], params.min_generation, until_s - began_s
+            )
         if params.wait == "disk":
             hidden = await wait_for_disk(self._house, [workspace], until_s - self._clock.now_s())
         return replace(asked, hidden=hidden, timeout_s=until_s - began_s)

@@ -1,4 +1,6 @@
-"""How do the engine's values read on the wire? Field by field: what goes out is decided here and nowhere else."""
+"""How do the engine's values read on the wire? Field by field: what goes out is decided here and
+nowhere else.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def to_info(workspace: Workspace) -> operations.WorkspaceInfo:
     )
 
 
-def to_workspace_status(workspace: Workspace, health: WatchHealth, fresh: Freshness) -> operations.WorkspaceStatus:
+def to_workspace_status(
+    workspace: Workspace, health: WatchHealth, fresh: Freshness
+) -> operations.WorkspaceStatus:
     condition, entry = workspace.condition, workspace.entry
     reasons = _find_reasons(condition)
     return operations.WorkspaceStatus(
@@ -59,12 +63,18 @@ def to_workspace_status(workspace: Workspace, health: WatchHealth, fresh: Freshn
 
 
 def _find_reasons(condition: Condition) -> list[str]:
-    said = [text for said in (condition.faults, condition.notices) for _, text in sorted(said.items())]
+    said = [
+        text for said in (condition.faults, condition.notices) for _, text in sorted(said.items())
+    ]
     return [*said, *filter(None, [describe_recording(condition)])]
 
 
-def to_freshness_of(workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_s: float) -> fields.Freshness:
-    """How fresh an answer from these workspaces is: the state of the least ready, the oldest look, the latest generation."""
+def to_freshness_of(
+    workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_s: float
+) -> fields.Freshness:
+    """How fresh an answer from these workspaces is: the state of the least ready, the oldest look,
+    the latest generation.
+    """
     conditions = [workspace.condition for workspace in workspaces]
     looks = [condition.synced_at_s for condition in conditions]
     fresh = [read_freshness(workspace, policy, now_s=now_s) for workspace in workspaces]
@@ -74,7 +84,9 @@ def to_freshness_of(workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_
         generation=max((condition.generation for condition in conditions), default=0),
         pending=sum(one.pending for one in fresh),
         unrecorded=sum(condition.n_unrecorded for condition in conditions),
-        synced_at=None if not looks or None in looks else min(look for look in looks if look is not None),
+        synced_at=None
+        if not looks or None in looks
+        else min(look for look in looks if look is not None),
         state=next((state for state in WORST_FIRST if state in states), "ready"),
         reason="; ".join(reasons) or None,
     )
@@ -89,8 +101,12 @@ def to_report(workspace: Workspace, done: SyncDone) -> operations.SyncReport:
         moved=len(done.moved),
         removed=len(done.removed),
         unchanged=done.n_unchanged,
-        failed=[operations.Failed(path=problem.path, problem=problem.problem) for problem in done.failed],
-        chunks=operations.ChunkCounts(upserted=done.n_upserted, deleted=done.n_deleted, kept=done.n_kept, moved=done.n_shifted),
+        failed=[
+            operations.Failed(path=problem.path, problem=problem.problem) for problem in done.failed
+        ],
+        chunks=operations.ChunkCounts(
+            upserted=done.n_upserted, deleted=done.n_deleted, kept=done.n_kept, moved=done.n_shifted
+        ),
         duration_ms=round(done.duration_ms, 2),
     )
 

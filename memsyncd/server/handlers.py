@@ -1,7 +1,9 @@
-"""Which act does each method stand for? A table of methods, and between the wire's values and the engine's the smallest step.
+"""Which act does each method stand for? A table of methods, and between the wire's values and the
+engine's the smallest step.
 
-What can be answered at once is; what waits or reads runs as a coroutine. A search gets a few milliseconds on the loop, which is
-nearly always enough, and a thread if it needs more, so that one heavy query holds up nobody; other reading goes to one at once.
+What can be answered at once is; what waits or reads runs as a coroutine. A search gets a few
+milliseconds on the loop, which is nearly always enough, and a thread if it needs more, so that one
+heavy query holds up nobody; other reading goes to one at once.
 """
 
 from __future__ import annotations
@@ -66,7 +68,14 @@ class Facts:
 class Handlers:
     """Carries methods out for sessions: `dispatch` is what the server calls."""
 
-    def __init__(self, house: Workspaces, search_policy: SearchPolicy, clock: Clock, reads: Reads, facts: Facts) -> None:
+    def __init__(
+        self,
+        house: Workspaces,
+        search_policy: SearchPolicy,
+        clock: Clock,
+        reads: Reads,
+        facts: Facts,
+    ) -> None:
         self._house = house
         self.search_policy = search_policy
         self._clock = clock
@@ -83,7 +92,9 @@ class Handlers:
             read_load=facts.read_load,
             count_reads=lambda: reads.n_pending,
         )
-        contexts = Contexts(house, self._subscriptions, clock, self._in_thread, lambda: self.search_policy)
+        contexts = Contexts(
+            house, self._subscriptions, clock, self._in_thread, lambda: self.search_policy
+        )
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
             "ping": self._ping,
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
@@ -98,7 +109,9 @@ class Handlers:
             "get": self._get,
             "list": self._list,
             "problems": self._problems,
-            "doctor": Doctor(house, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())).examine,
+            "doctor": Doctor(
+                house, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
+            ).examine,
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **Writing(house, clock, self._in_thread).methods,
@@ -111,17 +124,23 @@ class Handlers:
 
     async def _dispatch_by_path(self, session: Session, method: str, params: Any) -> Any:
         workspace = await self._places.find(params.workspace)
-        outcome = self._table[method](session, msgspec.structs.replace(params, workspace=workspace.id))
+        outcome = self._table[method](
+            session, msgspec.structs.replace(params, workspace=workspace.id)
+        )
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     # --- the daemon itself ---
 
     def _ping(self, _session: Session, _params: NoParams) -> operations.Pong:
-        return operations.Pong(name="memsyncd", version=__version__, protocol=PROTOCOL, pid=self._facts.pid)
+        return operations.Pong(
+            name="memsyncd", version=__version__, protocol=PROTOCOL, pid=self._facts.pid
+        )
 
     def _status(self, _session: Session, params: WorkspaceParams) -> operations.Status:
         facts, load = self._facts, self._facts.read_load()
-        chosen = self._glance_at(self._all() if params.workspace is None else [self._house.find(params.workspace)])
+        chosen = self._glance_at(
+            self._all() if params.workspace is None else [self._house.find(params.workspace)]
+        )
         return operations.Status(
             version=__version__,
             protocol=PROTOCOL,
@@ -152,7 +171,9 @@ class Handlers:
 
     async def _add_at(self, path: str, params: AddParams) -> operations.Workspaces:
         seen = await self._places.check_new(path)
-        added = self._house.add(path, name=params.name or "", include=params.include, exclude=params.exclude, seen=seen)
+        added = self._house.add(
+            path, name=params.name or "", include=params.include, exclude=params.exclude, seen=seen
+        )
         await self._places.detect_memory([added])
         return operations.Workspaces(workspaces=[convert.to_info(added)])
 
@@ -164,20 +185,32 @@ class Handlers:
 
     async def _list_workspaces(self, _session: Session, _params: NoParams) -> operations.Workspaces:
         await self._places.detect_memory(self._all())
-        return operations.Workspaces(workspaces=[convert.to_info(workspace) for workspace in self._all()])
+        return operations.Workspaces(
+            workspaces=[convert.to_info(workspace) for workspace in self._all()]
+        )
 
     async def _sync(self, _session: Session, params: SyncParams) -> operations.SyncReport:
         workspace = self._house.find(params.workspace)
         rounds = self._house.scheduler
-        future = rounds.rebuild(workspace) if params.rebuild else rounds.sync(workspace, is_full=params.full)
+        future = (
+            rounds.rebuild(workspace)
+            if params.rebuild
+            else rounds.sync(workspace, is_full=params.full)
+        )
         timeout_s = params.timeout_ms / 1000 if params.timeout_ms else SYNC_S
-        return convert.to_report(workspace, await wait_for_work(self._house, workspace, future, timeout_s))
+        return convert.to_report(
+            workspace, await wait_for_work(self._house, workspace, future, timeout_s)
+        )
 
     # --- recall ---
 
     def _search(self, session: Session, params: SearchParams) -> Outcome:
         began_s = request_arrival_s(self._clock)
-        chosen = self._glance_at(self._all() if params.workspace == ALL_WORKSPACES else [self._house.find(params.workspace)])
+        chosen = self._glance_at(
+            self._all()
+            if params.workspace == ALL_WORKSPACES
+            else [self._house.find(params.workspace)]
+        )
         asked = self._read_search(params)
         generation = max((workspace.condition.generation for workspace in chosen), default=0)
         if params.wait == "disk" or (params.min_generation or 0) > generation:
@@ -212,7 +245,9 @@ class Handlers:
             absent = await wait_for_disk(self._house, chosen, left_s)
             asked = replace(asked, hidden=absent)
         end_s = began_s + timeout_s
-        return await self._search_in_thread(chosen, replace(asked, timeout_s=timeout_s), params, began_s, end_s)
+        return await self._search_in_thread(
+            chosen, replace(asked, timeout_s=timeout_s), params, began_s, end_s
+        )
 
     async def _search_once_open(
         self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float
@@ -226,9 +261,16 @@ class Handlers:
         return await self._search_in_thread(chosen, asked, params, began_s, end_s)
 
     async def _search_in_thread(
-        self, chosen: Sequence[Workspace], asked: recall.Asked, params: SearchParams, began_s: float, end_s: float
+        self,
+        chosen: Sequence[Workspace],
+        asked: recall.Asked,
+        params: SearchParams,
+        began_s: float,
+        end_s: float,
     ) -> search_protocol.SearchResult:
-        found = await self._in_thread(partial(recall.search, chosen, asked, self.search_policy), end_s)
+        found = await self._in_thread(
+            partial(recall.search, chosen, asked, self.search_policy), end_s
+        )
         return self._to_result(chosen, found, params, began_s)
 
     def _read_search(self, params: SearchParams) -> recall.Asked:
@@ -250,7 +292,9 @@ class Handlers:
             relaxed=found.is_relaxed,
             why_empty=found.why_empty,
             did_you_mean=found.did_you_mean,
-            freshness=convert.to_freshness_of(chosen, self._house.policy, now_s=self._clock.now_s()),
+            freshness=convert.to_freshness_of(
+                chosen, self._house.policy, now_s=self._clock.now_s()
+            ),
             took_ms=round((self._clock.now_s() - began_s) * 1000, 3),
         )
 
@@ -259,15 +303,23 @@ class Handlers:
     async def _get(self, _session: Session, params: GetParams) -> search_protocol.Got:
         workspace = self._house.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        place = browse.Place(anchor=params.anchor, path=params.path, start_line=params.start_line, end_line=params.end_line)
+        place = browse.Place(
+            anchor=params.anchor,
+            path=params.path,
+            start_line=params.start_line,
+            end_line=params.end_line,
+        )
         read_place = partial(browse.read_place, workspace, place, now_ns=self._clock.wall_ns())
         try:
             read = await self._in_thread(read_place, disk_of=workspace)
         except NoteNotFound:
             read = None
         if read is None or not read.is_current:
-            # The note may have been saved a moment ago: its anchors and lines are known once it is indexed.
-            await wait_for_work(self._house, workspace, self._house.scheduler.scan(workspace), WAIT_S)
+            # The note may have been saved a moment ago: its anchors and lines are known once it is
+            # indexed.
+            await wait_for_work(
+                self._house, workspace, self._house.scheduler.scan(workspace), WAIT_S
+            )
             read = await self._in_thread(read_place, disk_of=workspace)
         return convert.to_got(workspace, read)
 
@@ -275,18 +327,31 @@ class Handlers:
         workspace = self._house.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         asked = {"path": params.path, "kind": params.kind, "tag": params.tag}
-        notes = await self._in_thread(partial(browse.list_notes, workspace, self.search_policy, **asked))
+        notes = await self._in_thread(
+            partial(browse.list_notes, workspace, self.search_policy, **asked)
+        )
         return search_protocol.Listing(
             workspace=workspace.id,
             notes=[convert.to_note_info(note) for note in notes],
-            freshness=convert.to_freshness_of([workspace], self._house.policy, now_s=self._clock.now_s()),
+            freshness=convert.to_freshness_of(
+                [workspace], self._house.policy, now_s=self._clock.now_s()
+            ),
         )
 
-    async def _problems(self, _session: Session, params: WorkspaceParams) -> search_protocol.Problems:
+    async def _problems(
+        self, _session: Session, params: WorkspaceParams
+    ) -> search_protocol.Problems:
         chosen = self._all() if params.workspace is None else [self._house.find(params.workspace)]
-        found = [(workspace, await self._in_thread(partial(browse.find_problems, workspace))) for workspace in chosen]
+        found = [
+            (workspace, await self._in_thread(partial(browse.find_problems, workspace)))
+            for workspace in chosen
+        ]
         return search_protocol.Problems(
-            problems=[convert.to_problem_info(workspace, problem) for workspace, problems in found for problem in problems]
+            problems=[
+                convert.to_problem_info(workspace, problem)
+                for workspace, problems in found
+                for problem in problems
+            ]
         )
 
     def _glance_at(self, workspaces: list[Workspace]) -> list[Workspace]:
@@ -295,4 +360,6 @@ class Handlers:
         return workspaces
 
     def _all(self) -> list[Workspace]:
-        return sorted(self._house.by_id.values(), key=lambda workspace: (workspace.entry.name, workspace.id))
+        return sorted(
+            self._house.by_id.values(), key=lambda workspace: (workspace.entry.name, workspace.id)
+        )

@@ -1,4 +1,6 @@
-"""What do the counters of the whole daemon say? Gathered at once, from what loop, house and process know at this moment."""
+"""What do the counters of the whole daemon say? Gathered at once, from what loop, house and process
+know at this moment.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Load:
 
 
 class Metrics:
-    """Carries out `metrics`. The callables are asked each time; `count_reads` says how many reads are in threads."""
+    """Carries out `metrics`. The callables are asked each time; `count_reads` says how many reads
+    are in threads.
+    """
 
     def __init__(
         self,
@@ -78,8 +82,12 @@ class Metrics:
                 doubts_total=watching.n_losses,
                 rebuilds_total=watching.n_rebuilds,
             ),
-            requests=[_to_requests(method, count) for method, count in sorted(load.counts.methods.items())],
-            workspaces=[self._tell_workspace(workspace) for _, workspace in sorted(house.by_id.items())],
+            requests=[
+                _to_requests(method, count) for method, count in sorted(load.counts.methods.items())
+            ],
+            workspaces=[
+                self._tell_workspace(workspace) for _, workspace in sorted(house.by_id.items())
+            ],
         )
         return msgspec.structs.replace(told, text=render_metrics(told)) if params.text else told
 
@@ -98,7 +106,9 @@ class Metrics:
             pending=fresh.pending,
             unrecorded=condition.n_unrecorded,
             problems=condition.n_problems,
-            skipped_files=len({problem.path for problem in condition.scan_problems if problem.code in SKIPPED}),
+            skipped_files=len(
+                {problem.path for problem in condition.scan_problems if problem.code in SKIPPED}
+            ),
             index_bytes=condition.index_bytes,
             index_wal_bytes=condition.index_wal_bytes,
             records_wal_bytes=condition.records_wal_bytes,

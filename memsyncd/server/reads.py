@@ -42,7 +42,9 @@ T = TypeVar("T")
 class Reads:
     """Runs reads on `threads`, at most `max_running` at once, for the client of the request."""
 
-    def __init__(self, house: Workspaces, threads: QueryPool, clock: Clock, max_running: int) -> None:
+    def __init__(
+        self, house: Workspaces, threads: QueryPool, clock: Clock, max_running: int
+    ) -> None:
         self.threads = threads
         self._house = house
         self._clock = clock
@@ -79,7 +81,9 @@ class Reads:
             self.n_pending -= 1
             self._house.stalls.disarm_if_idle()
 
-    async def _run_in_thread(self, read: Callable[[], T], patience: CancellationToken, slot: Slot) -> T:
+    async def _run_in_thread(
+        self, read: Callable[[], T], patience: CancellationToken, slot: Slot
+    ) -> T:
         def run() -> T:
             # Processor time: a read that waits for other threads is not a long one.
             began_s = time.thread_time()

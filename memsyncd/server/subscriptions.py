@@ -1,7 +1,8 @@
 """Who wants to hear of changes, and what do they hear?
 
-After every sync that changed something, each subscription whose workspace and paths fit is told once. One that names an older
-generation is told first what changed since, or that too much was forgotten.
+After every sync that changed something, each subscription whose workspace and paths fit is told
+once. One that names an older generation is told first what changed since, or that too much was
+forgotten.
 """
 
 from __future__ import annotations
@@ -47,40 +48,70 @@ class Subscriptions:
         house.listen(self._tell)
 
     def subscribe(self, session: Session, params: SubscribeParams) -> search_protocol.Subscribed:
-        """Raises BadRequest for a glob that cannot be, for `since` without a workspace, and for too many."""
+        """Raises BadRequest for a glob that cannot be, for `since` without a workspace, and for too
+        many.
+        """
         if params.since is not None and params.workspace is None:
-            raise BadRequest("since needs a workspace: each has its own generations", hint="name the workspace too")
-        if sum(other.session is session for other in self._subscriptions.values()) >= MAX_PER_SESSION:
-            raise BadRequest(f"one connection may hold {MAX_PER_SESSION} subscriptions", hint="unsubscribe from some")
+            raise BadRequest(
+                "since needs a workspace: each has its own generations",
+                hint="name the workspace too",
+            )
+        if (
+            sum(other.session is session for other in self._subscriptions.values())
+            >= MAX_PER_SESSION
+        ):
+            raise BadRequest(
+                f"one connection may hold {MAX_PER_SESSION} subscriptions",
+                hint="unsubscribe from some",
+            )
         workspace = self._house.find(params.workspace) if params.workspace is not None else None
         globs = Globs.parse(params.paths) if params.paths else None
         subscription = _Subscription(
-            id=f"s{next(self._ids)}", session=session, workspace=workspace.id if workspace else None, globs=globs
+            id=f"s{next(self._ids)}",
+            session=session,
+            workspace=workspace.id if workspace else None,
+            globs=globs,
         )
         if not any(other.session is session for other in self._subscriptions.values()):
             session.on_close(lambda: self._drop(session))
         self._subscriptions[subscription.id] = subscription
         session.is_subscribed = True
         if workspace is not None and params.since is not None:
-            asyncio.get_running_loop().call_soon(self._catch_up, subscription, workspace, params.since)
+            asyncio.get_running_loop().call_soon(
+                self._catch_up, subscription, workspace, params.since
+            )
         chosen = [workspace] if workspace else list(self._house.by_id.values())
         return search_protocol.Subscribed(
             subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen}
         )
 
-    def unsubscribe(self, session: Session, params: UnsubscribeParams) -> search_protocol.Unsubscribed:
+    def unsubscribe(
+        self, session: Session, params: UnsubscribeParams
+    ) -> search_protocol.Unsubscribed:
         subscription = self._subscriptions.get(params.subscription)
         if subscription is None or subscription.session is not session:
-            raise NotFound("this connection holds no such subscription", hint="send the name that subscribe answered")
+            raise NotFound(
+                "this connection holds no such subscription",
+                hint="send the name that subscribe answered",
+            )
         del self._subscriptions[params.subscription]
-        session.is_subscribed = any(other.session is session for other in self._subscriptions.values())
+        session.is_subscribed = any(
+            other.session is session for other in self._subscriptions.values()
+        )
         return search_protocol.Unsubscribed(subscription=params.subscription)
 
-    async def wait_for_generation(self, workspaces: Sequence[Workspace], generation: int, timeout_s: float) -> None:
-        """Return once one of the workspaces has reached `generation`; raises NotFresh after `timeout_s`."""
+    async def wait_for_generation(
+        self, workspaces: Sequence[Workspace], generation: int, timeout_s: float
+    ) -> None:
+        """Return once one of the workspaces has reached `generation`; raises NotFresh after
+        `timeout_s`.
+        """
         try:
             async with asyncio.timeout(timeout_s):
-                while max((workspace.condition.generation for workspace in workspaces), default=0) < generation:
+                while (
+                    max((workspace.condition.generation for workspace in workspaces), default=0)
+                    < generation
+                ):
                     await self._changed.wait()
         except TimeoutError:
             raise NotFresh(
@@ -96,17 +127,32 @@ class Subscriptions:
         for subscription in list(self._subscriptions.values()):
             paths = subscription.wants(workspace, done.paths)
             if paths:
-                self._send(subscription, workspace, done.generation, paths, done.n_upserted + done.n_deleted)
+                self._send(
+                    subscription,
+                    workspace,
+                    done.generation,
+                    paths,
+                    done.n_upserted + done.n_deleted,
+                )
 
     def _catch_up(self, subscription: _Subscription, workspace: Workspace, since: int) -> None:
         missed = [written for written in list(workspace.changes) if written.generation > since]
         first = missed[0].generation if missed else workspace.condition.generation + 1
         # A generation that is yet to come was another index's: one that has been made anew since.
         is_complete = first <= since + 1 and since <= workspace.condition.generation
-        paths = subscription.wants(workspace, dict.fromkeys(path for written in missed for path in written.paths))
+        paths = subscription.wants(
+            workspace, dict.fromkeys(path for written in missed for path in written.paths)
+        )
         if paths or not is_complete:
             n_chunks = sum(written.upserted + written.deleted for written in missed)
-            self._send(subscription, workspace, workspace.condition.generation, paths, n_chunks, is_complete=is_complete)
+            self._send(
+                subscription,
+                workspace,
+                workspace.condition.generation,
+                paths,
+                n_chunks,
+                is_complete=is_complete,
+            )
 
     def _send(
         self,
@@ -129,5 +175,9 @@ class Subscriptions:
         subscription.session.notify("changed", changed)
 
     def _drop(self, session: Session) -> None:
-        for key in [key for key, subscription in self._subscriptions.items() if subscription.session is session]:
+        for key in [
+            key
+            for key, subscription in self._subscriptions.items()
+            if subscription.session is session
+        ]:
             del self._subscriptions[key]

@@ -1,7 +1,9 @@
-"""How are the methods carried out that write, and those that tell what was written? From wire to acts and back.
+"""How are the methods carried out that write, and those that tell what was written? From wire to
+acts and back.
 
-Whatever touches records.db runs on the lane, where writers of a workspace take turns; `view` reads in a thread. A write whose
-turn does not come in time is taken back and says that nothing was written; one that has begun is waited for.
+Whatever touches records.db runs on the lane, where writers of a workspace take turns; `view` reads
+in a thread. A write whose turn does not come in time is taken back and says that nothing was
+written; one that has begun is waited for.
 """
 
 from __future__ import annotations
@@ -76,11 +78,17 @@ class Writing:
         )
         if params.command == "view":
             await wait_until_recovered(workspace, LOOK_S)
-            edited = Edited(answer=await self._in_thread(partial(memory.view, workspace, asked), disk_of=workspace))
+            edited = Edited(
+                answer=await self._in_thread(
+                    partial(memory.view, workspace, asked), disk_of=workspace
+                )
+            )
         else:
             decide = memory.find_decision(workspace, self._house.policy, asked)
             edited = await self._edit(workspace, decide, params.timeout_ms)
-        return wire.MemoryResult(text=edited.answer.text, digest=edited.answer.digest, **_tell(workspace, edited))
+        return wire.MemoryResult(
+            text=edited.answer.text, digest=edited.answer.digest, **_tell(workspace, edited)
+        )
 
     async def _add(self, session: Session, params: wire.NoteAddParams) -> wire.Added:
         workspace = self._house.find(params.workspace)
@@ -114,17 +122,29 @@ class Writing:
     async def _list(self, _session: Session, params: wire.HistoryParams) -> wire.History:
         workspace = self._house.find(params.workspace)
         subject = history.parse_subject(anchor=params.anchor, path=params.path)
-        job = partial(history.list_revisions, subject=subject, limit=params.limit, before=params.before)
+        job = partial(
+            history.list_revisions, subject=subject, limit=params.limit, before=params.before
+        )
         found = await self._ask(workspace, job)
-        return wire.History(workspace=workspace.id, revisions=[_to_revision(revision) for revision in found])
+        return wire.History(
+            workspace=workspace.id, revisions=[_to_revision(revision) for revision in found]
+        )
 
     async def _diff(self, _session: Session, params: wire.DiffParams) -> wire.Diff:
         workspace = self._house.find(params.workspace)
         subject = history.parse_subject(anchor=params.anchor, path=params.path)
-        job = partial(history.read_change, subject=subject, revision=params.revision, is_to_now=params.to_now)
+        job = partial(
+            history.read_change, subject=subject, revision=params.revision, is_to_now=params.to_now
+        )
         change = await self._ask(workspace, job)
         revision = change.revision
-        render = partial(render_diff, change.old, change.new, old_name=revision.old_path or revision.path, new_name=revision.path)
+        render = partial(
+            render_diff,
+            change.old,
+            change.new,
+            old_name=revision.old_path or revision.path,
+            new_name=revision.path,
+        )
         return wire.Diff(
             workspace=workspace.id,
             path=revision.path,
@@ -136,8 +156,16 @@ class Writing:
 
     async def _undo(self, session: Session, params: wire.UndoParams) -> wire.Undone:
         workspace = self._house.find(params.workspace)
-        if params.revision is None and params.act is None and params.path is None and params.anchor is None:
-            raise BadRequest("what shall be undone is not said", hint="name a path, an anchor, a revision or an act")
+        if (
+            params.revision is None
+            and params.act is None
+            and params.path is None
+            and params.anchor is None
+        ):
+            raise BadRequest(
+                "what shall be undone is not said",
+                hint="name a path, an anchor, a revision or an act",
+            )
         job = partial(
             undo.undo,
             subject=history.parse_subject(anchor=params.anchor, path=params.path),
@@ -146,11 +174,15 @@ class Writing:
             client=_name_client(session, params.client),
         )
         future = self._house.scheduler.edit(workspace, job)
-        edited = await await_turn(self._house, workspace, future, _read_timeout_s(params.timeout_ms))
+        edited = await await_turn(
+            self._house, workspace, future, _read_timeout_s(params.timeout_ms)
+        )
         return wire.Undone(
             act=edited.act,
             undone=[_to_revision(revision) for revision in edited.answer.revisions],
-            paths=[wire.PathState(path=path, digest=digest) for path, digest in edited.answer.digests],
+            paths=[
+                wire.PathState(path=path, digest=digest) for path, digest in edited.answer.digests
+            ],
             **_tell(workspace, edited),
         )
 
@@ -158,7 +190,8 @@ class Writing:
         workspace = self._house.find(params.workspace)
         if not (params.all or params.anchor or params.path or params.revision or params.containing):
             raise BadRequest(
-                "what shall be forgotten is not said", hint="name a path, an anchor, a revision, a text (containing), or all"
+                "what shall be forgotten is not said",
+                hint="name a path, an anchor, a revision, a text (containing), or all",
             )
         job = partial(
             history.purge,
@@ -179,22 +212,39 @@ class Writing:
     async def _clear(self, session: Session, params: wire.ClearParams) -> wire.Cleared:
         workspace = self._house.find(params.workspace)
         if not params.confirm:
-            raise BadRequest("every note of memory would be removed", hint="send confirm: true; undo brings them back")
-        edited = await self._edit(workspace, undo.clear(workspace, client=_name_client(session, params.client)), None)
+            raise BadRequest(
+                "every note of memory would be removed",
+                hint="send confirm: true; undo brings them back",
+            )
+        edited = await self._edit(
+            workspace, undo.clear(workspace, client=_name_client(session, params.client)), None
+        )
         return wire.Cleared(act=edited.act, removed=edited.answer, **_tell(workspace, edited))
 
     async def _back_up(self, _session: Session, params: wire.BackupParams) -> wire.Backup:
         workspace = self._house.find(params.workspace)
         future = self._house.scheduler.run(workspace, backup.back_up_records)
         made = await await_turn(self._house, workspace, future, WRITE_S)
-        return wire.Backup(workspace=workspace.id, path=str(made.path), revisions=made.n_revisions, bytes=made.n_bytes)
+        return wire.Backup(
+            workspace=workspace.id,
+            path=str(made.path),
+            revisions=made.n_revisions,
+            bytes=made.n_bytes,
+        )
 
     async def _restore(self, session: Session, params: wire.RestoreParams) -> wire.Restored:
         workspace = self._house.find(params.workspace)
         path = str(find_staged(workspace.records_path))
         if params.prepare:
             await self._ask(workspace, partial(backup.prepare_restore, is_replacing=params.replace))
-            return wire.Restored(workspace=workspace.id, path=path, revisions=0, recorded=0, dropped=0, set_aside=None)
+            return wire.Restored(
+                workspace=workspace.id,
+                path=path,
+                revisions=0,
+                recorded=0,
+                dropped=0,
+                set_aside=None,
+            )
         job = partial(
             backup.restore_records,
             is_replacing=params.replace,
@@ -211,16 +261,22 @@ class Writing:
             set_aside=None if restored.set_aside is None else str(restored.set_aside),
         )
 
-    async def _edit(self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None) -> Edited[T]:
+    async def _edit(
+        self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None
+    ) -> Edited[T]:
         withdrawn = threading.Event()
 
         def decide_if_wanted() -> tuple[Act, T]:
             decided = decide()
             if withdrawn.is_set():
-                raise Busy("the write was withdrawn: its disk did not answer in time", hint="try again")
+                raise Busy(
+                    "the write was withdrawn: its disk did not answer in time", hint="try again"
+                )
             return decided
 
-        future = self._house.scheduler.edit(workspace, partial(edit_workspace, decide=decide_if_wanted))
+        future = self._house.scheduler.edit(
+            workspace, partial(edit_workspace, decide=decide_if_wanted)
+        )
         try:
             return await await_turn(self._house, workspace, future, _read_timeout_s(timeout_ms))
         except NotFresh:
@@ -228,11 +284,16 @@ class Writing:
             raise
 
     async def _ask(self, workspace: Workspace, job: JobFactory[T]) -> T:
-        return await await_turn(self._house, workspace, self._house.scheduler.run(workspace, job), LOOK_S)
+        return await await_turn(
+            self._house, workspace, self._house.scheduler.run(workspace, job), LOOK_S
+        )
 
 
-async def await_turn(house: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float) -> T:
-    """What a job of the lane gives. Raises Busy if its turn does not come in time, or will not because the disk is stalled.
+async def await_turn(
+    house: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
+) -> T:
+    """What a job of the lane gives. Raises Busy if its turn does not come in time, or will not
+    because the disk is stalled.
 
     One that has begun is waited for, but for a disk that does not answer: then NotFresh.
     """

@@ -20,7 +20,13 @@ from pathlib import Path
 import apsw
 
 from memsyncd.errors import BadRequest, StoreCorrupt, StoreFailed, StoreFull
-from memsyncd.store.connection import Durability, open_reader, open_writer, transaction, translating_errors
+from memsyncd.store.connection import (
+    Durability,
+    open_reader,
+    open_writer,
+    transaction,
+    translating_errors,
+)
 from memsyncd.store.history import UNWIPED
 from memsyncd.store.integrity import find_damage
 from memsyncd.store.records import REPLACED_MARK, TEXT_LIMIT_BYTES, WAL_SUFFIXES, Records
@@ -82,7 +88,9 @@ def back_up(records: Path) -> Generator[None, None, Backup]:
                 f"no backup was made: records.db is damaged: {damage[0]}",
                 hint="see what is damaged: memsyncd doctor --verify",
             )
-        return Backup(path=target, n_revisions=count_revisions(target), n_bytes=target.stat().st_size)
+        return Backup(
+            path=target, n_revisions=count_revisions(target), n_bytes=target.stat().st_size
+        )
     except BaseException:
         for suffix in ("", *WAL_SUFFIXES):
             Path(f"{target}{suffix}").unlink(missing_ok=True)
@@ -213,7 +221,10 @@ def _read_schema(connection: apsw.Connection) -> dict[tuple[str, str], tuple[obj
     """Return every table with its columns, and the name of everything else, by type and name."""
     rows = connection.execute("SELECT type, name FROM sqlite_schema WHERE name NOT GLOB 'sqlite_*'")
     columns = "SELECT name, type, pk FROM pragma_table_xinfo(?)"
-    return {(str(kind), str(name)): tuple(connection.execute(columns, (name,))) for kind, name in rows.fetchall()}
+    return {
+        (str(kind), str(name)): tuple(connection.execute(columns, (name,)))
+        for kind, name in rows.fetchall()
+    }
 
 
 def swap_in(staged: Path, records: Path, *, now_s: float, is_kept: bool) -> Path | None:
@@ -296,7 +307,9 @@ def _naming_disk_failures(records: Path) -> Iterator[None]:
     except OSError as failure:
         if failure.errno in NO_SPACE:
             raise StoreFull("the disk is full", hint="free some space, then try again") from failure
-        raise StoreFailed(f"{records.parent}: {failure.strerror}", hint="see: memsyncd doctor") from failure
+        raise StoreFailed(
+            f"{records.parent}: {failure.strerror}", hint="see: memsyncd doctor"
+        ) from failure
 
 
 def _sync(path: Path) -> None:

@@ -211,7 +211,8 @@ def _compress_blocks(text: bytes, dictionary: bytes) -> Iterator[bytes]:
 def _find_window(dictionary: bytes, at: int) -> bytes:
     """Return the part of the base around the block that begins at `at`, or the end of the base.
 
-    A block at its old place then repeats bytes 24 KB back, or less: zlib does not reach the full 32.
+    A block at its old place then repeats bytes 24 KB back, or less: zlib does not reach the full
+    32.
     """
     margin = (WINDOW_BYTES - BLOCK_BYTES) // 2
     start = max(0, min(at - margin, len(dictionary) - WINDOW_BYTES))

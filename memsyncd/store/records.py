@@ -53,7 +53,9 @@ _DISK = "disk"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A note that reappeared under another path with the same bytes: its history continues there."""
+    """A note that reappeared under another path with the same bytes: its history continues
+    there.
+    """
 
     old_path: str
     new_path: str

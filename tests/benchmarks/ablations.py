@@ -68,7 +68,7 @@ def _weigh_columns(heading: float, tags: float, parts: float) -> tuple[ModuleTyp
 _HEADING, _TAGS, _PARTS = (
     store_search.HEADING_WEIGHT,
     store_search.TAGS_WEIGHT,
-    store_search.PARTS_WEIGHT,
+    store_search.SUBWORDS_WEIGHT,
 )
 _FEW = tuple((module, "N_CANDIDATES", FEW_CANDIDATES) for module in (recall, context))
 

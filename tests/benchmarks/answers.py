@@ -1,6 +1,8 @@
-"""How long does a search take at 10,000 chunks? Questions of all kinds over the socket, of a corpus cut to that size.
+"""How long does a search take at 10,000 chunks? Questions of all kinds over the socket, of a corpus
+cut to that size.
 
-Which notes are taken is the same each run. Where others use the cores, the daemon's processor time is the figure to trust.
+Which notes are taken is the same each run. Where others use the cores, the daemon's processor time
+is the figure to trust.
 """
 
 from __future__ import annotations
@@ -46,7 +48,13 @@ def measure(corpus: Path) -> Iterator[Figure]:
     )
     for kind, times in times_ms.items():
         note = f"p50 {find_median(times):.2f} ms"
-        yield Figure(name=f"of these, {kind}", value=find_percentile(times, 95), unit="ms", target=TARGET_MS, note=note)
+        yield Figure(
+            name=f"of these, {kind}",
+            value=find_percentile(times, 95),
+            unit="ms",
+            target=TARGET_MS,
+            note=note,
+        )
 
 
 def copy_notes(corpus: Path, root: Path) -> int:
@@ -72,7 +80,8 @@ def make_long(words: list[str]) -> list[str]:
 
 
 def time_searches(home: Home, questions: list[str]) -> list[float]:
-    """Milliseconds that each question took, the best of some rounds: what others do on the machine is no part of it."""
+    """Milliseconds that each question took, the best of some rounds: what others do on the machine
+    is no part of it."""
     times_ms = [float("inf")] * len(questions)
     with home.client() as client:
         for _ in range(N_ROUNDS):

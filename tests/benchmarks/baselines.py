@@ -1,8 +1,9 @@
-"""What would one find without memsyncd? The same questions, asked of simpler things, for figures to be read against.
+"""What would one find without memsyncd? The same questions, asked of simpler things, for figures to
+be read against.
 
-`Fts` cuts notes into chunks of 1,600 characters with 320 of overlap, at line ends, and asks SQLite's FTS5: for all words of a
-question, quoted, as many tools do, or for any of them but stopwords. `Ripgrep` gives whole notes, by how many of the question's
-words it finds in them.
+`Fts` cuts notes into chunks of 1,600 characters with 320 of overlap, at line ends, and asks
+SQLite's FTS5: for all words of a question, quoted, as many tools do, or for any of them but
+stopwords. `Ripgrep` gives whole notes, by how many of the question's words it finds in them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,14 @@ class Fts:
         self._tables = {scope: f"notes_{number}" for number, scope in enumerate(asked.notes)}
         for scope, table in self._tables.items():
             columns = "path UNINDEXED, first UNINDEXED, last UNINDEXED, text"
-            self._connection.execute(f'CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize="{tokenizer}")')
+            self._connection.execute(
+                f'CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize="{tokenizer}")'
+            )
             for path, lines in asked.notes[scope].items():
-                rows = [(path, first, last, "\n".join(lines[first - 1 : last])) for first, last in find_chunks(lines)]
+                rows = [
+                    (path, first, last, "\n".join(lines[first - 1 : last]))
+                    for first, last in find_chunks(lines)
+                ]
                 self._connection.executemany(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", rows)
 
     def ask(self, scope: str, text: str) -> list[Lines]:
@@ -63,7 +69,10 @@ class Ripgrep:
         for path, word in self._find(self._asked.folder / scope, words):
             found[path][word.lower()] += 1
         ordered = sorted(found, key=lambda path: (-len(found[path]), -found[path].total(), path))
-        return [Lines(path=path, start=1, end=len(self._asked.notes[scope][path])) for path in ordered[:N_RESULTS]]
+        return [
+            Lines(path=path, start=1, end=len(self._asked.notes[scope][path]))
+            for path in ordered[:N_RESULTS]
+        ]
 
     def _find(self, folder: Path, words: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Path and word of each match."""
@@ -100,7 +109,8 @@ def find_words(text: str) -> list[str]:
 
 
 def find_chunks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """First and last line of chunks, each as long as may be, and each beginning within the end of the one before."""
+    """First and last line of chunks, each as long as may be, and each beginning within the end of
+    the one before."""
     first = 1
     while first <= len(lines):
         last, n_characters = first, len(lines[first - 1]) + 1
@@ -111,7 +121,10 @@ def find_chunks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
         if last == len(lines):
             return
         overlap, first_of_next = 0, last + 1
-        while first_of_next - 1 > first and overlap + len(lines[first_of_next - 2]) + 1 <= OVERLAP_CHARACTERS:
+        while (
+            first_of_next - 1 > first
+            and overlap + len(lines[first_of_next - 2]) + 1 <= OVERLAP_CHARACTERS
+        ):
             first_of_next -= 1
             overlap += len(lines[first_of_next - 1]) + 1
         first = first_of_next

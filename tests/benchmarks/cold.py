@@ -1,8 +1,10 @@
-"""What does a first index cost? Processor time of a whole sync, against inserting the very same chunks into a bare FTS5 table.
+"""What does a first index cost? Processor time of a whole sync, against inserting the very same
+chunks into a bare FTS5 table.
 
-Both run in this process, by turns, each into a new file, and so does looking for secrets alone. Then a daemon does the same while
-it is asked for its status, once between two such inserts, and goes on until each note's text is kept for the history and the
-index is merged; its memory is looked at before, meanwhile and after.
+Both run in this process, by turns, each into a new file, and so does looking for secrets alone.
+Then a daemon does the same while it is asked for its status, once between two such inserts, and
+goes on until each note's text is kept for the history and the index is merged; its memory is looked
+at before, meanwhile and after.
 """
 
 from __future__ import annotations
@@ -44,7 +46,9 @@ Row = tuple[int, str, str, str]
 
 def measure(corpus: Path) -> Iterator[Figure]:
     rows, parse_s = read_chunks(corpus)
-    texts = [decode_note(path.name, path.read_bytes()).text for path in sorted(corpus.rglob("*.md"))]
+    texts = [
+        decode_note(path.name, path.read_bytes()).text for path in sorted(corpus.rglob("*.md"))
+    ]
     syncs, raws, looks = [], [], []
     for _ in range(N_ROUNDS):
         raws.append(time_cpu(lambda folder: insert_raw(folder, rows)))
@@ -61,7 +65,12 @@ def measure(corpus: Path) -> Iterator[Figure]:
     )
     yield Figure(name="reading the notes / bare FTS5, CPU", value=parse_s / raw_s, unit="x")
     share = 100 * find_median(looks) / sync_s
-    yield Figure(name="looking for secrets and instructions, of a cold index, CPU", value=share, unit="%", target=3)
+    yield Figure(
+        name="looking for secrets and instructions, of a cold index, CPU",
+        value=share,
+        unit="%",
+        target=3,
+    )
     with running() as home:
         yield from measure_daemon(home, corpus, rows)
 
@@ -72,19 +81,40 @@ def measure_daemon(home: Home, corpus: Path, rows: list[Row]) -> Iterator[Figure
     waits_ms = index_and_ask(home, corpus)
     cpu_s = read_cpu_s(home.pid) - before_s
     raw_s = (raw_s + time_cpu(lambda folder: insert_raw(folder, rows))) / 2
-    yield Figure(name="cold index in the daemon / bare FTS5, CPU", value=cpu_s / raw_s, unit="x", target=8, note="and answering")
+    yield Figure(
+        name="cold index in the daemon / bare FTS5, CPU",
+        value=cpu_s / raw_s,
+        unit="x",
+        target=8,
+        note="and answering",
+    )
     note = f"p50 {find_median(waits_ms):.2f}, p99 {find_percentile(waits_ms, 99):.2f}, of {len(waits_ms)}"
-    yield Figure(name="status during a first index, worst", value=max(waits_ms), unit="ms", target=50, note=note)
+    yield Figure(
+        name="status during a first index, worst",
+        value=max(waits_ms),
+        unit="ms",
+        target=50,
+        note=note,
+    )
     peak_mb = read_rss_mb(home.pid, "VmHWM")
     time.sleep(CALM_S)
     calm_mb, all_s = read_rss_mb(home.pid), read_cpu_s(home.pid) - before_s
-    yield Figure(name="the same with what follows: history, tidying", value=all_s / raw_s, unit="x", target=8)
+    yield Figure(
+        name="the same with what follows: history, tidying", value=all_s / raw_s, unit="x", target=8
+    )
     note = f"{idle_mb:.1f} before, {peak_mb:.1f} at most, {calm_mb:.1f} after"
-    yield Figure(name="memory after a first index, more than before", value=calm_mb - idle_mb, unit="MB", target=10, note=note)
+    yield Figure(
+        name="memory after a first index, more than before",
+        value=calm_mb - idle_mb,
+        unit="MB",
+        target=10,
+        note=note,
+    )
 
 
 def index_and_ask(home: Home, corpus: Path) -> list[float]:
-    """Have the daemon index, ask for its status all the while, and tell how long each answer took."""
+    """Have the daemon index, ask for its status all the while, and tell how long each answer
+    took."""
     waits_ms: list[float] = []
     with home.client() as client:
         client.call("workspace.add", path=str(corpus))
@@ -103,8 +133,13 @@ def read_chunks(corpus: Path) -> tuple[list[Row], float]:
     began_s = time.process_time()
     rows: list[Row] = []
     for path in sorted(corpus.rglob("*.md")):
-        note = parse_note(NotePath(path.relative_to(corpus).as_posix()), path.read_bytes(), POLICY.chunking)
-        rows += [(len(rows) + n, one.heading, one.text, one.tags) for n, one in enumerate(make_fts_rows(note), 1)]
+        note = parse_note(
+            NotePath(path.relative_to(corpus).as_posix()), path.read_bytes(), POLICY.chunking
+        )
+        rows += [
+            (len(rows) + n, one.heading, one.text, one.tags)
+            for n, one in enumerate(make_fts_rows(note), 1)
+        ]
     return rows, time.process_time() - began_s
 
 
@@ -118,7 +153,9 @@ def insert_raw(folder: Path, rows: list[Row]) -> None:
     connection = apsw.Connection(str(folder / "raw.db"))
     connection.pragma("journal_mode", "wal")
     connection.pragma("synchronous", "NORMAL")
-    connection.execute(f"CREATE VIRTUAL TABLE fts USING fts5(heading, text, tags, tokenize='{TOKENIZER}')")
+    connection.execute(
+        f"CREATE VIRTUAL TABLE fts USING fts5(heading, text, tags, tokenize='{TOKENIZER}')"
+    )
     connection.execute("BEGIN")
     connection.executemany("INSERT INTO fts(rowid, heading, text, tags) VALUES(?,?,?,?)", rows)
     connection.execute("COMMIT")
@@ -133,7 +170,9 @@ def index_workspace(corpus: Path, folder: Path) -> None:
 
 def open_workspace(root: Path, folder: Path) -> Workspace:
     entry = Entry(id="measured", name="measured", root=str(root.resolve()))
-    workspace = Workspace(entry, POLICY, index_path=folder / "index.db", records_path=folder / "records.db")
+    workspace = Workspace(
+        entry, POLICY, index_path=folder / "index.db", records_path=folder / "records.db"
+    )
     workspace.index = Index(workspace.index_path, index_fingerprint(POLICY))
     return workspace
 

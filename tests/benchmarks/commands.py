@@ -1,4 +1,5 @@
-"""What does one question cost a shell? `memsyncd search` from start to end, by turns with a Python that does nothing."""
+"""What does one question cost a shell? `memsyncd search` from start to end, by turns with a Python
+that does nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +29,13 @@ def measure(_corpus: Path) -> Iterator[Figure]:
         for name, at in (("memsyncd search", 1), ("python -m memsyncd search", 2)):
             wall, cpu = find_median(walls_ms[at]), find_median(cpus_ms[at])
             note = f"{wall:.1f} / {find_median(walls_ms[0]):.1f} ms, CPU {cpu / find_median(cpus_ms[0]):.2f} x"
-            yield Figure(name=f"{name} / python -c pass", value=wall / find_median(walls_ms[0]), unit="x", target=2.5, note=note)
+            yield Figure(
+                name=f"{name} / python -c pass",
+                value=wall / find_median(walls_ms[0]),
+                unit="x",
+                target=2.5,
+                note=note,
+            )
 
 
 def time_by_turns(

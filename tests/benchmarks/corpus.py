@@ -2,8 +2,8 @@
 
     python tests/benchmarks/corpus.py FOLDER [--limit N]
 
-FOLDER becomes a workspace with the notes under .memories/; the packages are kept beside it and not fetched again. Nothing of this
-is committed. Needs npm.
+FOLDER becomes a workspace with the notes under .memories/; the packages are kept beside it and not
+fetched again. Nothing of this is committed. Needs npm.
 """
 
 from __future__ import annotations
@@ -28,13 +28,17 @@ def fetch(packages: Path) -> None:
         return
     packages.mkdir(parents=True, exist_ok=True)
     (packages / "package.json").write_text('{"name": "corpus", "private": true}\n')
-    print(f"fetching {len(PACKAGES)} packages and what they need; this takes some minutes", file=sys.stderr)
+    print(
+        f"fetching {len(PACKAGES)} packages and what they need; this takes some minutes",
+        file=sys.stderr,
+    )
     options = ("--ignore-scripts", "--no-audit", "--no-fund", "--legacy-peer-deps", "--silent")
     subprocess.run(("npm", "install", *options, *PACKAGES), cwd=packages, check=True)
 
 
 def fill(workspace: Path, packages: Path, limit: int) -> tuple[int, int]:
-    """Copy the notes, each text once, in order of path; returns how many files and bytes there are."""
+    """Copy the notes, each text once, in order of path; returns how many files and bytes there
+    are."""
     notes = workspace / ".memories"
     shutil.rmtree(notes, ignore_errors=True)
     notes.mkdir(parents=True)
@@ -42,14 +46,22 @@ def fill(workspace: Path, packages: Path, limit: int) -> tuple[int, int]:
     seen: set[str] = set()
     n_bytes = 0
     for source in sorted((packages / "node_modules").rglob("*.md")):
-        if len(seen) >= limit or not source.is_file() or not SMALLEST_BYTES <= source.stat().st_size <= LARGEST_BYTES:
+        if (
+            len(seen) >= limit
+            or not source.is_file()
+            or not SMALLEST_BYTES <= source.stat().st_size <= LARGEST_BYTES
+        ):
             continue
         data = source.read_bytes()
         digest = hashlib.sha256(data).hexdigest()
         if digest in seen:
             continue
         seen.add(digest)
-        parts = [part.lstrip(".") for part in source.relative_to(packages / "node_modules").parts if part != "node_modules"]
+        parts = [
+            part.lstrip(".")
+            for part in source.relative_to(packages / "node_modules").parts
+            if part != "node_modules"
+        ]
         target = notes.joinpath(*parts)
         if target.exists():
             target = target.with_name(f"{target.stem}-{digest[:8]}.md")
@@ -60,7 +72,9 @@ def fill(workspace: Path, packages: Path, limit: int) -> tuple[int, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Make a workspace of markdown that npm packages ship.")
+    parser = argparse.ArgumentParser(
+        description="Make a workspace of markdown that npm packages ship."
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--limit", type=int, default=10_000, metavar="N", help="at most N notes")
     args = parser.parse_args()

@@ -41,7 +41,11 @@ def measure(corpus: Path) -> Iterator[Figure]:
     with running("[socket]\nmax_clients = 128\n") as home:
         n_chunks = copy_notes(corpus, home.folder / "notes")
         home.add(home.folder / "notes")
-        questions = [one for chosen in make_questions(home.folder / "notes").values() for one in chosen[:N_OF_A_KIND]]
+        questions = [
+            one
+            for chosen in make_questions(home.folder / "notes").values()
+            for one in chosen[:N_OF_A_KIND]
+        ]
         before_ms, _ = time_light(home, questions)
         heavy_ms = time_heavy(home)
         with crowd(home):
@@ -113,7 +117,12 @@ def crowd(home: Home) -> Iterator[None]:
 
 
 def keep_crowd(socket_path: str, is_over: threading.Event) -> None:
-    request = {"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": HEAVY_QUERY, "limit": HEAVY_LIMIT}}
+    request = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "search",
+        "params": {"query": HEAVY_QUERY, "limit": HEAVY_LIMIT},
+    }
     lines = (json.dumps(request).encode() + b"\n") * N_PIPELINED
     clients: list[socket.socket] = []
     try:

@@ -1,4 +1,5 @@
-"""What does one changed line of a 1 MB note cost? Against the same note written anew, and against merely reading it."""
+"""What does one changed line of a 1 MB note cost? Against the same note written anew, and against
+merely reading it."""
 
 from __future__ import annotations
 
@@ -38,8 +39,16 @@ def measure(corpus: Path) -> Iterator[Figure]:
         workspace.close()
     edit_s, new_s, read_s = find_median(edits), find_median(news), find_median(reads)
     note = f"{edit_s * 1000:.0f} / {new_s * 1000:.0f} ms"
-    yield Figure(name="one line of a 1 MB note / all of it, CPU", value=edit_s / new_s, unit="x", target=0.5, note=note)
-    yield Figure(name="one line of a 1 MB note / reading it, CPU", value=edit_s / read_s, unit="x", target=2)
+    yield Figure(
+        name="one line of a 1 MB note / all of it, CPU",
+        value=edit_s / new_s,
+        unit="x",
+        target=0.5,
+        note=note,
+    )
+    yield Figure(
+        name="one line of a 1 MB note / reading it, CPU", value=edit_s / read_s, unit="x", target=2
+    )
 
 
 def make_note(corpus: Path) -> str:

@@ -1,9 +1,10 @@
-"""How fast is memsyncd? Every figure is measured side by side with what it is compared to, in one run, and printed.
+"""How fast is memsyncd? Every figure is measured side by side with what it is compared to, in one
+run, and printed.
 
     python -m tests.benchmarks.figures CORPUS [NAME ...]
 
-CORPUS is a workspace that `corpus.py` made. NAMEs choose among the measurements; without any all are made, which takes some
-minutes. Linux alone tells what a process takes, so this needs it.
+CORPUS is a workspace that `corpus.py` made. NAMEs choose among the measurements; without any all
+are made, which takes some minutes. Linux alone tells what a process takes, so this needs it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,18 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.benchmarks import answers, cold, commands, crowd, edits, idle, lives, saves, searches, writes
+from tests.benchmarks import (
+    answers,
+    cold,
+    commands,
+    crowd,
+    edits,
+    idle,
+    lives,
+    saves,
+    searches,
+    writes,
+)
 from tests.benchmarks.figure import Figure
 
 MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
@@ -30,9 +42,13 @@ MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure memsyncd, each figure beside what it is compared to.")
+    parser = argparse.ArgumentParser(
+        description="Measure memsyncd, each figure beside what it is compared to."
+    )
     parser.add_argument("corpus", type=Path, help="a folder that corpus.py made")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}"
+    )
     args = parser.parse_args()
     for name in args.names or MEASUREMENTS:
         for figure in MEASUREMENTS[name](args.corpus.resolve()):

@@ -37,7 +37,9 @@ class Home:
         (folder / "run").mkdir(mode=0o700)
         (folder / "config.toml").write_text(config)
         with (folder / "daemon.log").open("wb") as log:
-            self._daemon = subprocess.Popen([sys.executable, "-m", "memsyncd", "run"], env=self.env, stdout=log, stderr=log)
+            self._daemon = subprocess.Popen(
+                [sys.executable, "-m", "memsyncd", "run"], env=self.env, stdout=log, stderr=log
+            )
         self.pid = self._daemon.pid
         self._wait_until_it_answers()
 
@@ -53,7 +55,10 @@ class Home:
         with self.client() as client:
             client.call("workspace.add", path=str(root))
             end_s = time.monotonic() + READY_S
-            while any(one["state"] != "ready" or one["pending"] for one in client.call("status")["workspaces"]):
+            while any(
+                one["state"] != "ready" or one["pending"]
+                for one in client.call("status")["workspaces"]
+            ):
                 if time.monotonic() > end_s:
                     raise TimeoutError(f"{root} was not indexed in {READY_S} s")
                 time.sleep(0.05)
@@ -67,7 +72,9 @@ class Home:
         notes = self.folder / name / ".memories"
         notes.mkdir(parents=True)
         for number in range(n_notes):
-            (notes / f"note-{number}.md").write_text(f"# Note {number}\n\nSome words that stand in note {number}.\n")
+            (notes / f"note-{number}.md").write_text(
+                f"# Note {number}\n\nSome words that stand in note {number}.\n"
+            )
         return notes.parent
 
     def stop(self) -> None:

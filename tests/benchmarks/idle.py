@@ -1,8 +1,10 @@
-"""What does a daemon take that has nothing to do, with few workspaces and with many? And does it take more after a busy time?
+"""What does a daemon take that has nothing to do, with few workspaces and with many? And does it
+take more after a busy time?
 
-Idle is a minute in which nothing is saved and nobody asks, with the configuration that everybody has: the timed look at all notes
-falls into it twice. Beyond these looks nothing may wake up, which is seen where they are switched off. Busy is when notes are
-saved, renamed and removed, folders come and go, and clients come, ask and leave; afterwards the disk is as it was.
+Idle is a minute in which nothing is saved and nobody asks, with the configuration that everybody
+has: the timed look at all notes falls into it twice. Beyond these looks nothing may wake up, which
+is seen where they are switched off. Busy is when notes are saved, renamed and removed, folders come
+and go, and clients come, ask and leave; afterwards the disk is as it was.
 """
 
 from __future__ import annotations
@@ -16,7 +18,14 @@ from pathlib import Path
 from memsyncd.client import Client
 from tests.benchmarks.figure import Figure
 from tests.benchmarks.home import Home, running
-from tests.benchmarks.process import count_fds, count_threads, count_wake_ups, count_watches, read_cpu_s, read_rss_mb
+from tests.benchmarks.process import (
+    count_fds,
+    count_threads,
+    count_wake_ups,
+    count_watches,
+    read_cpu_s,
+    read_rss_mb,
+)
 
 SIZES = (1, 10, 50)
 N_NOTES = 20
@@ -24,7 +33,8 @@ IDLE_S = 60.0
 CALM_S = 9.0
 """After the last sync the index is tidied, once, and memory given back."""
 FIRST_LOOK_S = 30.0
-"""The first timed look reads once more what was read within moments of being saved; idleness begins after it."""
+"""The first timed look reads once more what was read within moments of being saved; idleness begins
+after it."""
 SILENT_S = 10.0
 WITHOUT_LOOKS = "[sync]\nreconcile_s = 3600\n"
 BUDGET = {
@@ -37,8 +47,8 @@ BUDGET = {
 }
 """What an idle daemon may take, and how much more with each workspace.
 
-Chosen for a laptop on its battery, not after what was measured: less than one wake-up a second, a thousandth of a core for ten
-workspaces, no thread for any of them.
+Chosen for a laptop on its battery, not after what was measured: less than one wake-up a second, a
+thousandth of a core for ten workspaces, no thread for any of them.
 """
 N_BUSY = 10
 """Workspaces that are kept busy, if there are so many."""
@@ -84,9 +94,18 @@ def _measure_silence() -> Iterator[Figure]:
         after = look(home.pid)
     note = f"{SIZES[-1]} workspaces, timed looks switched off"
     yield Figure(
-        name=f"silent, wake-ups in {SILENT_S:.0f} s", value=after.wake_ups - before.wake_ups, unit="", target=0, note=note
+        name=f"silent, wake-ups in {SILENT_S:.0f} s",
+        value=after.wake_ups - before.wake_ups,
+        unit="",
+        target=0,
+        note=note,
     )
-    yield Figure(name=f"silent, CPU in {SILENT_S:.0f} s", value=(after.cpu_s - before.cpu_s) * 1000, unit="ms", target=0)
+    yield Figure(
+        name=f"silent, CPU in {SILENT_S:.0f} s",
+        value=(after.cpu_s - before.cpu_s) * 1000,
+        unit="ms",
+        target=0,
+    )
 
 
 def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
@@ -110,15 +129,21 @@ def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
         ("inotify watches", after.watches, ""),
     ):
         fixed, each = BUDGET[what]
-        yield Figure(name=f"{name}: {what}", value=value, unit=unit, target=fixed + each * n_workspaces)
+        yield Figure(
+            name=f"{name}: {what}", value=value, unit=unit, target=fixed + each * n_workspaces
+        )
     yield from _tell_growth(f"{name}, busy once more", first, second)
 
 
 def _tell_growth(name: str, first: Taken, second: Taken) -> Iterator[Figure]:
     yield Figure(name=f"{name}: open files more", value=second.fds - first.fds, unit="", target=0)
     # Those that read for clients begin one by one, when they are first needed.
-    yield Figure(name=f"{name}: threads", value=second.threads, unit="", target=BUDGET["threads"][0])
-    yield Figure(name=f"{name}: watches more", value=second.watches - first.watches, unit="", target=0)
+    yield Figure(
+        name=f"{name}: threads", value=second.threads, unit="", target=BUDGET["threads"][0]
+    )
+    yield Figure(
+        name=f"{name}: watches more", value=second.watches - first.watches, unit="", target=0
+    )
     grown_mb, note = second.rss_mb - first.rss_mb, f"{first.rss_mb:.1f} MB before"
     yield Figure(name=f"{name}: memory more", value=grown_mb, unit="MB", target=1, note=note)
 

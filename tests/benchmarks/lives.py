@@ -1,7 +1,9 @@
-"""How soon does a daemon answer after it was started, and how soon has it ended after it was told to?
+"""How soon does a daemon answer after it was started, and how soon has it ended after it was told
+to?
 
-It is told to when it has nothing to do, by turns with one that is amid a first index while as many clients as may connect wait
-for an answer each. A start is compared to that of a Python that does nothing.
+It is told to when it has nothing to do, by turns with one that is amid a first index while as many
+clients as may connect wait for an answer each. A start is compared to that of a Python that does
+nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ AMID_S = 1.0
 """When the first index of a corpus is under way."""
 STOP_TARGET_S = 5.0
 ASKED = {"query": "note", "wait": "disk"}
-WAITING = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": ASKED}).encode() + b"\n"
+WAITING = (
+    json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": ASKED}).encode() + b"\n"
+)
 
 
 def measure(corpus: Path) -> Iterator[Figure]:
@@ -41,15 +45,33 @@ def measure(corpus: Path) -> Iterator[Figure]:
             busy_s.append(time_stop(home))
     start_s = find_median(starts_s)
     note = f"{start_s * 1000:.0f} ms"
-    yield Figure(name="start to first answer / python -c pass", value=start_s / find_median(nothings_s), unit="x", note=note)
-    yield Figure(name="stop, idle, worst", value=max(idle_s), unit="s", target=STOP_TARGET_S, note=f"of {N_ROUNDS}")
+    yield Figure(
+        name="start to first answer / python -c pass",
+        value=start_s / find_median(nothings_s),
+        unit="x",
+        note=note,
+    )
+    yield Figure(
+        name="stop, idle, worst",
+        value=max(idle_s),
+        unit="s",
+        target=STOP_TARGET_S,
+        note=f"of {N_ROUNDS}",
+    )
     note = f"of {N_ROUNDS}, with {N_CLIENTS} clients; p50 {find_median(busy_s):.2f}"
-    yield Figure(name="stop amid a first index, worst", value=max(busy_s), unit="s", target=STOP_TARGET_S, note=note)
+    yield Figure(
+        name="stop amid a first index, worst",
+        value=max(busy_s),
+        unit="s",
+        target=STOP_TARGET_S,
+        note=note,
+    )
 
 
 @contextlib.contextmanager
 def indexing_for_many(home: Home, corpus: Path) -> Iterator[None]:
-    """A first index is under way, and all clients that may connect wait for what it will have found."""
+    """A first index is under way, and all clients that may connect wait for what it will have
+    found."""
     with contextlib.ExitStack() as stack:
         with home.client() as client:
             client.call("workspace.add", path=str(corpus))

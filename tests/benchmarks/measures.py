@@ -1,9 +1,10 @@
 """How good is a ranked answer? Measured by the lines of evidence that it holds.
 
-R@k is the share of the evidence that the first k results overlap. MRR is one over the rank of the first result, of ten, that
-overlaps any. nDCG@10 counts evidence where it is first met; one piece a rank would be best. T@n is the share of the evidence
-within the first n tokens (four characters each) of what the results say, each line counted once: this is what keeps large results
-from looking good. All are means over questions, with the interval that holds 95 % of resampled means.
+R@k is the share of the evidence that the first k results overlap. MRR is one over the rank of the
+first result, of ten, that overlaps any. nDCG@10 counts evidence where it is first met; one piece a
+rank would be best. T@n is the share of the evidence within the first n tokens (four characters
+each) of what the results say, each line counted once: this is what keeps large results from looking
+good. All are means over questions, with the interval that holds 95 % of resampled means.
 """
 
 from __future__ import annotations
@@ -24,13 +25,19 @@ Notes = Mapping[str, Sequence[str]]
 """Lines of notes by path."""
 
 
-def measure_answer(results: Sequence[Lines], evidence: Sequence[Lines], notes: Notes) -> dict[str, float]:
+def measure_answer(
+    results: Sequence[Lines], evidence: Sequence[Lines], notes: Notes
+) -> dict[str, float]:
     """All figures of one answer, the best result first."""
     ranks = find_ranks(results, evidence)
-    figures = {f"R@{depth}": sum(rank <= depth for rank in ranks) / len(evidence) for depth in DEPTHS}
+    figures = {
+        f"R@{depth}": sum(rank <= depth for rank in ranks) / len(evidence) for depth in DEPTHS
+    }
     first = min(ranks)
     figures["MRR"] = 1 / first if first <= 10 else 0.0
-    figures["nDCG@10"] = _discount(rank for rank in ranks if rank <= 10) / _discount(range(1, min(len(evidence), 10) + 1))
+    figures["nDCG@10"] = _discount(rank for rank in ranks if rank <= 10) / _discount(
+        range(1, min(len(evidence), 10) + 1)
+    )
     figures["nDCG@10"] = min(1.0, figures["nDCG@10"])  # several pieces may be met by one result
     for budget in BUDGETS:
         figures[f"T@{budget}"] = find_share(read_within(results, budget, notes), evidence)
@@ -38,13 +45,21 @@ def measure_answer(results: Sequence[Lines], evidence: Sequence[Lines], notes: N
 
 
 def find_ranks(results: Sequence[Lines], evidence: Sequence[Lines]) -> list[float]:
-    """For each piece of evidence the rank, from 1, of the first result that overlaps it; infinity if none does."""
-    return [next((rank for rank, result in enumerate(results, 1) if result.is_overlapping(one)), math.inf) for one in evidence]
+    """For each piece of evidence the rank, from 1, of the first result that overlaps it; infinity
+    if none does."""
+    return [
+        next(
+            (rank for rank, result in enumerate(results, 1) if result.is_overlapping(one)), math.inf
+        )
+        for one in evidence
+    ]
 
 
 def find_share(lines: set[tuple[str, int]], evidence: Sequence[Lines]) -> float:
     """The share of the evidence of which a line is among `lines`."""
-    met = sum(any((one.path, line) in lines for line in range(one.start, one.end + 1)) for one in evidence)
+    met = sum(
+        any((one.path, line) in lines for line in range(one.start, one.end + 1)) for one in evidence
+    )
     return met / len(evidence)
 
 

@@ -1,4 +1,5 @@
-"""What does a process take? Asked of Linux's /proc, so that the process measured does nothing for it."""
+"""What does a process take? Asked of Linux's /proc, so that the process measured does nothing for
+it."""
 
 from __future__ import annotations
 
@@ -34,11 +35,15 @@ def count_fds(pid: int) -> int:
 
 def count_watches(pid: int) -> int:
     """Inotify watches over all descriptors."""
-    return sum(Path(f"/proc/{pid}/fdinfo/{fd}").read_text().count("inotify wd:") for fd in _list(pid, "fdinfo"))
+    return sum(
+        Path(f"/proc/{pid}/fdinfo/{fd}").read_text().count("inotify wd:")
+        for fd in _list(pid, "fdinfo")
+    )
 
 
 def count_wake_ups(pid: int) -> int:
-    """How often a thread of the process, of those that live, went to sleep by itself: one that never wakes up adds none."""
+    """How often a thread of the process, of those that live, went to sleep by itself: one that
+    never wakes up adds none."""
     statuses = [Path(f"/proc/{pid}/task/{thread}/status") for thread in _list(pid, "task")]
     return sum(_read_status(status, "voluntary_ctxt") for status in statuses)
 
@@ -48,4 +53,6 @@ def _list(pid: int, what: str) -> list[str]:
 
 
 def _read_status(path: Path, field: str) -> int:
-    return next(int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(field))
+    return next(
+        int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(field)
+    )

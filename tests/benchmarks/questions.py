@@ -1,7 +1,8 @@
 """Which questions are asked of which notes, and where do their answers stand?
 
-A set is a folder with `questions.jsonl` and the notes that it is about: a question names its `scope`, a folder of notes that is
-one workspace, and its `evidence`, lines of notes whose paths begin at the set's folder.
+A set is a folder with `questions.jsonl` and the notes that it is about: a question names its
+`scope`, a folder of notes that is one workspace, and its `evidence`, lines of notes whose paths
+begin at the set's folder.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 NOTES = ".memories"
 UNANSWERABLE = "adversarial"
-"""The category of questions about what nobody said: left out of the figures, as is usual for this kind of set."""
+"""The category of questions about what nobody said: left out of the figures, as is usual for this
+kind of set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +58,20 @@ class QuestionSet:
 
 def read_set(folder: Path, *, is_corrected: bool = False) -> QuestionSet:
     """Read a set; with `is_corrected`, use the evidence of an audit where there is one."""
-    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines() if line]
+    rows = [
+        json.loads(line)
+        for line in (folder / "questions.jsonl").read_text(encoding="utf-8").splitlines()
+        if line
+    ]
     questions = tuple(_read_question(row, is_corrected=is_corrected) for row in rows)
     return QuestionSet(
         name=folder.name,
         folder=folder,
         questions=tuple(question for question in questions if question.category != UNANSWERABLE),
-        notes={scope: _read_notes(folder / scope) for scope in sorted({question.scope for question in questions})},
+        notes={
+            scope: _read_notes(folder / scope)
+            for scope in sorted({question.scope for question in questions})
+        },
     )
 
 
@@ -79,7 +88,11 @@ def _read_question(row: dict[str, Any], *, is_corrected: bool) -> Question:
         text=row["question"],
         category=row["category"],
         evidence=tuple(
-            Lines(path=one["path"].removeprefix(row["scope"] + "/"), start=one["start_line"], end=one["end_line"])
+            Lines(
+                path=one["path"].removeprefix(row["scope"] + "/"),
+                start=one["start_line"],
+                end=one["end_line"],
+            )
             for one in audited or row["evidence"]
         ),
     )
@@ -87,5 +100,6 @@ def _read_question(row: dict[str, Any], *, is_corrected: bool) -> Question:
 
 def _read_notes(scope: Path) -> dict[str, list[str]]:
     return {
-        path.relative_to(scope).as_posix(): path.read_text(encoding="utf-8").split("\n") for path in sorted(scope.rglob("*.md"))
+        path.relative_to(scope).as_posix(): path.read_text(encoding="utf-8").split("\n")
+        for path in sorted(scope.rglob("*.md"))
     }

@@ -1,10 +1,12 @@
-"""How much of what is asked for is found? A daemon is asked over its socket, and simpler things are asked the same.
+"""How much of what is asked for is found? A daemon is asked over its socket, and simpler things are
+asked the same.
 
     python -m tests.benchmarks.recall SET [SET ...] [--corrected] [--sorts] [--ablate]
 
-A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of it becomes a workspace. The
-figures are those of `measures.py`, each with the interval that holds 95 % of resampled means. `--ablate` asks the engine in this
-process instead, with one ranking parameter switched off at a time, and prints what that changes.
+A SET is a folder with `questions.jsonl`, see `questions.py`; `tests/recall` is one. Each scope of
+it becomes a workspace. The figures are those of `measures.py`, each with the interval that holds 95
+% of resampled means. `--ablate` asks the engine in this process instead, with one ranking parameter
+switched off at a time, and prints what that changes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,14 @@ from tests.benchmarks.ablations import print_ablations
 from tests.benchmarks.baselines import Fts, Ripgrep, find_ripgrep
 from tests.benchmarks.figure import find_percentile
 from tests.benchmarks.home import Home, running
-from tests.benchmarks.measures import BUDGETS, NAMES, find_interval, find_mean, find_share, measure_answer
+from tests.benchmarks.measures import (
+    BUDGETS,
+    NAMES,
+    find_interval,
+    find_mean,
+    find_share,
+    measure_answer,
+)
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path, read_set
 
 N_RESULTS = 50
@@ -43,7 +52,9 @@ class Row:
 
     def render(self) -> str:
         cells = [self._render_cell(name) for name in NAMES]
-        times = f"{find_percentile(self.times_ms, 50):.1f} / {find_percentile(self.times_ms, 95):.1f}"
+        times = (
+            f"{find_percentile(self.times_ms, 50):.1f} / {find_percentile(self.times_ms, 95):.1f}"
+        )
         return f"| {self.name} | {' | '.join(cells)} | {times} |"
 
     def _render_cell(self, name: str) -> str:
@@ -58,7 +69,9 @@ class Daemon:
     """The notes of a set in workspaces of a daemon."""
 
     def __init__(self, home: Home, asked: QuestionSet) -> None:
-        self._roots = {scope: home.folder / f"scope-{number}" for number, scope in enumerate(asked.notes)}
+        self._roots = {
+            scope: home.folder / f"scope-{number}" for number, scope in enumerate(asked.notes)
+        }
         for scope, root in self._roots.items():
             asked.copy_scope(scope, root)
             home.add(root)
@@ -66,7 +79,9 @@ class Daemon:
     def search(self, client: Client) -> Ask:
         def ask(scope: str, text: str) -> list[Lines]:
             root = str(self._roots[scope])
-            answer = client.call("search", query=text, workspace=root, limit=N_RESULTS, timeout_ms=TIMEOUT_MS)
+            answer = client.call(
+                "search", query=text, workspace=root, limit=N_RESULTS, timeout_ms=TIMEOUT_MS
+            )
             return [_read_lines(hit) for hit in answer["hits"]]
 
         return ask
@@ -74,17 +89,27 @@ class Daemon:
     def context(self, client: Client, max_tokens: int) -> Ask:
         def ask(scope: str, text: str) -> list[Lines]:
             root = str(self._roots[scope])
-            answer = client.call("context", query=text, workspace=root, max_tokens=max_tokens, timeout_ms=TIMEOUT_MS)
+            answer = client.call(
+                "context", query=text, workspace=root, max_tokens=max_tokens, timeout_ms=TIMEOUT_MS
+            )
             return [_read_lines(part) for part in answer["included"]]
 
         return ask
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure what is found, beside what simpler things find.")
-    parser.add_argument("sets", nargs="+", type=Path, metavar="SET", help="a folder with questions.jsonl")
-    parser.add_argument("--corrected", action="store_true", help="use the evidence of an audit where there is one")
-    parser.add_argument("--sorts", action="store_true", help="tell the figures of each sort of question, too")
+    parser = argparse.ArgumentParser(
+        description="Measure what is found, beside what simpler things find."
+    )
+    parser.add_argument(
+        "sets", nargs="+", type=Path, metavar="SET", help="a folder with questions.jsonl"
+    )
+    parser.add_argument(
+        "--corrected", action="store_true", help="use the evidence of an audit where there is one"
+    )
+    parser.add_argument(
+        "--sorts", action="store_true", help="tell the figures of each sort of question, too"
+    )
     parser.add_argument(
         "--ablate", action="store_true", help="measure with each ranking parameter switched off"
     )
@@ -99,7 +124,9 @@ def main() -> None:
 def measure_set(asked: QuestionSet, *, has_sorts: bool) -> None:
     """Ask everything and print a table."""
     n_notes = sum(len(notes) for notes in asked.notes.values())
-    print(f"\n{asked.name}: {len(asked.questions)} questions about {n_notes} notes in {len(asked.notes)} workspaces\n")
+    print(
+        f"\n{asked.name}: {len(asked.questions)} questions about {n_notes} notes in {len(asked.notes)} workspaces\n"
+    )
     print(f"| | {' | '.join(NAMES)} | ms, p50 / p95 |\n|---|{'---|' * (len(NAMES) + 1)}")
     for name, ask in find_baselines(asked).items():
         print(measure(name, ask, asked).render(), flush=True)
@@ -110,7 +137,12 @@ def measure_set(asked: QuestionSet, *, has_sorts: bool) -> None:
         found = measure("memsyncd search", daemon.search(client), asked)
         print(found.render(), flush=True)
         if has_context(client):
-            print(measure("memsyncd context, its pieces", daemon.context(client, CONTEXT_TOKENS), asked).render(), flush=True)
+            print(
+                measure(
+                    "memsyncd context, its pieces", daemon.context(client, CONTEXT_TOKENS), asked
+                ).render(),
+                flush=True,
+            )
             print(measure_blocks(daemon, client, asked).render(), flush=True)
     if has_sorts:
         print_sorts(found, asked.questions)
@@ -119,10 +151,16 @@ def measure_set(asked: QuestionSet, *, has_sorts: bool) -> None:
 def find_baselines(asked: QuestionSet) -> dict[str, Ask]:
     ways: dict[str, Ask] = {
         "AND of all words, chunks of 1,600": Fts(asked, tokenizer="unicode61", is_any=False).ask,
-        "OR without stopwords, stemmed, the same chunks": Fts(asked, tokenizer="porter unicode61", is_any=True).ask,
+        "OR without stopwords, stemmed, the same chunks": Fts(
+            asked, tokenizer="porter unicode61", is_any=True
+        ).ask,
     }
     program = find_ripgrep()
-    return ways if program is None else ways | {"ripgrep, notes by number of words": Ripgrep(asked, program).ask}
+    return (
+        ways
+        if program is None
+        else ways | {"ripgrep, notes by number of words": Ripgrep(asked, program).ask}
+    )
 
 
 def measure(name: str, ask: Ask, asked: QuestionSet) -> Row:
@@ -134,7 +172,8 @@ def measure(name: str, ask: Ask, asked: QuestionSet) -> Row:
 
 
 def measure_blocks(daemon: Daemon, client: Client, asked: QuestionSet) -> Row:
-    """The share of the evidence that stands in blocks of the very sizes, whose headings take room as well."""
+    """The share of the evidence that stands in blocks of the very sizes, whose headings take room
+    as well."""
     row = Row("memsyncd context, the block itself")
     for question in asked.questions:
         figures = {}
@@ -170,7 +209,9 @@ def _time(row: Row, ask: Ask, question: Question) -> list[Lines]:
 
 def _read_lines(answer: Mapping[str, object]) -> Lines:
     return Lines(
-        path=find_scope_path(str(answer["path"])), start=int(str(answer["start_line"])), end=int(str(answer["end_line"]))
+        path=find_scope_path(str(answer["path"])),
+        start=int(str(answer["start_line"])),
+        end=int(str(answer["end_line"])),
     )
 
 

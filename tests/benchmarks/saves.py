@@ -1,6 +1,8 @@
-"""How long after a save are its words found? From the end of the save to the first answer that holds them, asked without pause.
+"""How long after a save are its words found? From the end of the save to the first answer that
+holds them, asked without pause.
 
-A finished save in a quiet workspace should wait for nothing; one that follows closely upon another waits for the debounce alone.
+A finished save in a quiet workspace should wait for nothing; one that follows closely upon another
+waits for the debounce alone.
 """
 
 from __future__ import annotations
@@ -37,8 +39,14 @@ def measure_saves(client: Client, note: Path) -> Iterator[Figure]:
     for name, save in (("replaced", replace), ("in place", overwrite)):
         times_ms = [time_save(client, note, next(words), save) for _ in range(N_SAVES)]
         yield _tell(f"finished save found, {name}, p50", times_ms, 20)
-    times_ms = [time_second_save(client, note, next(words), next(words)) for _ in range(N_SAVES // 2)]
-    yield _tell("save upon a save, beyond the debounce, p50", [took_ms - DEBOUNCE_S * 1000 for took_ms in times_ms], 20)
+    times_ms = [
+        time_second_save(client, note, next(words), next(words)) for _ in range(N_SAVES // 2)
+    ]
+    yield _tell(
+        "save upon a save, beyond the debounce, p50",
+        [took_ms - DEBOUNCE_S * 1000 for took_ms in times_ms],
+        20,
+    )
     times_ms = [time_asking(client, note, next(words)) for _ in range(N_SAVES)]
     yield _tell("saved, then asked to wait for the disk, p50", times_ms, None)
 

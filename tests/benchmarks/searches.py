@@ -1,6 +1,8 @@
-"""What does the socket add to a search? The same questions, by turns, to a daemon and to its index from this process.
+"""What does the socket add to a search? The same questions, by turns, to a daemon and to its index
+from this process.
 
-Questions are made of headings that stand in the notes, the same ones each run: a rare word, a few words, a sentence.
+Questions are made of headings that stand in the notes, the same ones each run: a rare word, a few
+words, a sentence.
 """
 
 from __future__ import annotations
@@ -61,15 +63,30 @@ def measure(corpus: Path) -> Iterator[Figure]:
                     f" / {find_percentile(here, 95):.2f} ms",
                 )
                 yield Figure(
-                    name=f"search in process / matching alone, {kind}", value=find_median(here) / find_median(match), unit="x"
+                    name=f"search in process / matching alone, {kind}",
+                    value=find_median(here) / find_median(match),
+                    unit="x",
                 )
 
 
 def make_questions(corpus: Path) -> dict[str, list[str]]:
     """Questions of three kinds, of words that stand in headings."""
     chance = random.Random(7)
-    words = sorted({word for line in find_headings(corpus) for word in line.split() if word.isalpha() and len(word) > 3})
-    pairs = sorted({line for line in find_headings(corpus) if 2 <= len(line.split()) <= 3 and line.replace(" ", "").isalpha()})
+    words = sorted(
+        {
+            word
+            for line in find_headings(corpus)
+            for word in line.split()
+            if word.isalpha() and len(word) > 3
+        }
+    )
+    pairs = sorted(
+        {
+            line
+            for line in find_headings(corpus)
+            if 2 <= len(line.split()) <= 3 and line.replace(" ", "").isalpha()
+        }
+    )
     return {
         "one word": chance.sample(words, N_QUESTIONS),
         "a heading": chance.sample(pairs, N_QUESTIONS),
@@ -79,10 +96,16 @@ def make_questions(corpus: Path) -> dict[str, list[str]]:
 
 def find_headings(corpus: Path) -> Iterator[str]:
     for path in sorted(corpus.rglob("*.md")):
-        yield from (line.strip("# ") for line in path.read_text(errors="replace").splitlines() if line.startswith("#"))
+        yield from (
+            line.strip("# ")
+            for line in path.read_text(errors="replace").splitlines()
+            if line.startswith("#")
+        )
 
 
-def time_by_turns(questions: list[str], searches: tuple[Callable[[str], None], ...]) -> list[list[float]]:
+def time_by_turns(
+    questions: list[str], searches: tuple[Callable[[str], None], ...]
+) -> list[list[float]]:
     """Milliseconds that each search took for each question, after one that warms up."""
     times_ms: list[list[float]] = [[] for _ in searches]
     for question in questions:

@@ -1,8 +1,8 @@
 """How long until what was written is found, when memsyncd writes it and when anybody else does?
 
-Through the daemon: `memory` writes, safely on the disk and with its past kept, and the search that follows finds it. Beside it,
-by turns: plain Python writes the same bytes (once as carelessly as most programs do, once by a temporary file, fsync and rename)
-and asks with `wait: "disk"`.
+Through the daemon: `memory` writes, safely on the disk and with its past kept, and the search that
+follows finds it. Beside it, by turns: plain Python writes the same bytes (once as carelessly as
+most programs do, once by a temporary file, fsync and rename) and asks with `wait: "disk"`.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def _compare(client: Client, root: Path, where: str) -> Iterator[Figure]:
 
 def _write_by_daemon(client: Client, root: Path, note: Path, old: str, new: str) -> None:
     path = f"/memories/{note.name}"
-    client.call("memory", workspace=str(root), command="str_replace", path=path, old_str=old, new_str=new)
+    client.call(
+        "memory", workspace=str(root), command="str_replace", path=path, old_str=old, new_str=new
+    )
     _check(client, root, new, wait="none")
 
 
@@ -88,7 +90,9 @@ def _check(client: Client, root: Path, word: str, *, wait: str) -> None:
 
 def _tell(times_ms: dict[str, list[float]], where: str) -> Iterator[Figure]:
     for percent in (50, 99):
-        daemon, plain, safe = (find_percentile(times_ms[name], percent) for name in ("daemon", "plain", "safe"))
+        daemon, plain, safe = (
+            find_percentile(times_ms[name], percent) for name in ("daemon", "plain", "safe")
+        )
         note = f"{daemon:.1f} ms; plainly {plain:.1f}, safely {safe:.1f}; {len(times_ms['daemon'])} of each"
         yield Figure(
             name=f"written and found, by memsyncd / safely by Python, p{percent}, {where}",

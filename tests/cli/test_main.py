@@ -30,7 +30,8 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def call(env: dict[str, str], *words: str, **more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "memsyncd", *words]
-    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **more)  # type: ignore[call-overload,no-any-return]
+    # type: ignore[call-overload,no-any-return]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False, **more)
 
 
 def test_without_words_it_says_what_there_is(env: dict[str, str]) -> None:

@@ -1,6 +1,7 @@
 """A daemon as a user has it: a process of its own, in a home of its own, on the real disk.
 
-Its home lies under /var/tmp, since editors save differently beneath /tmp, and since a socket's path must be short.
+Its home lies under /var/tmp, since editors save differently beneath /tmp, and since a socket's path
+must be short.
 """
 
 from __future__ import annotations
@@ -40,7 +41,11 @@ class Daemon:
         self._socket_path, self._log = socket_path, log
         with log.open("ab") as stream:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "memsyncd", "run"], env=env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream
+                [sys.executable, "-m", "memsyncd", "run"],
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=stream,
             )
         wait_until(self._is_answering, f"no answer on {socket_path}", limit_s=START_S)
 
@@ -129,40 +134,65 @@ class Place:
         self.env = home.env
         self.is_closed = False
         self.client = daemon.client()
-        self.id: str = self.client.call("workspace.add", path=str(root), **options)["workspaces"][0]["id"]
-        self.wait(lambda: self.status()["state"] == "ready" and not self.status()["pending"], "it never became ready")
+        self.id: str = self.client.call("workspace.add", path=str(root), **options)["workspaces"][
+            0
+        ]["id"]
+        self.wait(
+            lambda: self.status()["state"] == "ready" and not self.status()["pending"],
+            "it never became ready",
+        )
 
     def status(self) -> dict[str, Any]:
         return dict(self.client.call("status", workspace=self.id)["workspaces"][0])
 
     def find(self, word: str, **options: object) -> set[str]:
         """The notes in which this word is found."""
-        return {hit["path"] for hit in self.client.call("search", query=word, workspace=self.id, **options)["hits"]}
+        return {
+            hit["path"]
+            for hit in self.client.call("search", query=word, workspace=self.id, **options)["hits"]
+        }
 
     def notes(self) -> dict[str, str]:
         """What the index says: path and digest of every note."""
-        return {note["path"]: note["digest"] for note in self.client.call("list", workspace=self.id)["notes"]}
+        return {
+            note["path"]: note["digest"]
+            for note in self.client.call("list", workspace=self.id)["notes"]
+        }
 
     def wait(self, is_so: Callable[[], bool], complaint: str) -> float:
         return wait_until(is_so, complaint)
 
     def wait_found(self, word: str, *paths: str) -> float:
-        """Wait until the word is found in these notes and no others, without asking for a look at the disk."""
+        """Wait until the word is found in these notes and no others, without asking for a look at
+        the disk."""
         wanted = set(paths)
-        return self.wait(lambda: self.find(word) == wanted, f"{word!r} was not found in {sorted(wanted)} alone")
+        return self.wait(
+            lambda: self.find(word) == wanted, f"{word!r} was not found in {sorted(wanted)} alone"
+        )
 
     def wait_equal(self) -> float:
         """Wait until the index says what the disk says, without asking for a look at it."""
         try:
-            return self.wait(lambda: self.notes() == read_notes(self.root), "the index differs from the disk")
+            return self.wait(
+                lambda: self.notes() == read_notes(self.root), "the index differs from the disk"
+            )
         except AssertionError as failure:
-            raise AssertionError(f"{failure}\nindex {self.notes()}\ndisk  {read_notes(self.root)}") from None
+            raise AssertionError(
+                f"{failure}\nindex {self.notes()}\ndisk  {read_notes(self.root)}"
+            ) from None
 
     def run(self, *command: str | Path, **options: Any) -> str:
         """Run a program as the user would, in the workspace."""
         words = [str(word) for word in command]
-        options = {"cwd": self.root, "env": self.env, "timeout": WAIT_S, "stderr": subprocess.STDOUT} | options
-        return subprocess.run(words, check=True, stdout=subprocess.PIPE, **options).stdout.decode(errors="replace")
+        options = {
+            "cwd": self.root,
+            "env": self.env,
+            "timeout": WAIT_S,
+            "stderr": subprocess.STDOUT,
+        } | options
+        return subprocess.run(words, check=True, stdout=subprocess.PIPE, **options).stdout.decode(
+            errors="replace"
+        )
 
     def close(self) -> None:
         if not self.is_closed:
@@ -226,12 +256,15 @@ def write_first_notes(root: Path) -> None:
 def read_notes(root: Path) -> dict[str, str]:
     """What the disk says, read in the plainest way: path and digest of every note.
 
-    A link counts under its own name if it leads to a file of the workspace that is no note itself; tests make one such link only.
+    A link counts under its own name if it leads to a file of the workspace that is no note itself;
+    tests make one such link only.
     """
     found = {}
     for place in (root / "MEMORY.md", *(root / ".memories").rglob("*")):
         real = place.resolve()
-        is_elsewhere = place.is_symlink() and (not real.is_relative_to(root) or _is_memory(root, real))
+        is_elsewhere = place.is_symlink() and (
+            not real.is_relative_to(root) or _is_memory(root, real)
+        )
         if _is_memory(root, place) and place.is_file() and not is_elsewhere:
             found[str(place.relative_to(root))] = digest_bytes(place.read_bytes())
     return found
@@ -239,7 +272,9 @@ def read_notes(root: Path) -> dict[str, str]:
 
 def _is_memory(root: Path, place: Path) -> bool:
     first, *rest = place.relative_to(root).parts
-    is_inside = (first == "MEMORY.md" and not rest) or (first == ".memories" and not any(name[0] in ".#" for name in rest))
+    is_inside = (first == "MEMORY.md" and not rest) or (
+        first == ".memories" and not any(name[0] in ".#" for name in rest)
+    )
     return is_inside and place.suffix in (".md", ".markdown", ".txt")
 
 
@@ -265,7 +300,8 @@ def common_home() -> Iterator[Home]:
 
 @pytest.fixture(scope="session")
 def common_daemon(common_home: Home) -> Iterator[Daemon]:
-    """One daemon for all modules with the mark `shared_daemon`: a test that changes more than workspaces restores it."""
+    """One daemon for all modules with the mark `shared_daemon`: a test that changes more than
+    workspaces restores it."""
     daemon = common_home.start()
     yield daemon
     assert daemon.stop() == 0, common_home.read_log()
@@ -277,7 +313,8 @@ def shares_daemon(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="module")
 def home(request: pytest.FixtureRequest, make_home: Callable[[], Home]) -> Home:
-    """The home of the module's daemon, or of the shared one if the module has the mark `shared_daemon`."""
+    """The home of the module's daemon, or of the shared one if the module has the mark
+    `shared_daemon`."""
     return request.getfixturevalue("common_home") if shares_daemon(request) else make_home()
 
 
@@ -325,7 +362,9 @@ def place(root: Path, make_place: Callable[..., Place]) -> Place:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     home = getattr(item, "funcargs", {}).get("home")
     if report.failed and home is not None:

@@ -23,7 +23,9 @@ class Kept:
         self.n_notes = 20
         (self.root / ".memories").mkdir()
         for number in range(self.n_notes):
-            (self.root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch number{number}\n")
+            (self.root / ".memories" / f"{number}.md").write_text(
+                f"# Note {number}\n\nlarch number{number}\n"
+            )
         self.client: Client = daemon.client()
         self.id = self.client.call("workspace.add", path=str(self.root))["workspaces"][0]["id"]
         self.find("x", wait="disk")
@@ -41,7 +43,9 @@ class Kept:
         return dict(self.client.call("status", workspace=self.id)["workspaces"][0])
 
     def find(self, query: str, **options: object) -> set[str]:
-        hits = self.client.call("search", query=query, workspace=self.id, limit=50, **options)["hits"]
+        hits = self.client.call("search", query=query, workspace=self.id, limit=50, **options)[
+            "hits"
+        ]
         return {hit["path"] for hit in hits}
 
     def wait(self, is_so: Callable[[], bool], complaint: str) -> None:
@@ -64,17 +68,24 @@ class Kept:
     def settle(self) -> int:
         """Have all of it stand in the file, not in the log; the generation."""
         self.client.call("sync", workspace=self.id, rebuild=True)
-        self.wait(lambda: self.status()["state"] == "ready" and not self.status()["pending"], "it did not settle")
+        self.wait(
+            lambda: self.status()["state"] == "ready" and not self.status()["pending"],
+            "it did not settle",
+        )
         return int(self.status()["generation"])
 
     def is_sound(self) -> bool:
-        """True if the file under the index's name is the one that answers, whole and with every note."""
+        """True if the file under the index's name is the one that answers, whole and with every
+        note."""
         if not self.index.exists():
             return False
         try:
             with sqlite3.connect(f"file:{self.index}?mode=ro", uri=True) as file:
                 n_files = file.execute("SELECT count(*) FROM files").fetchone()[0]
-                return bool(n_files == self.n_notes and file.execute("PRAGMA quick_check").fetchone()[0] == "ok")
+                return bool(
+                    n_files == self.n_notes
+                    and file.execute("PRAGMA quick_check").fetchone()[0] == "ok"
+                )
         except sqlite3.Error:
             return False
 

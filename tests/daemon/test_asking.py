@@ -1,4 +1,5 @@
-"""What a client asks, and gets: searches, freshness, places in notes; `nc -U` is all that it takes."""
+"""What a client asks, and gets: searches, freshness, places in notes; `nc -U` is all that it
+takes."""
 
 from __future__ import annotations
 
@@ -56,7 +57,10 @@ def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
 def search(place: Place, query: str, **options: object) -> list[tuple[str, int, int]]:
     answer = place.client.call("search", query=query, workspace=place.id, **options)
     assert bool(answer["hits"]) == (answer["why_empty"] is None)
-    return [(hit["anchor"].partition("/")[2], hit["start_line"], hit["end_line"]) for hit in answer["hits"]]
+    return [
+        (hit["anchor"].partition("/")[2], hit["start_line"], hit["end_line"])
+        for hit in answer["hits"]
+    ]
 
 
 POSTGRES = ("decisions.md#decisions/postgres", 7, 9)
@@ -107,10 +111,27 @@ WORDS_OF_OTHERS = (
     "NEAR(a b, 10)",
     "rank:bm25(0)",
 )
-TORN = ("", " ", '"', '""', '"open', "-", "-x", "*", "\\", "(((((((((", "-- -- --", "\x00", "\u202e", "%s")
+TORN = (
+    "",
+    " ",
+    '"',
+    '""',
+    '"open',
+    "-",
+    "-x",
+    "*",
+    "\\",
+    "(((((((((",
+    "-- -- --",
+    "\x00",
+    "\u202e",
+    "%s",
+)
 
 
-@pytest.mark.parametrize("query", [*WORDS_OF_OTHERS, *TORN, "\U0001f600", "日本", "a-b_c/d.e@f", "a" * 1000])
+@pytest.mark.parametrize(
+    "query", [*WORDS_OF_OTHERS, *TORN, "\U0001f600", "日本", "a-b_c/d.e@f", "a" * 1000]
+)
 def test_any_text_is_a_query(asked: Place, query: str) -> None:
     search(asked, query)
 
@@ -124,7 +145,9 @@ def test_any_text_is_a_query(asked: Place, query: str) -> None:
         ({"path": ["../*"]}, "`..`"),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(asked: Place, filters: dict[str, Any], said: str) -> None:
+def test_a_filter_that_cannot_be_is_refused(
+    asked: Place, filters: dict[str, Any], said: str
+) -> None:
     with pytest.raises(BadRequest) as failure:
         asked.client.call("search", query="redis", workspace=asked.id, filters=filters)
     assert said in failure.value.message
@@ -150,12 +173,18 @@ def test_a_query_that_is_too_long_is_refused(asked: Place) -> None:
     ("query", "options", "reason"),
     [
         ("zyzzyva", {}, "no note"),
-        ("redis", {"filters": {"tag": ["none"]}}, "tag:none leaves none; what matches has the tags"),
+        (
+            "redis",
+            {"filters": {"tag": ["none"]}},
+            "tag:none leaves none; what matches has the tags",
+        ),
         ("the", {"filters": {}, "min_score": 1.0}, ""),
         ("", {}, "no word"),
     ],
 )
-def test_an_empty_answer_says_why(asked: Place, query: str, options: dict[str, Any], reason: str) -> None:
+def test_an_empty_answer_says_why(
+    asked: Place, query: str, options: dict[str, Any], reason: str
+) -> None:
     answer = asked.client.call("search", query=query, workspace=asked.id, **options)
     assert answer["hits"] or reason in answer["why_empty"]
 
@@ -170,13 +199,21 @@ def test_a_mistyped_word_is_put_right(asked: Place) -> None:
 
 
 def test_the_same_question_has_the_same_answer_and_limits_hold(asked: Place) -> None:
-    answers = [asked.client.call("search", query="redis locks words", workspace=asked.id)["hits"] for _ in range(3)]
+    answers = [
+        asked.client.call("search", query="redis locks words", workspace=asked.id)["hits"]
+        for _ in range(3)
+    ]
     assert answers[0] == answers[1] == answers[2]
     scores = [hit["score"] for hit in answers[0]]
     assert scores == sorted(scores, reverse=True)
     assert all(0 < score <= 1 for score in scores)
-    assert asked.client.call("search", query="redis locks words", workspace=asked.id, limit=1)["hits"] == answers[0][:1]
-    cut = asked.client.call("search", query="redis locks words", workspace=asked.id, min_score=scores[0])["hits"]
+    assert (
+        asked.client.call("search", query="redis locks words", workspace=asked.id, limit=1)["hits"]
+        == answers[0][:1]
+    )
+    cut = asked.client.call(
+        "search", query="redis locks words", workspace=asked.id, min_score=scores[0]
+    )["hits"]
     assert [hit["score"] for hit in cut] == [score for score in scores if score == scores[0]]
 
 
@@ -199,7 +236,9 @@ def test_many_who_wait_for_the_disk_at_once_all_see_it(place: Place, daemon: Dae
             for number in range(10):
                 note = place.root / ".memories" / f"{name}.md"
                 note.write_text(f"{name}x{number}\n")
-                if not client.call("search", query=f"{name}x{number}", workspace=place.id, wait="disk")["hits"]:
+                if not client.call(
+                    "search", query=f"{name}x{number}", workspace=place.id, wait="disk"
+                )["hits"]:
                     failures.append(f"{name}x{number}")
 
     threads = [threading.Thread(target=look, args=(f"writer{number}",)) for number in range(6)]
@@ -210,7 +249,9 @@ def test_many_who_wait_for_the_disk_at_once_all_see_it(place: Place, daemon: Dae
     assert not failures
 
 
-def test_a_deletion_is_seen_at_once_by_who_waits_for_the_disk_and_by_all_after_the_grace(place: Place) -> None:
+def test_a_deletion_is_seen_at_once_by_who_waits_for_the_disk_and_by_all_after_the_grace(
+    place: Place,
+) -> None:
     (place.root / "MEMORY.md").unlink()
     assert not place.find("keepsake", wait="disk")
     place.wait_found("keepsake")
@@ -220,12 +261,24 @@ def test_a_generation_is_waited_for_and_no_longer_than_asked(place: Place) -> No
     generation = place.status()["generation"]
     began_s = time.monotonic()
     with pytest.raises(NotFresh) as failure:
-        place.client.call("search", query="larch", workspace=place.id, min_generation=generation + 1, timeout_ms=200)
+        place.client.call(
+            "search",
+            query="larch",
+            workspace=place.id,
+            min_generation=generation + 1,
+            timeout_ms=200,
+        )
     assert 0.15 < time.monotonic() - began_s < 2.0
     assert failure.value.code == "timeout"
     save = threading.Timer(0.2, lambda: (place.root / "MEMORY.md").write_text("larch\n"))
     save.start()
-    answer = place.client.call("search", query="larch", workspace=place.id, min_generation=generation + 1, timeout_ms=10_000)
+    answer = place.client.call(
+        "search",
+        query="larch",
+        workspace=place.id,
+        min_generation=generation + 1,
+        timeout_ms=10_000,
+    )
     save.join()
     assert answer["hits"]
     assert answer["freshness"]["generation"] > generation
@@ -250,7 +303,13 @@ def test_a_sync_says_what_changed(place: Place) -> None:
     }  # fmt: skip
     assert report["generation"] > generation
     again = place.client.call("sync", workspace=place.id, full=True)
-    assert (again["added"], again["modified"], again["moved"], again["removed"], again["unchanged"]) == (0, 0, 0, 0, 3)
+    assert (
+        again["added"],
+        again["modified"],
+        again["moved"],
+        again["removed"],
+        again["unchanged"],
+    ) == (0, 0, 0, 0, 3)
 
 
 # --- places ---
@@ -262,21 +321,35 @@ def test_a_place_is_read_by_anchor_by_path_and_by_lines(asked: Place) -> None:
 
     lines = DECISIONS.splitlines()
     redis = get(anchor=".memories/decisions.md#decisions/redis")
-    assert (redis["start_line"], redis["end_line"], redis["kind"], redis["importance"]) == (11, 15, "error", 0.9)
+    assert (redis["start_line"], redis["end_line"], redis["kind"], redis["importance"]) == (
+        11,
+        15,
+        "error",
+        0.9,
+    )
     assert redis["text"] == "\n".join(lines[10:15])
     assert set(redis["tags"]) >= {"cache", "storage", "db"}
-    assert get(anchor=".memories/decisions.md#decisions/redis-2")["text"].endswith("a row of locks.")
+    assert get(anchor=".memories/decisions.md#decisions/redis-2")["text"].endswith(
+        "a row of locks."
+    )
     whole = get(path=".memories/decisions.md")
     assert (whole["start_line"], whole["end_line"], whole["n_lines"]) == (1, len(lines), len(lines))
-    assert get(path=".memories/decisions.md", start_line=7, end_line=9)["heading"] == ["Decisions", "Postgres"]
-    assert get(path=".memories/decisions.md", start_line=17, end_line=9999)["end_line"] == len(lines)
+    assert get(path=".memories/decisions.md", start_line=7, end_line=9)["heading"] == [
+        "Decisions",
+        "Postgres",
+    ]
+    assert get(path=".memories/decisions.md", start_line=17, end_line=9999)["end_line"] == len(
+        lines
+    )
 
 
 def test_a_place_in_a_note_saved_just_now_is_where_it_is_now(asked: Place) -> None:
     note = asked.root / ".memories" / "decisions.md"
     for number in range(1, 10):
         note.write_text(DECISIONS.replace("# Decisions\n", "# Decisions\n" + "\nmore\n" * number))
-        got = asked.client.call("get", workspace=asked.id, anchor=".memories/decisions.md#decisions/redis")
+        got = asked.client.call(
+            "get", workspace=asked.id, anchor=".memories/decisions.md#decisions/redis"
+        )
         assert (got["start_line"], got["text"].splitlines()[0]) == (11 + 2 * number, "## Redis")
     note.write_text(DECISIONS)
     assert search(asked, "incident", wait="disk") == [REDIS]
@@ -302,7 +375,9 @@ def test_a_place_in_a_note_saved_just_now_is_where_it_is_now(asked: Place) -> No
         ({"path": "MEMORY.md", "anchor": "MEMORY.md#"}, BadRequest),
     ],
 )
-def test_a_place_that_is_none_is_refused_with_a_remedy(asked: Place, where: dict[str, Any], error: type[MemsyncdError]) -> None:
+def test_a_place_that_is_none_is_refused_with_a_remedy(
+    asked: Place, where: dict[str, Any], error: type[MemsyncdError]
+) -> None:
     (asked.outside / "outside.md").write_text("secret\n")
     with pytest.raises(error) as failure:
         asked.client.call("get", workspace=asked.id, **where)
@@ -313,14 +388,30 @@ def test_a_place_that_is_none_is_refused_with_a_remedy(asked: Place, where: dict
 def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked: Place) -> None:
     notes = asked.client.call("list", workspace=asked.id)["notes"]
     by_path = {note["path"]: note for note in notes}
-    assert by_path.keys() == {"MEMORY.md", ".memories/context.md", ".memories/decisions.md", ".memories/plain.txt"}
+    assert by_path.keys() == {
+        "MEMORY.md",
+        ".memories/context.md",
+        ".memories/decisions.md",
+        ".memories/plain.txt",
+    }
     decisions = by_path[".memories/decisions.md"]
-    assert (decisions["title"], decisions["kind"], decisions["n_lines"]) == ("Decisions", "decision", 18)
-    assert [section["kind"] for section in decisions["sections"]] == ["decision"] * 3 + ["error", "decision"]
-    assert [note["path"] for note in asked.client.call("list", workspace=asked.id, kind="error")["notes"]] == [
-        ".memories/decisions.md"
+    assert (decisions["title"], decisions["kind"], decisions["n_lines"]) == (
+        "Decisions",
+        "decision",
+        18,
+    )
+    assert [section["kind"] for section in decisions["sections"]] == ["decision"] * 3 + [
+        "error",
+        "decision",
     ]
-    assert [note["path"] for note in asked.client.call("list", workspace=asked.id, path="MEMORY.md")["notes"]] == ["MEMORY.md"]
+    assert [
+        note["path"]
+        for note in asked.client.call("list", workspace=asked.id, kind="error")["notes"]
+    ] == [".memories/decisions.md"]
+    assert [
+        note["path"]
+        for note in asked.client.call("list", workspace=asked.id, path="MEMORY.md")["notes"]
+    ] == ["MEMORY.md"]
 
 
 # --- with what everybody has ---
@@ -328,7 +419,12 @@ def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked:
 
 @pytest.mark.needs("nc")
 def test_nc_is_all_that_a_client_needs(place: Place) -> None:
-    request = {"jsonrpc": "2.0", "id": "a", "method": "search", "params": {"query": "keepsake", "workspace": place.id}}
+    request = {
+        "jsonrpc": "2.0",
+        "id": "a",
+        "method": "search",
+        "params": {"query": "keepsake", "workspace": place.id},
+    }
     done = subprocess.run(
         ["nc", "-NU", place.client.socket_path],
         input=json.dumps(request) + "\n",
@@ -350,8 +446,16 @@ def test_nc_is_all_that_a_client_needs(place: Place) -> None:
         ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"qeury":"x"}}', -32602, "query"),
         ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":5}}', -32602, ""),
         ('{"jsonrpc":"2.0","id":1,"method":"search","params":["x"]}', -32602, ""),
-        ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","wait":"dsik"}}', -32602, "disk"),
-        ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","limit":100000}}', -32602, ""),
+        (
+            '{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","wait":"dsik"}}',
+            -32602,
+            "disk",
+        ),
+        (
+            '{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","limit":100000}}',
+            -32602,
+            "",
+        ),
         ("not json", -32700, ""),
         ("[" * 100_000, -32700, ""),
         ('{"id":1,"method":"ping"}', -32600, ""),
@@ -363,7 +467,9 @@ def test_a_bad_request_is_told_what_is_wrong_and_the_next_one_is_answered(
     daemon: Daemon, line: str, code: int, said: str
 ) -> None:
     with daemon.client() as client:
-        client._socket.sendall(line.encode() + b"\n" + b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+        client._socket.sendall(
+            line.encode() + b"\n" + b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n'
+        )
         answers: list[dict[str, Any]] = []
         while len(answers) < 2:
             answers += [json.loads(line) for line in client._socket.recv(1 << 20).splitlines()]

@@ -1,4 +1,5 @@
-"""A history that is saved by one daemon and put back by another, and daemons that are killed while they restore one."""
+"""A history that is saved by one daemon and put back by another, and daemons that are killed while
+they restore one."""
 
 from __future__ import annotations
 
@@ -179,7 +180,8 @@ def test_a_backup_overwrites_no_file_unless_it_is_forced_and_leaves_no_part_of_o
 
 
 class Life:
-    """A workspace whose history is replaced again and again by a daemon that is killed meanwhile."""
+    """A workspace whose history is replaced again and again by a daemon that is killed
+    meanwhile."""
 
     def __init__(self, home: Home, chance: random.Random) -> None:
         self.home, self.chance, self.numbers = home, chance, itertools.count()

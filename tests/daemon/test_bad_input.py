@@ -1,4 +1,5 @@
-"""Notes that no editor would write, and files that are none: found as well as can be, named in `problems`, and hurting nobody."""
+"""Notes that no editor would write, and files that are none: found as well as can be, named in
+`problems`, and hurting nobody."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ ODD_TEXTS = {
     "NUL": (b"# Nul\n\nbefore\0after larch\n", [(3, "nul")], (1, 3)),
     "BOM": (b"\xef\xbb\xbf# Bom\n\nlarch\n", [(1, "bom")], (1, 3)),
     "CR only": (b"# Cr\r\rlarch\r", [(1, "cr_line_ends")], (1, 3)),
-    "line ends of all sorts": (b"# Mixed\r\n\nfirst\r\n\x0b\x0c\xc2\x85\xe2\x80\xa8 larch\r\n", [], (1, 4)),
+    "line ends of all sorts": (
+        b"# Mixed\r\n\nfirst\r\n\x0b\x0c\xc2\x85\xe2\x80\xa8 larch\r\n",
+        [],
+        (1, 4),
+    ),
     "1 MB line": (b"# Mega\n\n" + b"filler " * 150_000 + b"larch\n", [(3, "long_line")], (1, 3)),
     "1 MB word": (b"# Mega\n\n" + b"a" * 1_000_000 + b" larch\n", [(3, "long_line")], (1, 3)),
     "100 kB of [": (b"# Brackets\n\n" + b"[" * 100_000 + b" larch\n", [(3, "long_line")], (1, 3)),
@@ -39,12 +44,36 @@ ODD_TEXTS = {
     "unclosed fence": (b"# Fence\n\n```py\nlarch\n# no heading\n", [(3, "unclosed_fence")], (1, 5)),
     "unclosed comment": (b"# Html\n\n<!-- open\nlarch\n", [(3, "unclosed_comment")], (1, 4)),
     "YAML bomb": (NESTED_YAML + b"# Bomb\n\nlarch\n", [(2, "yaml_refused")], (7, 9)),
-    "deep YAML": (b"---\na: " + b"[" * 20_000 + b"\n---\n# Deep\n\nlarch\n", [(2, "yaml_refused")], (4, 6)),
-    "broken YAML": (b"---\nkind: error\ntags: a: b: c\n---\n# Broken\n\nlarch\n", [(3, "broken_yaml")], (5, 7)),
-    "YAML that would run": (b"---\nx: !!python/object/apply:os.system ['exit']\n---\n# Evil\n\nlarch\n", [], (4, 6)),
-    "YAML that is wrong": (b"---\nimportance: very\nstatus: gone\n---\n\nlarch\n", [(2, "bad_value"), (3, "bad_value")], (6, 6)),
-    "broken section comment": (b"# H\n<!-- memory: {kind: [a, x: 1} -->\nlarch\n", [(2, "broken_yaml")], (1, 3)),
-    "conflict": (b"# C\n\n<<<<<<< HEAD\nlarch\n=======\ntheirs\n>>>>>>> b\n", [(3, "conflict_markers")], (3, 7)),
+    "deep YAML": (
+        b"---\na: " + b"[" * 20_000 + b"\n---\n# Deep\n\nlarch\n",
+        [(2, "yaml_refused")],
+        (4, 6),
+    ),
+    "broken YAML": (
+        b"---\nkind: error\ntags: a: b: c\n---\n# Broken\n\nlarch\n",
+        [(3, "broken_yaml")],
+        (5, 7),
+    ),
+    "YAML that would run": (
+        b"---\nx: !!python/object/apply:os.system ['exit']\n---\n# Evil\n\nlarch\n",
+        [],
+        (4, 6),
+    ),
+    "YAML that is wrong": (
+        b"---\nimportance: very\nstatus: gone\n---\n\nlarch\n",
+        [(2, "bad_value"), (3, "bad_value")],
+        (6, 6),
+    ),
+    "broken section comment": (
+        b"# H\n<!-- memory: {kind: [a, x: 1} -->\nlarch\n",
+        [(2, "broken_yaml")],
+        (1, 3),
+    ),
+    "conflict": (
+        b"# C\n\n<<<<<<< HEAD\nlarch\n=======\ntheirs\n>>>>>>> b\n",
+        [(3, "conflict_markers")],
+        (3, 7),
+    ),
     "5,000 headings": (b"# h\n" * 5_000 + b"\nlarch\n", [], (5_000, 5_002)),
 }
 ODD_NAMES = {
@@ -70,17 +99,23 @@ def search(place: Place, query: str) -> list[tuple[str, int, int]]:
 
 
 @pytest.mark.parametrize("sort", ODD_TEXTS)
-def test_an_odd_text_is_found_in_its_lines_and_named_and_others_are_found_beside_it(place: Place, sort: str) -> None:
+def test_an_odd_text_is_found_in_its_lines_and_named_and_others_are_found_beside_it(
+    place: Place, sort: str
+) -> None:
     data, problems, span = ODD_TEXTS[sort]
     (place.root / ".memories" / "odd.md").write_bytes(data)
     assert search(place, "larch") == [(".memories/odd.md", *span)]
     assert list_problems(place) == [(".memories/odd.md", *problem) for problem in problems]
     assert search(place, "bystander") == [(".memories/context.md", 1, 3)]
-    got = place.client.call("get", workspace=place.id, path=".memories/odd.md", start_line=span[0], end_line=span[1])
+    got = place.client.call(
+        "get", workspace=place.id, path=".memories/odd.md", start_line=span[0], end_line=span[1]
+    )
     assert "larch" in got["text"]
 
 
-def test_a_word_that_stands_everywhere_in_a_giant_line_is_one_hit_and_holds_up_nobody(place: Place) -> None:
+def test_a_word_that_stands_everywhere_in_a_giant_line_is_one_hit_and_holds_up_nobody(
+    place: Place,
+) -> None:
     (place.root / ".memories" / "odd.md").write_bytes(b"# Mega\n\n" + b"filler " * 150_000 + b"\n")
     assert search(place, "filler") == [(".memories/odd.md", 1, 3)]
     began_s = time.monotonic()
@@ -104,20 +139,28 @@ def test_the_daemon_answers_while_it_reads_all_of_that_at_once(place: Place) -> 
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
-def test_a_note_with_an_odd_name_is_named_and_found_if_its_name_can_be_said(place: Place, name: bytes) -> None:
+def test_a_note_with_an_odd_name_is_named_and_found_if_its_name_can_be_said(
+    place: Place, name: bytes
+) -> None:
     for other in ODD_NAMES if ODD_NAMES[name] == "twin_names" else ():
-        Path(os.fsdecode(os.fsencode(place.root / ".memories") + b"/" + other)).write_text("maple\n")
+        Path(os.fsdecode(os.fsencode(place.root / ".memories") + b"/" + other)).write_text(
+            "maple\n"
+        )
     Path(os.fsdecode(os.fsencode(place.root / ".memories") + b"/" + name)).write_text("larch\n")
     shown = f".memories/{name.decode(errors='replace')}"
     assert search(place, "larch") == ([] if ODD_NAMES[name] == "bad_name" else [(shown, 1, 1)])
     assert (shown, 0, ODD_NAMES[name]) in list_problems(place)
 
 
-def test_the_command_line_shows_an_odd_name_without_what_it_would_do_to_a_terminal(place: Place) -> None:
+def test_the_command_line_shows_an_odd_name_without_what_it_would_do_to_a_terminal(
+    place: Place,
+) -> None:
     (place.root / ".memories" / "esc\x1b[31m\x07\nname.md").write_text("larch\n")
     place.find("larch", wait="disk")
     for command in (("search", "larch"), ("problems",), ("list", "--notes")):
-        shown = place.run(sys.executable, "-m", "memsyncd", *command, env=place.env | {"FORCE_COLOR": ""})
+        shown = place.run(
+            sys.executable, "-m", "memsyncd", *command, env=place.env | {"FORCE_COLOR": ""}
+        )
         assert "name.md" in shown
         assert not set(shown) & {"\x1b", "\x07"}
 
@@ -149,7 +192,9 @@ STRANGE: dict[str, tuple[Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("sort", STRANGE)
-def test_what_is_no_note_though_it_is_called_one_is_named_and_never_opened(place: Place, sort: str) -> None:
+def test_what_is_no_note_though_it_is_called_one_is_named_and_never_opened(
+    place: Place, sort: str
+) -> None:
     make, code = STRANGE[sort]
     make(place.root / ".memories" / "strange.md")
     (place.root / ".memories" / "plain.md").write_text("larch\n")
@@ -186,16 +231,18 @@ def test_a_note_that_outgrows_the_limit_is_found_no_more_and_named(place: Place)
     note.write_text("larch\n")
     assert search(place, "larch") == [(".memories/growing.md", 1, 1)]
     note.write_text("larch\n" * 400_000)
-    assert (".memories/growing.md", 0, "too_large") in (search(place, "bystander") and list_problems(place))
+    assert (".memories/growing.md", 0, "too_large") in (
+        search(place, "bystander") and list_problems(place)
+    )
     place.wait_found("larch")
 
 
 def test_a_note_that_grows_while_it_is_read_is_found_to_its_end(place: Place) -> None:
     note = place.root / ".memories" / "growing.md"
-    program = (
-        "import sys, time\nwith open(sys.argv[1], 'ab', 0) as f:\n    for n in range(15000): f.write(b'- line %d of it\\n' % n)"
+    program = "import sys, time\nwith open(sys.argv[1], 'ab', 0) as f:\n    for n in range(15000): f.write(b'- line %d of it\\n' % n)"
+    writer = subprocess.Popen(
+        [sys.executable, "-c", program + "\n    f.write(b'larch\\n')", str(note)]
     )
-    writer = subprocess.Popen([sys.executable, "-c", program + "\n    f.write(b'larch\\n')", str(note)])
     n_looks = 0
     while writer.poll() is None:
         assert place.find("bystander", wait="disk") == {".memories/context.md"}
@@ -218,7 +265,11 @@ def plain(make_home: Callable[[], Home]) -> Iterator[Home]:
     home = make_home()
     with home.log.open("ab") as log:
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "memsyncd", "run"], env=home.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [*prefix, sys.executable, "-m", "memsyncd", "run"],
+            env=home.env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
     yield home
     process.send_signal(signal.SIGTERM)
@@ -237,7 +288,9 @@ def test_what_may_not_be_read_is_named_keeps_what_was_indexed_and_comes_back(pla
         return [hit["path"] for hit in client.call("search", query=word, wait="disk")["hits"]]
 
     def list_codes() -> set[tuple[str, str]]:
-        return {(problem["path"], problem["code"]) for problem in client.call("problems")["problems"]}
+        return {
+            (problem["path"], problem["code"]) for problem in client.call("problems")["problems"]
+        }
 
     assert find("hazel") == [".memories/folder/in.md"]
     (root / ".memories" / "shut.md").write_text("rowan after\n")

@@ -1,4 +1,5 @@
-"""A daemon that is killed while it changes many notes: before the next one answers, all of them are changed or none."""
+"""A daemon that is killed while it changes many notes: before the next one answers, all of them are
+changed or none."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ class Life:
 
     def write_notes(self) -> None:
         for number in range(N_ADDED if self.method == "note.add_many" else N_CLEARED):
-            (self.root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nbystander{number}\n")
+            (self.root / ".memories" / f"{number}.md").write_text(
+                f"# Note {number}\n\nbystander{number}\n"
+            )
 
     def start(self) -> tuple[Daemon, str]:
         daemon = self.home.start()
@@ -44,7 +47,8 @@ class Life:
             return daemon, client.call("workspace.add", path=str(self.root))["workspaces"][0]["id"]
 
     def run(self) -> None:
-        """One life: write, be killed, and be looked at by the next daemon, which goes on with the next."""
+        """One life: write, be killed, and be looked at by the next daemon, which goes on with the
+        next."""
         daemon, place_id = self.start()
         with daemon.client() as client:
             self.write_notes()
@@ -61,8 +65,13 @@ class Life:
         self.look(before)
 
     def _write(self, daemon: Daemon, place_id: str) -> None:
-        items = [{"note": f"/memories/{number}.md", "content": "added everywhere"} for number in range(N_ADDED)]
-        params: dict[str, Any] = {"items": items} if self.method == "note.add_many" else {"confirm": True}
+        items = [
+            {"note": f"/memories/{number}.md", "content": "added everywhere"}
+            for number in range(N_ADDED)
+        ]
+        params: dict[str, Any] = (
+            {"items": items} if self.method == "note.add_many" else {"confirm": True}
+        )
         with contextlib.suppress(MemsyncdError), daemon.client() as client:
             client.call(self.method, workspace=place_id, **params)
 
@@ -77,24 +86,36 @@ class Life:
             self.n_happened += now != before
             assert shown in (set(), set(before)), shown
             client.call("sync", workspace=place_id)
-            assert not [one for one in client.call("problems", workspace=place_id)["problems"] if "change_set" in one["code"]]
+            assert not [
+                one
+                for one in client.call("problems", workspace=place_id)["problems"]
+                if "change_set" in one["code"]
+            ]
         daemon.kill()
 
     def _search(self, client: Any, place_id: str) -> set[str]:
         """The notes that say what all of them should, or none."""
         word = "everywhere" if self.method == "note.add_many" else "note"
-        return {hit["path"] for hit in client.call("search", query=word, workspace=place_id, limit=50)["hits"]}
+        return {
+            hit["path"]
+            for hit in client.call("search", query=word, workspace=place_id, limit=50)["hits"]
+        }
 
     def _view(self, client: Any, place_id: str) -> set[str]:
         number = self.chance.randrange(N_ADDED)
         with contextlib.suppress(MemsyncdError):
-            text = client.call("memory", workspace=place_id, command="view", path=f"/memories/{number}.md")["text"]
+            text = client.call(
+                "memory", workspace=place_id, command="view", path=f"/memories/{number}.md"
+            )["text"]
             is_old = "everywhere" not in text
             return set() if self.method == "note.add_many" and is_old else set(self.read())
         return set()
 
     def read(self) -> dict[str, str]:
-        return {str(path.relative_to(self.root)): path.read_text() for path in (self.root / ".memories").rglob("*")}
+        return {
+            str(path.relative_to(self.root)): path.read_text()
+            for path in (self.root / ".memories").rglob("*")
+        }
 
     def is_done(self, notes: dict[str, str]) -> bool:
         if self.method == "memory.clear":
@@ -104,7 +125,9 @@ class Life:
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("method", KILL_WITHIN_S)
-def test_a_killed_daemon_leaves_no_change_of_many_notes_half_done(make_home: Callable[[], Home], method: str) -> None:
+def test_a_killed_daemon_leaves_no_change_of_many_notes_half_done(
+    make_home: Callable[[], Home], method: str
+) -> None:
     life = Life(make_home(), method, 1)
     for _ in range(N_KILLS):
         life.run()
@@ -113,9 +136,13 @@ def test_a_killed_daemon_leaves_no_change_of_many_notes_half_done(make_home: Cal
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("method", KILL_WITHIN_S)
-def test_a_daemon_killed_a_hundred_times_leaves_no_change_half_done(make_home: Callable[[], Home], method: str) -> None:
+def test_a_daemon_killed_a_hundred_times_leaves_no_change_half_done(
+    make_home: Callable[[], Home], method: str
+) -> None:
     life = Life(make_home(), method, 1)
     for _ in range(MUCH):
         life.run()
-    print(f"{method}: {life.n_half_done} of {MUCH} kills left a half, {life.n_happened} had happened")
+    print(
+        f"{method}: {life.n_half_done} of {MUCH} kills left a half, {life.n_happened} had happened"
+    )
     assert life.n_half_done

@@ -1,8 +1,10 @@
-"""Whatever happens to the files, the watcher or the daemon: in the end the index says what the disk says, by itself.
+"""Whatever happens to the files, the watcher or the daemon: in the end the index says what the disk
+says, by itself.
 
-Hypothesis makes up stories of writes, moves, swaps and faults on a real folder. In one the engine runs in this process, where
-its watcher can be made to fail; in the other the daemon is a process that is killed and started again. After each story the index
-must become equal to the disk without anybody asking for a look, and a sync must find nothing left to do.
+Hypothesis makes up stories of writes, moves, swaps and faults on a real folder. In one the engine
+runs in this process, where its watcher can be made to fail; in the other the daemon is a process
+that is killed and started again. After each story the index must become equal to the disk without
+anybody asking for a look, and a sync must find nothing left to do.
 """
 
 from __future__ import annotations
@@ -21,7 +23,13 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from memsyncd.client import Client
 from memsyncd.engine import browse
@@ -46,7 +54,15 @@ GRACE_S = 0.3
 FAULTS = 3
 MEMORY, MEMORIES = "MEMORY.md", ".memories"
 
-FILES = st.sampled_from([MEMORY, *(f"{MEMORIES}/{name}" for name in ("a.md", "b.md", "x/a.md", "x/b.md", "x/y/a.md", "z/c.txt"))])
+FILES = st.sampled_from(
+    [
+        MEMORY,
+        *(
+            f"{MEMORIES}/{name}"
+            for name in ("a.md", "b.md", "x/a.md", "x/b.md", "x/y/a.md", "z/c.txt")
+        ),
+    ]
+)
 FOLDERS = st.sampled_from([f"{MEMORIES}/{name}" for name in ("x", "x/y", "z")] + [MEMORIES])
 PAUSES = st.sampled_from([0.0, 0.0, 0.02, 0.12, 0.5])
 
@@ -78,7 +94,9 @@ class EngineBody:
 
     def _open(self, home: Home, root: Path) -> tuple[Workspaces, browse.Workspace]:
         house = Workspaces(
-            registry=Registry(home.folder / f"{root.parent.name}.json", home=str(home.folder), uid=os.geteuid()),
+            registry=Registry(
+                home.folder / f"{root.parent.name}.json", home=str(home.folder), uid=os.geteuid()
+            ),
             state_dir=home.folder / "state",
             cache_dir=home.folder / "cache",
             policy=SyncPolicy(delete_grace_s=GRACE_S),
@@ -91,7 +109,9 @@ class EngineBody:
         try:
             return {
                 note.path: note.digest
-                for note in browse.list_notes(self._workspace, SearchPolicy(), path=None, kind=None, tag=None)
+                for note in browse.list_notes(
+                    self._workspace, SearchPolicy(), path=None, kind=None, tag=None
+                )
             }
         except MemsyncdError as failure:
             return {"": failure.message}
@@ -104,7 +124,11 @@ class EngineBody:
 
     def state(self) -> str:
         condition = self._workspace.condition
-        return f"{condition.pending} pending" if condition.pending and condition.state == "ready" else condition.state
+        return (
+            f"{condition.pending} pending"
+            if condition.pending and condition.state == "ready"
+            else condition.state
+        )
 
     def sync(self) -> int:
         future: Future[SyncDone] = self._on_loop(lambda: self.house.scheduler.sync(self._workspace))
@@ -136,7 +160,10 @@ class ProcessBody:
 
     def notes(self) -> dict[str, str]:
         try:
-            return {note["path"]: note["digest"] for note in self._client.call("list", workspace=self._id)["notes"]}
+            return {
+                note["path"]: note["digest"]
+                for note in self._client.call("list", workspace=self._id)["notes"]
+            }
         except MemsyncdError as failure:
             return {"": failure.message}
 
@@ -149,7 +176,11 @@ class ProcessBody:
 
     def state(self) -> str:
         status = self._client.call("status", workspace=self._id)["workspaces"][0]
-        return f"{status['pending']} pending" if status["pending"] and status["state"] == "ready" else str(status["state"])
+        return (
+            f"{status['pending']} pending"
+            if status["pending"] and status["state"] == "ready"
+            else str(status["state"])
+        )
 
     def sync(self) -> int:
         report = self._client.call("sync", workspace=self._id)
@@ -378,7 +409,9 @@ class Story(RuleBasedStateMachine):
     def settle(self) -> None:
         self._tell("settle")
         if self.is_there():
-            self._expect(lambda: self.body.notes() == self.read_disk(), "the index differs from the disk")
+            self._expect(
+                lambda: self.body.notes() == self.read_disk(), "the index differs from the disk"
+            )
             self._expect(lambda: self.body.state() == "ready", "it is not ready")
         else:
             self._expect(lambda: self.body.state() == "missing", "it did not miss its root")
@@ -425,16 +458,26 @@ class Story(RuleBasedStateMachine):
         return place
 
     def _has_room(self, place: Path) -> bool:
-        """True if this can be made a file or folder: nothing of another kind stands there or above, and no link into nothing."""
+        """True if this can be made a file or folder: nothing of another kind stands there or above,
+        and no link into nothing."""
         is_file = bool(place.suffix)
         is_free = not os.path.lexists(place) or (place.is_file() if is_file else place.is_dir())
-        above = [folder for folder in place.parents if folder != self.root and folder.is_relative_to(self.root)]
+        above = [
+            folder
+            for folder in place.parents
+            if folder != self.root and folder.is_relative_to(self.root)
+        ]
         return is_free and all(not folder.exists() or folder.is_dir() for folder in above)
 
     def _may_move(self, source: Path, target: Path) -> bool:
         is_free = target.is_file() if source.is_file() else not target.exists()
         is_kin = target.is_relative_to(source)
-        return source.exists() and not is_kin and (is_free or not target.exists()) and self._has_room(target.parent / "a.md")
+        return (
+            source.exists()
+            and not is_kin
+            and (is_free or not target.exists())
+            and self._has_room(target.parent / "a.md")
+        )
 
     def _tell(self, step: str) -> None:
         self.steps.append(step)
@@ -442,7 +485,8 @@ class Story(RuleBasedStateMachine):
     def _fail(self, complaint: str) -> None:
         told = "\n".join(self.steps)
         state = f"index {self.body.notes()}\ndisk  {self.read_disk()}\nstate {self.body.state()}"
-        # At once: told again a story may go well, and then Hypothesis complains of that and of nothing else.
+        # At once: told again a story may go well, and then Hypothesis complains of that and of
+        # nothing else.
         print(f"{complaint}\n{state}\n{told}\n{self.home.read_log()}")
         raise AssertionError(f"{complaint}\n{state}\n{told}")
 
@@ -484,7 +528,11 @@ class ProcessStory(Story):
     def open_body(self) -> ProcessBody:
         return ProcessBody(self.home, self.root)
 
-    @rule(path=FILES, is_deleted=st.booleans(), fate=st.sampled_from(["kept", "kept", "lost", "damaged"]))
+    @rule(
+        path=FILES,
+        is_deleted=st.booleans(),
+        fate=st.sampled_from(["kept", "kept", "lost", "damaged"]),
+    )
     def crash_and_restart(self, path: str, is_deleted: bool, fate: str) -> None:
         self._tell(f"kill the daemon, its index is {fate}")
         self.body.kill()
@@ -527,7 +575,9 @@ class ProcessStory(Story):
                     stream.write(b"not what was written")
 
 
-def tell_stories(story: type[Story], home: Home, on_disk: ReadNotes, *, n_stories: int, n_steps: int) -> None:
+def tell_stories(
+    story: type[Story], home: Home, on_disk: ReadNotes, *, n_stories: int, n_steps: int
+) -> None:
     story.home, story.read_notes = home, staticmethod(on_disk)
     how = settings(
         max_examples=n_stories,
@@ -541,11 +591,15 @@ def tell_stories(story: type[Story], home: Home, on_disk: ReadNotes, *, n_storie
     run_state_machine_as_test(story, settings=how)
 
 
-def test_the_index_equals_the_disk_whatever_happens_to_files_and_watcher(home: Home, on_disk: ReadNotes) -> None:
+def test_the_index_equals_the_disk_whatever_happens_to_files_and_watcher(
+    home: Home, on_disk: ReadNotes
+) -> None:
     tell_stories(EngineStory, home, on_disk, n_stories=6, n_steps=20)
 
 
-def test_the_index_equals_the_disk_though_the_daemon_is_killed(make_home: Callable[[], Home], on_disk: ReadNotes) -> None:
+def test_the_index_equals_the_disk_though_the_daemon_is_killed(
+    make_home: Callable[[], Home], on_disk: ReadNotes
+) -> None:
     tell_stories(ProcessStory, make_home(), on_disk, n_stories=2, n_steps=15)
 
 
@@ -557,5 +611,7 @@ def test_the_index_equals_the_disk_through_long_stories(home: Home, on_disk: Rea
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_the_index_equals_the_disk_through_many_crashes(make_home: Callable[[], Home], on_disk: ReadNotes) -> None:
+def test_the_index_equals_the_disk_through_many_crashes(
+    make_home: Callable[[], Home], on_disk: ReadNotes
+) -> None:
     tell_stories(ProcessStory, make_home(), on_disk, n_stories=100, n_steps=30)

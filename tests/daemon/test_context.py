@@ -1,4 +1,5 @@
-"""A block for a prompt, asked of the daemon: what was saved a moment ago is in it, and it says what it left out."""
+"""A block for a prompt, asked of the daemon: what was saved a moment ago is in it, and it says what
+it left out."""
 
 from __future__ import annotations
 
@@ -51,7 +52,9 @@ def test_a_block_says_what_is_in_it_and_how_fresh_it_is(asked: Place) -> None:
         "decision",
         "match",
     )
-    assert answer["text"].startswith("## Prior Knowledge\n\n### Decisions › Postgres (decision) · .memories/decisions.md:3-6\n")
+    assert answer["text"].startswith(
+        "## Prior Knowledge\n\n### Decisions › Postgres (decision) · .memories/decisions.md:3-6\n"
+    )
     assert answer["tokens"] == count_tokens(answer["text"])
     assert (answer["left_out"], answer["why_empty"], answer["workspace"]) == ([], None, asked.id)
     assert answer["freshness"]["generation"] >= 1
@@ -59,10 +62,15 @@ def test_a_block_says_what_is_in_it_and_how_fresh_it_is(asked: Place) -> None:
 
 def test_a_block_that_waits_for_the_disk_has_what_was_saved_a_moment_ago(asked: Place) -> None:
     (asked.root / ".memories" / "now.md").write_text("Postgres was saved a moment ago.\n")
-    assert "a moment ago" in asked.client.call("context", query="postgres", workspace=asked.id, wait="disk")["text"]
+    assert (
+        "a moment ago"
+        in asked.client.call("context", query="postgres", workspace=asked.id, wait="disk")["text"]
+    )
     assert "a moment ago" in asked.client.call("context", workspace=asked.id)["text"]
     (asked.root / ".memories" / "now.md").unlink()
-    assert "a moment ago" not in asked.client.call("context", workspace=asked.id, wait="disk")["text"]
+    assert (
+        "a moment ago" not in asked.client.call("context", workspace=asked.id, wait="disk")["text"]
+    )
     asked.wait_equal()
 
 
@@ -75,7 +83,13 @@ def test_a_budget_and_a_heading_are_kept_to(asked: Place) -> None:
     long = "\n".join(f"- line {i} about postgres" for i in range(300))
     (asked.root / ".memories" / "long.md").write_text(f"# Long\n\n{long}\n")
     answer = asked.client.call(
-        "context", query="postgres", workspace=asked.id, max_tokens=100, max_bytes=300, heading="# Notes", wait="disk"
+        "context",
+        query="postgres",
+        workspace=asked.id,
+        max_tokens=100,
+        max_bytes=300,
+        heading="# Notes",
+        wait="disk",
     )
     assert answer["text"].startswith("# Notes\n\n###")
     assert answer["tokens"] <= 100
@@ -92,8 +106,12 @@ def test_an_empty_block_says_why_beside_the_text(asked: Place) -> None:
     assert "zebra" in answer["why_empty"]
 
 
-@pytest.mark.parametrize("params", [{"max_tokens": 99}, {"max_tokens": 50_001}, {"max_bytes": 1}, {"heading": "#" * 201}])
-def test_a_budget_out_of_bounds_is_refused_with_its_name(asked: Place, params: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "params", [{"max_tokens": 99}, {"max_tokens": 50_001}, {"max_bytes": 1}, {"heading": "#" * 201}]
+)
+def test_a_budget_out_of_bounds_is_refused_with_its_name(
+    asked: Place, params: dict[str, object]
+) -> None:
     with pytest.raises(BadRequest, match=next(iter(params))):
         asked.client.call("context", workspace=asked.id, **params)
 

@@ -1,4 +1,5 @@
-"""Two editors save while the daemon replaces the note: every text that stood there is in the note or in the history."""
+"""Two editors save while the daemon replaces the note: every text that stood there is in the note
+or in the history."""
 
 from __future__ import annotations
 
@@ -17,14 +18,26 @@ from tests.daemon.conftest import write_first_notes
 DELAY_US = 400_000
 LIMIT_S = 15.0
 
-pytestmark = pytest.mark.skipif(shutil.which("strace") is None, reason="only strace can delay one system call")
+pytestmark = pytest.mark.skipif(
+    shutil.which("strace") is None, reason="only strace can delay one system call"
+)
 
 
 @pytest.fixture
 def slow_renames(home: Any, daemon: Any) -> Iterator[None]:
     """The daemon's exchanges of names take long, before and after they have happened."""
     inject = f"inject=renameat2:delay_enter={DELAY_US}:delay_exit={DELAY_US}"
-    words = ["strace", "-f", "-q", "-p", str(daemon.process.pid), "-e", "trace=renameat2", "-e", inject]
+    words = [
+        "strace",
+        "-f",
+        "-q",
+        "-p",
+        str(daemon.process.pid),
+        "-e",
+        "trace=renameat2",
+        "-e",
+        inject,
+    ]
     log = home.folder / "strace.log"
     with log.open("wb") as stream:
         tracer = subprocess.Popen(words, stderr=stream, stdin=subprocess.DEVNULL)
@@ -91,9 +104,14 @@ def test_no_save_is_lost_between_two_editors_and_a_slow_exchange(
     save(note, f"{seen}saved by editor 2\n")
     writer.join()
     place.client.call("sync", workspace=place.id)
-    revisions = place.client.call("history", workspace=place.id, path="MEMORY.md", limit=50)["revisions"]
+    revisions = place.client.call("history", workspace=place.id, path="MEMORY.md", limit=50)[
+        "revisions"
+    ]
     diffs = [
-        place.client.call("diff", workspace=place.id, path="MEMORY.md", revision=one["revision"])["diff"] for one in revisions
+        place.client.call("diff", workspace=place.id, path="MEMORY.md", revision=one["revision"])[
+            "diff"
+        ]
+        for one in revisions
     ]
     assert any("+saved by editor 1" in diff for diff in diffs)
     assert "saved by editor 2" in note.read_text()

@@ -1,4 +1,5 @@
-"""`memsyncd doctor` against what really goes wrong: each fault is made, found, and healed by the remedy that is named."""
+"""`memsyncd doctor` against what really goes wrong: each fault is made, found, and healed by the
+remedy that is named."""
 
 from __future__ import annotations
 
@@ -52,20 +53,29 @@ class Report:
     def level(self, check: str) -> str | None:
         """The worst level of a check."""
         levels = [finding["level"] for finding in self.findings(check)]
-        return next((level for level in ("error", "warning", "info", "ok") if level in levels), None)
+        return next(
+            (level for level in ("error", "warning", "info", "ok") if level in levels), None
+        )
 
     def remedy(self, check: str) -> str:
         """Of the worst finding of a check."""
-        return next(finding["remedy"] for finding in self.findings(check) if finding["level"] == self.level(check))
+        return next(
+            finding["remedy"]
+            for finding in self.findings(check)
+            if finding["level"] == self.level(check)
+        )
 
 
 def run(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "memsyncd", *words]
-    return subprocess.run(command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50)
+    return subprocess.run(
+        command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50
+    )
 
 
 def do(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """The same within this process: what a command finds and says does not depend on whose process it is."""
+    """The same within this process: what a command finds and says does not depend on whose process
+    it is."""
     said, complained = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
         for name in set(os.environ) - home.env.keys() - env.keys():
@@ -80,7 +90,9 @@ def examine(home: Home, *words: str, **env: str) -> Report:
     done = do(home, "doctor", "--json", *words, **env)
     assert done.stdout, done.stderr
     report = Report(done.returncode, json.loads(done.stdout))
-    asks = [finding for finding in report.told["findings"] if finding["level"] in ("warning", "error")]
+    asks = [
+        finding for finding in report.told["findings"] if finding["level"] in ("warning", "error")
+    ]
     assert all(finding["remedy"] for finding in asks), asks
     assert report.status in ((1,) if asks else (0,)) or report.told["daemon"] is None
     return report
@@ -123,7 +135,7 @@ def rot(path: Path) -> None:
             os.close(file)
 
 
-# --- all is well ------------------------------------------------------------------------------------------------------
+# --- all is well ----------------------------------------------------------------------------------
 
 
 def test_everything_is_looked_at_and_found_well(home: Home, place: Place) -> None:
@@ -151,7 +163,9 @@ def test_a_workspace_that_is_not_there_is_said(home: Home, place: Place) -> None
     assert do(home, "doctor", "nowhere").returncode == NOT_FOUND
 
 
-def test_all_workspaces_are_examined_unless_one_is_named(home: Home, place: Place, make_place: Callable[..., Place]) -> None:
+def test_all_workspaces_are_examined_unless_one_is_named(
+    home: Home, place: Place, make_place: Callable[..., Place]
+) -> None:
     other = make_place(home.make_folder())
     both = {finding["workspace"] for finding in examine(home).told["findings"]}
     assert {place.id, other.id} <= both
@@ -159,12 +173,13 @@ def test_all_workspaces_are_examined_unless_one_is_named(home: Home, place: Plac
     assert one == {other.id, None}
 
 
-# --- databases --------------------------------------------------------------------------------------------------------
+# --- databases ------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def make_quiet(make_home: Callable[..., Home]) -> Callable[[], Home]:
-    """Start a daemon that looks at nothing by itself, so that nothing is mended before it is found."""
+    """Start a daemon that looks at nothing by itself, so that nothing is mended before it is
+    found."""
 
     def make() -> Home:
         home = make_home("[sync]\nenabled = false\n")
@@ -194,7 +209,9 @@ class Quiet:
         root = home.make_folder()
         (root / ".memories").mkdir()
         for number in range(40):
-            (root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nlarch {number}\n" * 20)
+            (root / ".memories" / f"{number}.md").write_text(
+                f"# Note {number}\n\nlarch {number}\n" * 20
+            )
         with Client(home.socket_path, WAIT_S) as client:
             self.id = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
             client.call("sync", workspace=self.id)
@@ -235,7 +252,9 @@ def test_a_replaced_index_is_found_and_built_anew(quiet: Quiet) -> None:
     quiet.see_healed()
 
 
-def test_an_index_that_another_program_writes_is_found_by_verifying_and_well_after_a_reindex(quiet: Quiet) -> None:
+def test_an_index_that_another_program_writes_is_found_by_verifying_and_well_after_a_reindex(
+    quiet: Quiet,
+) -> None:
     write(quiet.index, SHIFT)
     report = examine(quiet.home, "--verify")
     assert report.level("verify") == "error"
@@ -260,7 +279,9 @@ def test_between_two_lives_rotten_records_are_set_aside_and_an_index_that_somebo
     assert report.level("verify") == "error"
     assert "memsyncd reindex" in report.remedy("verify")
     assert report.level("records") == "warning"
-    [aside] = [finding["where"] for finding in report.findings("records") if finding["level"] == "warning"]
+    [aside] = [
+        finding["where"] for finding in report.findings("records") if finding["level"] == "warning"
+    ]
     Path(aside).rename(home.folder / "kept-elsewhere")
     assert do(home, "reindex").returncode == 0
     healed = examine(home, "--verify")
@@ -281,17 +302,22 @@ def test_a_program_that_has_the_index_open_is_named(home: Home, place: Place) ->
     assert examine(home, place.id).level("open_databases") == "ok"
 
 
-# --- index and disk ---------------------------------------------------------------------------------------------------
+# --- index and disk -------------------------------------------------------------------------------
 
 
-def test_notes_that_nobody_looked_at_are_indexed_by_verifying(make_home: Callable[..., Home]) -> None:
+def test_notes_that_nobody_looked_at_are_indexed_by_verifying(
+    make_home: Callable[..., Home],
+) -> None:
     home = make_home("[sync]\nsync_on_change = false\nreconcile_s = 3600\n")
     daemon = home.start()
     root = home.make_folder()
     (root / "MEMORY.md").write_text("# Memory\n")
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
-        wait_for(lambda: client.call("status")["workspaces"][0]["state"] == "ready", "it never became ready")
+        wait_for(
+            lambda: client.call("status")["workspaces"][0]["state"] == "ready",
+            "it never became ready",
+        )
         (root / "MEMORY.md").write_text("# Memory\n\nlarch\n")
         report = examine(home, "--verify")
         assert report.level("watcher") == "info"
@@ -299,7 +325,9 @@ def test_notes_that_nobody_looked_at_are_indexed_by_verifying(make_home: Callabl
         assert client.call("search", query="larch")["hits"]
 
 
-def test_verifying_while_notes_are_saved_finds_no_difference_and_holds_up_nobody(home: Home, place: Place) -> None:
+def test_verifying_while_notes_are_saved_finds_no_difference_and_holds_up_nobody(
+    home: Home, place: Place
+) -> None:
     notes = [place.root / ".memories" / f"busy{number}.md" for number in range(60)]
     for note in notes:
         note.write_text("# Busy\n\nfirst words\n" * 10)
@@ -337,14 +365,19 @@ def test_what_is_odd_about_notes_is_found_by_its_sort(home: Home, place: Place) 
     (memories / "link.md").symlink_to("/etc/hostname")
     place.find("x", wait="disk")
     report = examine(home, place.id)
-    levels = {check: report.level(check) for check in ("notes_skipped", "sync_conflict", "conflict_markers")}
+    levels = {
+        check: report.level(check)
+        for check in ("notes_skipped", "sync_conflict", "conflict_markers")
+    }
     assert levels == dict.fromkeys(levels, "warning")
     where = " ".join(finding["where"] for finding in report.told["findings"])
     assert all(name in where for name in ("large.md", "conflicted copy", "merge.md:3", "link.md"))
     assert "/etc/hostname" not in json.dumps(report.told)
 
 
-def test_a_folder_that_is_gone_is_found_and_well_again_once_it_is_back(home: Home, place: Place) -> None:
+def test_a_folder_that_is_gone_is_found_and_well_again_once_it_is_back(
+    home: Home, place: Place
+) -> None:
     aside = place.root.with_name("aside")
     place.root.rename(aside)
     place.wait(lambda: place.status()["state"] == "missing", "it was not missed")
@@ -354,10 +387,12 @@ def test_a_folder_that_is_gone_is_found_and_well_again_once_it_is_back(home: Hom
     assert examine(home, "--verify", place.id).level("folder") == "ok"
 
 
-# --- the daemon and its socket ----------------------------------------------------------------------------------------
+# --- the daemon and its socket --------------------------------------------------------------------
 
 
-def test_modes_that_let_others_in_are_found_and_healed_by_the_remedy(home: Home, place: Place) -> None:
+def test_modes_that_let_others_in_are_found_and_healed_by_the_remedy(
+    home: Home, place: Place
+) -> None:
     socket, folder = Path(home.socket_path), index_of(place).parent
     socket.chmod(0o666)
     folder.chmod(0o755)
@@ -374,18 +409,27 @@ def test_modes_that_let_others_in_are_found_and_healed_by_the_remedy(home: Home,
 def test_a_second_daemon_on_the_same_files_is_found(home: Home, place: Place) -> None:
     other = str(home.folder / "run" / "memsyncd" / "other.sock")
     env = {**home.env, "MEMSYNCD_SOCKET": other}
-    with subprocess.Popen([sys.executable, "-m", "memsyncd", "run"], env=env, stderr=subprocess.DEVNULL) as second:
+    with subprocess.Popen(
+        [sys.executable, "-m", "memsyncd", "run"], env=env, stderr=subprocess.DEVNULL
+    ) as second:
         try:
             wait_for(lambda: os.path.exists(other), "the second daemon did not start")
-            wait_for(lambda: examine(home, place.id).level("two_daemons") == "error", "the second daemon was not found")
+            wait_for(
+                lambda: examine(home, place.id).level("two_daemons") == "error",
+                "the second daemon was not found",
+            )
             assert f"kill {second.pid}" in examine(home, place.id).remedy("two_daemons")
         finally:
             second.terminate()
     assert examine(home, place.id).level("two_daemons") == "ok"
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, and elsewhere a full queue refuses at once")
-def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wait_for_it(make_home: Callable[[], Home]) -> None:
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="needs /proc, and elsewhere a full queue refuses at once"
+)
+def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wait_for_it(
+    make_home: Callable[[], Home],
+) -> None:
     home = make_home()
     daemon = home.start()
     with daemon.client() as client:
@@ -394,7 +438,11 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wai
     daemon.process.send_signal(signal.SIGSTOP)
     stopped = examine(home)
     go_on = f"kill -CONT {daemon.process.pid}"
-    assert (stopped.status, stopped.level("daemon"), stopped.remedy("daemon")) == (NO_DAEMON, "error", f"resume it: {go_on}")
+    assert (stopped.status, stopped.level("daemon"), stopped.remedy("daemon")) == (
+        NO_DAEMON,
+        "error",
+        f"resume it: {go_on}",
+    )
     waiting = []
     with contextlib.suppress(BlockingIOError):
         while True:
@@ -409,7 +457,10 @@ def test_a_daemon_that_is_stopped_is_told_from_one_that_is_gone_however_many_wai
     # It meets all who have left before it meets this one.
     wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
-    assert f"(pid {daemon.process.pid}) runs but listens on another socket" in elsewhere.findings("daemon")[0]["what"]
+    assert (
+        f"(pid {daemon.process.pid}) runs but listens on another socket"
+        in elsewhere.findings("daemon")[0]["what"]
+    )
     daemon.kill()
     gone = examine(home)
     assert (gone.status, gone.level("socket")) == (NO_DAEMON, "info")
@@ -455,4 +506,6 @@ def test_a_socket_path_that_is_too_long_is_found(home: Home) -> None:
 def test_examining_asks_for_nothing_that_is_not_known(daemon: Daemon) -> None:
     with Client(daemon._socket_path, WAIT_S) as client:
         found = client.call("doctor")["findings"]
-    assert {"level", "check", "what", "where", "remedy", "workspace"} == {key for finding in found for key in finding}
+    assert {"level", "check", "what", "where", "remedy", "workspace"} == {
+        key for finding in found for key in finding
+    }

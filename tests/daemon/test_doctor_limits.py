@@ -1,4 +1,5 @@
-"""Limits of the system, in namespaces of their own: few watches, a small disk in memory, a read-only disk."""
+"""Limits of the system, in namespaces of their own: few watches, a small disk in memory, a
+read-only disk."""
 
 from __future__ import annotations
 
@@ -25,23 +26,31 @@ def has_namespaces() -> bool:
     return succeeds(*OWN_USERS, "sh", "-c", script)
 
 
-pytestmark = pytest.mark.skipif(not has_namespaces(), reason="needs Linux with user namespaces, to limit nobody else")
+pytestmark = pytest.mark.skipif(
+    not has_namespaces(), reason="needs Linux with user namespaces, to limit nobody else"
+)
 
 
 def examine_in(home: Home, script: str, **env: str) -> list[dict[str, Any]]:
     """What `memsyncd doctor --json` finds, called last in a script of its own namespaces."""
     command = [*OWN_USERS, "sh", "-ec", f"{script}\n{PROGRAM} doctor --json || true"]
-    done = subprocess.run(command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50)
+    done = subprocess.run(
+        command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50
+    )
     assert done.stdout, done.stderr
     findings: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])["findings"]
     return findings
 
 
 def find(findings: list[dict[str, Any]], check: str, level: str) -> list[dict[str, Any]]:
-    return [finding for finding in findings if (finding["check"], finding["level"]) == (check, level)]
+    return [
+        finding for finding in findings if (finding["check"], finding["level"]) == (check, level)
+    ]
 
 
-def test_watches_that_are_used_up_are_found_with_who_has_them(make_home: Callable[[], Home]) -> None:
+def test_watches_that_are_used_up_are_found_with_who_has_them(
+    make_home: Callable[[], Home],
+) -> None:
     home = make_home()
     root = home.make_folder()
     for number in range(30):
@@ -64,7 +73,9 @@ def test_a_small_disk_in_memory_is_found(make_home: Callable[[], Home]) -> None:
     home = make_home()
     place = home.folder / "small"
     place.mkdir()
-    findings = examine_in(home, f"mount -t tmpfs -o size=1m small '{place}'", XDG_STATE_HOME=str(place))
+    findings = examine_in(
+        home, f"mount -t tmpfs -o size=1m small '{place}'", XDG_STATE_HOME=str(place)
+    )
     [low] = find(findings, "disk", "error")
     assert str(place) in low["where"]
     [fleeting] = find(findings, "filesystem", "warning")
@@ -76,4 +87,6 @@ def test_a_disk_that_cannot_be_written_is_found(make_home: Callable[[], Home]) -
     place = home.folder / "fixed"
     place.mkdir()
     findings = examine_in(home, f"mount -t tmpfs -o ro fixed '{place}'", XDG_CACHE_HOME=str(place))
-    assert [finding["where"] for finding in find(findings, "filesystem", "error")] == [os.path.join(place, "memsyncd")]
+    assert [finding["where"] for finding in find(findings, "filesystem", "error")] == [
+        os.path.join(place, "memsyncd")
+    ]

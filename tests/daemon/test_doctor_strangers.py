@@ -1,4 +1,5 @@
-"""`memsyncd doctor` where what answers on the socket is of another version or no memsyncd: it ends in time and says so."""
+"""`memsyncd doctor` where what answers on the socket is of another version or no memsyncd: it ends
+in time and says so."""
 
 from __future__ import annotations
 
@@ -20,13 +21,22 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
 PING = {"pid": os.getpid(), "version": "0.0.9", "protocol": memsyncd.PROTOCOL}
-ODD = {"level": "fatal", "check": "engine", "what": "it burns", "where": "", "remedy": "run", "workspace": None, "colour": "red"}
+ODD = {
+    "level": "fatal",
+    "check": "engine",
+    "what": "it burns",
+    "where": "",
+    "remedy": "run",
+    "workspace": None,
+    "colour": "red",
+}
 Answers = dict[str, dict[str, Any] | None]
 
 
 @contextmanager
 def stand_in(home: Home, answers: Answers) -> Iterator[None]:
-    """Somebody listens on the socket and answers this; to what is not in it with an error, to None not at all."""
+    """Somebody listens on the socket and answers this; to what is not in it with an error, to None
+    not at all."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket(socket.AF_UNIX))
         Path(home.socket_path).parent.mkdir(mode=0o700, exist_ok=True)
@@ -40,7 +50,10 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
                     request = json.loads(line)
                     answer: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
                     if request["method"] not in answers:
-                        answer["error"] = {"code": -32601, "message": f"no such method: {request['method']}"}
+                        answer["error"] = {
+                            "code": -32601,
+                            "message": f"no such method: {request['method']}",
+                        }
                     elif (result := answers[request["method"]]) is not None:
                         answer["result"] = result
                     else:
@@ -65,9 +78,22 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
     ("answers", "status", "said"),
     [
         ({"ping": PING}, 1, "no such method: workspace.list"),
-        ({"ping": PING, "workspace.list": {"workspaces": [{"id": "a"}]}}, 1, "its answer is incomplete"),
-        ({"ping": PING, "workspace.list": {"workspaces": []}, "status": {}}, 1, "its answer is incomplete"),
-        pytest.param({"ping": PING, "workspace.list": None}, 1, "did not answer within", marks=pytest.mark.soak),
+        (
+            {"ping": PING, "workspace.list": {"workspaces": [{"id": "a"}]}},
+            1,
+            "its answer is incomplete",
+        ),
+        (
+            {"ping": PING, "workspace.list": {"workspaces": []}, "status": {}},
+            1,
+            "its answer is incomplete",
+        ),
+        pytest.param(
+            {"ping": PING, "workspace.list": None},
+            1,
+            "did not answer within",
+            marks=pytest.mark.soak,
+        ),
         ({"ping": {}}, NO_DAEMON, "another program answers"),
         ({}, NO_DAEMON, "no such method: ping"),
         pytest.param({"ping": None}, NO_DAEMON, "did not answer within", marks=pytest.mark.soak),
@@ -89,11 +115,16 @@ def test_what_answers_little_is_found_and_the_rest_looked_at(
     assert report.level("disk") in ("ok", "warning")
 
 
-def test_what_another_version_finds_is_shown_though_it_says_it_otherwise(make_home: Callable[[], Home]) -> None:
+def test_what_another_version_finds_is_shown_though_it_says_it_otherwise(
+    make_home: Callable[[], Home],
+) -> None:
     home = make_home()
     workspace = {"id": "a-1", "name": "a", "root": str(home.make_folder())}
     listed = {"workspaces": [workspace], "config": str(home.config)}
-    with stand_in(home, {"ping": PING, "workspace.list": listed, "status": listed, "doctor": {"findings": [ODD]}}):
+    with stand_in(
+        home,
+        {"ping": PING, "workspace.list": listed, "status": listed, "doctor": {"findings": [ODD]}},
+    ):
         shown, told = do(home, "doctor"), do(home, "doctor", "--json")
     assert "it burns" in shown.stdout
     assert Report(told.returncode, json.loads(told.stdout)).level("engine") == "warning"

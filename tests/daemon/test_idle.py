@@ -55,9 +55,13 @@ def look(daemon: Any) -> Held:
     proc = Path(f"/proc/{daemon.process.pid}")
     watches = 0
     for fd in os.listdir(proc / "fdinfo"):
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile, as sockets of clients are that left
+        with contextlib.suppress(
+            FileNotFoundError
+        ):  # closed meanwhile, as sockets of clients are that left
             watches += (proc / "fdinfo" / fd).read_text().count("inotify wd:")
-    return Held(threads=len(os.listdir(proc / "task")), fds=len(os.listdir(proc / "fd")), watches=watches)
+    return Held(
+        threads=len(os.listdir(proc / "task")), fds=len(os.listdir(proc / "fd")), watches=watches
+    )
 
 
 def count_wake_ups(daemon: Any) -> int:
@@ -84,7 +88,9 @@ def fill(root: Path) -> Path:
 def add(daemon: Any, root: Path) -> str:
     with daemon.client() as client:
         workspace_id = str(client.call("workspace.add", path=str(root))["workspaces"][0]["id"])
-        is_ready = lambda: client.call("status", workspace=workspace_id)["workspaces"][0]["state"] == "ready"  # noqa: E731
+        is_ready = lambda: (
+            client.call("status", workspace=workspace_id)["workspaces"][0]["state"] == "ready"
+        )  # noqa: E731
         wait_until(is_ready, lambda: "it never became ready", FALLS_ASLEEP_WITHIN_S)
         client.call("sync", workspace=workspace_id)
     return workspace_id
@@ -97,7 +103,11 @@ def test_between_timed_looks_no_thread_wakes_up(home: Any, daemon: Any, roots: l
         return count_wake_ups(daemon) == before
 
     # Some seconds after the last sync the index is tidied, and then nothing is left to do.
-    wait_until(is_asleep, lambda: f"something wakes up again and again:\n{home.read_log()}", FALLS_ASLEEP_WITHIN_S)
+    wait_until(
+        is_asleep,
+        lambda: f"something wakes up again and again:\n{home.read_log()}",
+        FALLS_ASLEEP_WITHIN_S,
+    )
 
 
 def test_timed_looks_wake_up_for_all_workspaces_together_and_if_they_find_nothing_new_say_and_write_nothing(
@@ -114,7 +124,11 @@ def test_timed_looks_wake_up_for_all_workspaces_together_and_if_they_find_nothin
         return count_wake_ups(daemon) - before < N_MANY * N_LOOKS
 
     # A wake-up for each would be as many as that, and a look at each by itself took several.
-    wait_until(is_calm, lambda: f"something wakes up again and again:\n{home.read_log()}", FALLS_ASLEEP_WITHIN_S)
+    wait_until(
+        is_calm,
+        lambda: f"something wakes up again and again:\n{home.read_log()}",
+        FALLS_ASLEEP_WITHIN_S,
+    )
     held = look(daemon)
     assert held.threads <= allow("threads")
     assert held.fds <= allow("open files")
@@ -129,15 +143,27 @@ def test_timed_looks_wake_up_for_all_workspaces_together_and_if_they_find_nothin
 
         def observe() -> tuple[str, list[int], list[int]]:
             generations = [one["generation"] for one in client.call("status")["workspaces"]]
-            return home.log.read_text(), [index.stat().st_mtime_ns for index in indexes], generations
+            return (
+                home.log.read_text(),
+                [index.stat().st_mtime_ns for index in indexes],
+                generations,
+            )
 
         def is_still() -> bool:
             before, n_looks = observe(), count_looks()
-            wait_until(lambda: count_looks() >= n_looks + 3 * N_MANY, lambda: "nobody looked", FALLS_ASLEEP_WITHIN_S)
+            wait_until(
+                lambda: count_looks() >= n_looks + 3 * N_MANY,
+                lambda: "nobody looked",
+                FALLS_ASLEEP_WITHIN_S,
+            )
             return observe() == before
 
         # As above: what is tidied in the meantime is, once.
-        wait_until(is_still, lambda: f"something is said or written again and again:\n{home.read_log()}", FALLS_ASLEEP_WITHIN_S)
+        wait_until(
+            is_still,
+            lambda: f"something is said or written again and again:\n{home.read_log()}",
+            FALLS_ASLEEP_WITHIN_S,
+        )
 
 
 def allow(what: str) -> float:
@@ -160,15 +186,25 @@ def render_budget(what: str) -> str:
     return " + ".join(words) + unit
 
 
-def test_after_a_busy_time_threads_files_and_watches_are_as_they_were(daemon: Any, roots: list[Path]) -> None:
+def test_after_a_busy_time_threads_files_and_watches_are_as_they_were(
+    daemon: Any, roots: list[Path]
+) -> None:
     be_busy(daemon, roots)
     # Only what is opened when it is first needed may have come; from then on nothing more does.
-    wait_until(lambda: look(daemon).watches == 9, lambda: f"{look(daemon)} after being busy once", FALLS_ASLEEP_WITHIN_S)
+    wait_until(
+        lambda: look(daemon).watches == 9,
+        lambda: f"{look(daemon)} after being busy once",
+        FALLS_ASLEEP_WITHIN_S,
+    )
     time.sleep(QUIET_S)
     before = look(daemon)
     for _ in range(2):
         be_busy(daemon, roots)
-    wait_until(lambda: look(daemon) == before, lambda: f"{look(daemon)}, {before} before", FALLS_ASLEEP_WITHIN_S)
+    wait_until(
+        lambda: look(daemon) == before,
+        lambda: f"{look(daemon)}, {before} before",
+        FALLS_ASLEEP_WITHIN_S,
+    )
 
 
 def be_busy(daemon: Any, roots: list[Path]) -> None:

@@ -1,4 +1,5 @@
-"""Somebody deletes, replaces or damages what memsyncd keeps for itself: it heals, says so, and answers as well as can be."""
+"""Somebody deletes, replaces or damages what memsyncd keeps for itself: it heals, says so, and
+answers as well as can be."""
 
 from __future__ import annotations
 
@@ -125,7 +126,8 @@ def flip_here_and_there(index: Path) -> None:
 
 
 def harm_words(index: Path) -> None:
-    """As a person may with the sqlite3 shell: the tables are whole, and what FTS5 keeps in them is not."""
+    """As a person may with the sqlite3 shell: the tables are whole, and what FTS5 keeps in them is
+    not."""
     with contextlib.closing(sqlite3.connect(index, isolation_level=None)) as file:
         file.execute("UPDATE chunks_fts_data SET block = randomblob(length(block)) WHERE id > 10")
         file.execute("DELETE FROM chunks_exact_idx")
@@ -154,7 +156,9 @@ DAMAGE = [truncate, overwrite_middle, overwrite_head, flip_here_and_there, harm_
 ONLY_WHILE_OPEN = [delete_wal, delete_shared]
 
 
-def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(make_kept: Callable[[], Kept]) -> None:
+def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(
+    make_kept: Callable[[], Kept],
+) -> None:
     harmed = {harm: make_kept() for harm in AWAY}
     for harm, kept in harmed.items():
         harm(kept.index)
@@ -164,7 +168,9 @@ def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(make_
         assert "index_corrupt" in kept.log()
 
 
-def test_an_index_that_is_gone_is_noticed_when_somebody_asks_long_before_the_next_timed_look(own: Home) -> None:
+def test_an_index_that_is_gone_is_noticed_when_somebody_asks_long_before_the_next_timed_look(
+    own: Home,
+) -> None:
     own.config.write_text("[sync]\nreconcile_s = 600\n")
     kept = Kept(own, own.start())
     ways = {"status": {}, "search": {"query": "larch"}}
@@ -174,12 +180,17 @@ def test_an_index_that_is_gone_is_noticed_when_somebody_asks_long_before_the_nex
         harm(kept.index)
         with contextlib.suppress(StoreFailed):
             kept.client.call(ask, **ways[ask])
-        wait_for(lambda n=n_rebuilt: kept.log().count("index_rebuilt") > n, f"it was not rebuilt: {harm.__name__}, {ask}")
+        wait_for(
+            lambda n=n_rebuilt: kept.log().count("index_rebuilt") > n,
+            f"it was not rebuilt: {harm.__name__}, {ask}",
+        )
         kept.wait_healed()
     kept.client.close()
 
 
-def test_an_index_that_is_truncated_while_it_is_open_heals_though_no_query_meets_that(kept: Kept) -> None:
+def test_an_index_that_is_truncated_while_it_is_open_heals_though_no_query_meets_that(
+    kept: Kept,
+) -> None:
     generation = kept.settle()
     n_rebuilt = kept.log().count("index_rebuilt")
     truncate(kept.index)
@@ -188,7 +199,9 @@ def test_an_index_that_is_truncated_while_it_is_open_heals_though_no_query_meets
     assert kept.status()["generation"] > generation
 
 
-def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_somebody_asks(kept: Kept) -> None:
+def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_somebody_asks(
+    kept: Kept,
+) -> None:
     def count_rebuilt() -> int:
         return kept.log().count("index_rebuilt")
 
@@ -200,7 +213,9 @@ def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_some
         kept.settle()
         n_rebuilt = count_rebuilt()
         truncate(kept.index)
-        kept.wait(lambda n=n_rebuilt: count_rebuilt() > n or is_said(), "it was neither rebuilt nor said")
+        kept.wait(
+            lambda n=n_rebuilt: count_rebuilt() > n or is_said(), "it was neither rebuilt nor said"
+        )
         if is_said():
             break
     assert is_said()
@@ -221,11 +236,15 @@ def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_some
 
 @pytest.fixture(scope="module")
 def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
-    """Workspaces of a daemon that was stopped and started again, by what was done to each of them in between."""
+    """Workspaces of a daemon that was stopped and started again, by what was done to each of them
+    in between."""
     home = make_home(LOOKS)
     harms = {harm.__name__: harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
     first = home.start()
-    all_kept = {name: Kept(home, first) for name in (*harms, "other", "as other", "no root", "no root, no index")}
+    all_kept = {
+        name: Kept(home, first)
+        for name in (*harms, "other", "as other", "no root", "no root, no index")
+    }
     (all_kept["other"].root / ".memories" / "other.md").write_text("hazel\n")
     assert all_kept["other"].find("hazel", wait="disk")
     assert first.stop() == 0
@@ -246,7 +265,9 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
 
 
 @pytest.mark.parametrize(
-    "harm", [harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN], ids=lambda harm: harm.__name__
+    "harm",
+    [harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN],
+    ids=lambda harm: harm.__name__,
 )
 def test_an_index_that_is_harmed_between_two_lives_is_made_anew(
     second_life: dict[str, Kept], harm: Callable[[Path], None]
@@ -254,7 +275,9 @@ def test_an_index_that_is_harmed_between_two_lives_is_made_anew(
     second_life[harm.__name__].wait_healed()
 
 
-def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(second_life: dict[str, Kept]) -> None:
+def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(
+    second_life: dict[str, Kept],
+) -> None:
     kept, other = second_life["as other"], second_life["other"]
     kept.wait_healed()
     assert not kept.find("hazel")
@@ -267,7 +290,9 @@ def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(secon
     assert not kept.find("hazel")
 
 
-def test_a_root_that_is_missing_at_the_start_answers_from_its_index_and_is_awaited(second_life: dict[str, Kept]) -> None:
+def test_a_root_that_is_missing_at_the_start_answers_from_its_index_and_is_awaited(
+    second_life: dict[str, Kept],
+) -> None:
     kept = second_life["no root"]
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
     assert len(kept.find("larch")) == kept.n_notes
@@ -278,7 +303,9 @@ def test_a_root_that_is_missing_at_the_start_answers_from_its_index_and_is_await
     kept.wait_healed()
 
 
-def test_a_missing_root_whose_index_is_gone_too_says_so_and_does_not_spin(second_life: dict[str, Kept]) -> None:
+def test_a_missing_root_whose_index_is_gone_too_says_so_and_does_not_spin(
+    second_life: dict[str, Kept],
+) -> None:
     kept = second_life["no root, no index"]
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
     assert "missing" in kept.client.call("search", query="larch", workspace=kept.id)["why_empty"]
@@ -292,10 +319,14 @@ def test_a_missing_root_whose_index_is_gone_too_says_so_and_does_not_spin(second
 # --- by what memsyncd does itself ---
 
 
-def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks_at_once_or_by_the_next_life(own: Home) -> None:
+def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks_at_once_or_by_the_next_life(
+    own: Home,
+) -> None:
     kept = Kept(own, own.start())
     for number in range(kept.n_notes, N_MANY):
-        text = "\n\n".join(f"## Part {part}\n\nlarch words of part {part}\n\n{'more ' * 30}" for part in range(12))
+        text = "\n\n".join(
+            f"## Part {part}\n\nlarch words of part {part}\n\n{'more ' * 30}" for part in range(12)
+        )
         (kept.root / ".memories" / f"{number}.md").write_text(text)
     kept.n_notes = N_MANY
     kept.client.call("sync")
@@ -330,7 +361,9 @@ def test_a_reindex_that_is_asked_for_keeps_the_answers_and_the_records(kept: Kep
     assert kept.records.read_bytes() == before
 
 
-def test_an_index_that_cannot_be_written_is_said_and_what_it_holds_is_found(make_home: Callable[[], Home]) -> None:
+def test_an_index_that_cannot_be_written_is_said_and_what_it_holds_is_found(
+    make_home: Callable[[], Home],
+) -> None:
     home = make_home()
     (home.folder / "cache").write_text("a file where the folder should be\n")
     root = home.make_folder()
@@ -364,12 +397,16 @@ def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(own: Home, small_disk: Callable[[str], None]) -> None:
+def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(
+    own: Home, small_disk: Callable[[str], None]
+) -> None:
     own.config.write_text("[sync]\nreconcile_s = 600\n")
     root = own.make_folder()
     (root / ".memories").mkdir()
     for number in range(300):
-        (root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\n" + f"word{number}x and more " * 20)
+        (root / ".memories" / f"{number}.md").write_text(
+            f"# Note {number}\n\n" + f"word{number}x and more " * 20
+        )
     daemon = own.start()
     with daemon.client() as client:
         client.call("workspace.add", path=str(root))
@@ -377,7 +414,10 @@ def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(own: 
         def status() -> dict[str, Any]:
             return dict(client.call("status")["workspaces"][0])
 
-        wait_for(lambda: any("disk is full" in reason for reason in status()["reasons"]), "it was not said")
+        wait_for(
+            lambda: any("disk is full" in reason for reason in status()["reasons"]),
+            "it was not said",
+        )
         assert status()["state"] == "degraded"
         assert "disk is full" in client.call("search", query="nowhere")["why_empty"]
         (root / "MEMORY.md").write_text("larch\n")
@@ -385,7 +425,9 @@ def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(own: 
         assert status()["state"] == "degraded"
         small_disk("20m")
         (root / "MEMORY.md").write_text("maple\n")
-        wait_for(lambda: status()["state"] == "ready" and status()["files"] == 301, "it did not go on")
+        wait_for(
+            lambda: status()["state"] == "ready" and status()["files"] == 301, "it did not go on"
+        )
         assert client.call("search", query="word299x")["hits"]
     assert daemon.stop() == 0
 
@@ -400,7 +442,9 @@ def test_deleted_text_leaves_every_file_of_the_index_once_it_is_quiet(kept: Kept
     kept.wait(lambda: not holds_secret(kept.index.parent), "it stayed")
     # What it said is in the history, packed or plain, until that is told to forget it.
     kept.client.call("history.purge", containing=SECRET, workspace=kept.id)
-    assert not kept.client.call("history", path=".memories/secret.md", workspace=kept.id)["revisions"]
+    assert not kept.client.call("history", path=".memories/secret.md", workspace=kept.id)[
+        "revisions"
+    ]
     assert not holds_secret(kept.records.parent)
 
 
@@ -411,11 +455,16 @@ def holds_secret(folder: Path) -> bool:
 # --- the root ---
 
 
-def test_a_root_that_is_deleted_keeps_its_index_and_is_taken_up_when_it_is_made_again(kept: Kept) -> None:
+def test_a_root_that_is_deleted_keeps_its_index_and_is_taken_up_when_it_is_made_again(
+    kept: Kept,
+) -> None:
     shutil.rmtree(kept.root)
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
     assert any("missing" in reason for reason in kept.status()["reasons"])
-    assert any("missing" in problem["problem"] for problem in kept.client.call("problems", workspace=kept.id)["problems"])
+    assert any(
+        "missing" in problem["problem"]
+        for problem in kept.client.call("problems", workspace=kept.id)["problems"]
+    )
     assert len(kept.find("larch")) == kept.n_notes
     assert len(kept.find("larch", wait="disk")) == kept.n_notes
     kept.client.call("sync", full=True, workspace=kept.id)
@@ -436,6 +485,8 @@ def test_a_missing_root_whose_index_is_taken_away_is_healed_when_it_is_back(kept
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
     delete(kept.index)
     time.sleep(1)
-    assert len(kept.find("larch")) == kept.n_notes, "the open index answers though its file was deleted"
+    assert len(kept.find("larch")) == kept.n_notes, (
+        "the open index answers though its file was deleted"
+    )
     aside.rename(kept.root)
     kept.wait_healed()

@@ -100,7 +100,8 @@ def test_anything_but_one_private_listening_socket_is_refused_with_the_reason(
     with contextlib.ExitStack() as open_:
 
         def make(name: str, **options: int | None) -> tuple[int, str]:
-            sock = open_.enter_context(listen(str(folder / name), **options))  # type: ignore[arg-type]
+            # type: ignore[arg-type]
+            sock = open_.enter_context(listen(str(folder / name), **options))
             return sock.fileno(), str(folder / name)
 
         good, path = make("good")

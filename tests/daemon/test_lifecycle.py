@@ -84,7 +84,9 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("text", BROKEN)
-def test_a_broken_configuration_is_refused_with_its_place_and_a_remedy(own: Home, text: str) -> None:
+def test_a_broken_configuration_is_refused_with_its_place_and_a_remedy(
+    own: Home, text: str
+) -> None:
     own.config.write_text(text)
     done = call(own, "run")
     assert (done.returncode, done.stdout) == (78, "")
@@ -95,7 +97,9 @@ def test_a_broken_configuration_is_refused_with_its_place_and_a_remedy(own: Home
     assert "Traceback" not in done.stderr
 
 
-def test_a_start_in_the_background_that_fails_says_why_and_leaves_with_the_same_status(own: Home) -> None:
+def test_a_start_in_the_background_that_fails_says_why_and_leaves_with_the_same_status(
+    own: Home,
+) -> None:
     own.config.write_text("[sync]\ndebounce = 5\n")
     done = call(own, "start")
     assert done.returncode == 78
@@ -115,7 +119,16 @@ def test_the_socket_may_not_lie_in_a_workspace_given_at_the_start(own: Home, mem
 
 @pytest.mark.parametrize(
     "words",
-    [("status",), ("search", "x"), ("list",), ("add", "w1/proj"), ("sync",), ("problems",), ("get", "MEMORY.md"), ("watch",)],
+    [
+        ("status",),
+        ("search", "x"),
+        ("list",),
+        ("add", "w1/proj"),
+        ("sync",),
+        ("problems",),
+        ("get", "MEMORY.md"),
+        ("watch",),
+    ],
 )
 def test_without_a_daemon_every_question_ends_with_3_and_says_how_to_start_one(
     own: Home, memory: Path, words: tuple[str, ...]
@@ -125,7 +138,9 @@ def test_without_a_daemon_every_question_ends_with_3_and_says_how_to_start_one(
     assert "memsyncd start" in done.stderr
 
 
-def test_a_second_daemon_ends_with_6_and_the_first_goes_on_with_its_socket(home: Home, daemon: Daemon) -> None:
+def test_a_second_daemon_ends_with_6_and_the_first_goes_on_with_its_socket(
+    home: Home, daemon: Daemon
+) -> None:
     before = os.stat(home.socket_path)
     second = call(home, "run")
     assert second.returncode == 6
@@ -135,7 +150,9 @@ def test_a_second_daemon_ends_with_6_and_the_first_goes_on_with_its_socket(home:
         assert client.call("ping")["pid"] == daemon.process.pid
 
 
-def test_a_daemon_that_crashed_is_followed_by_one_that_takes_its_socket(own: Home, memory: Path) -> None:
+def test_a_daemon_that_crashed_is_followed_by_one_that_takes_its_socket(
+    own: Home, memory: Path
+) -> None:
     first = own.start()
     with first.client() as client:
         client.call("workspace.add", path=str(memory))
@@ -158,7 +175,11 @@ def test_only_the_owner_may_enter_whatever_the_umask(own: Home, memory: Path, um
     with daemon.client() as client:
         client.call("workspace.add", path=str(memory))
         client.call("search", query="larch", wait="disk")
-    made = [path for top in ("run", "state", "cache") for path in (own.folder / top / "memsyncd").rglob("*")]
+    made = [
+        path
+        for top in ("run", "state", "cache")
+        for path in (own.folder / top / "memsyncd").rglob("*")
+    ]
     made += [own.folder / top / "memsyncd" for top in ("run", "state", "cache")]
     modes = {stat.S_IMODE(path.lstat().st_mode) for path in made if path.is_dir()}
     assert modes == {0o700}
@@ -170,25 +191,48 @@ def test_only_the_owner_may_enter_whatever_the_umask(own: Home, memory: Path, um
     "words",
     [
         pytest.param(["start"], id="start"),
-        pytest.param(["service", "install", "--no-start"], id="service", marks=pytest.mark.needs("systemctl")),
+        pytest.param(
+            ["service", "install", "--no-start"], id="service", marks=pytest.mark.needs("systemctl")
+        ),
     ],
 )
-def test_nobody_else_may_write_to_what_a_command_makes_for_its_user_whatever_the_umask(own: Home, words: list[str]) -> None:
-    env = {name: value for name, value in own.env.items() if not name.startswith(("XDG_", "MEMSYNCD_"))}
+def test_nobody_else_may_write_to_what_a_command_makes_for_its_user_whatever_the_umask(
+    own: Home, words: list[str]
+) -> None:
+    env = {
+        name: value for name, value in own.env.items() if not name.startswith(("XDG_", "MEMSYNCD_"))
+    }
     there = {*own.folder.rglob("*")}
-    subprocess.run([sys.executable, "-m", "memsyncd", *words], env=env, umask=0, capture_output=True, timeout=30, check=False)
+    subprocess.run(
+        [sys.executable, "-m", "memsyncd", *words],
+        env=env,
+        umask=0,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
     try:
-        made = [path for path in own.folder.rglob("*") if path not in there and not path.is_symlink()]
+        made = [
+            path for path in own.folder.rglob("*") if path not in there and not path.is_symlink()
+        ]
         assert made
         assert {stat.S_IMODE(path.stat().st_mode) & 0o022 for path in made} == {0}
     finally:
-        subprocess.run([sys.executable, "-m", "memsyncd", "stop"], env=env, capture_output=True, timeout=30, check=False)
+        subprocess.run(
+            [sys.executable, "-m", "memsyncd", "stop"],
+            env=env,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
 
 
 # --- the end ---
 
 
-def test_it_ends_in_order_and_soon_though_clients_of_all_sorts_are_connected(own: Home, memory: Path) -> None:
+def test_it_ends_in_order_and_soon_though_clients_of_all_sorts_are_connected(
+    own: Home, memory: Path
+) -> None:
     daemon = own.start()
     clients = [daemon.client() for _ in range(10)]
     clients[0].call("workspace.add", path=str(memory))
@@ -231,7 +275,9 @@ def test_a_first_index_tells_how_far_it_is_and_an_end_comes_soon_in_the_middle_o
     assert max(seen) > N_MANY / 2
     assert "Traceback" not in own.log.read_text()
     with own.start().client() as client:
-        assert client.call("search", query=f"last{N_MANY - 1}", wait="disk", timeout_ms=60_000)["hits"]
+        assert client.call("search", query=f"last{N_MANY - 1}", wait="disk", timeout_ms=60_000)[
+            "hits"
+        ]
         status = workspace_status(client)
     assert (status["state"], status["files"]) == ("ready", N_MANY + 1)
 
@@ -249,7 +295,12 @@ def test_the_command_line_stops_what_it_started(own: Home, memory: Path) -> None
 
 def test_it_lives_on_when_nobody_reads_what_it_says(own: Home, memory: Path) -> None:
     reader, writer = os.pipe()
-    process = subprocess.Popen([sys.executable, "-m", "memsyncd", "run", str(memory)], env=own.env, stderr=writer, stdout=writer)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "memsyncd", "run", str(memory)],
+        env=own.env,
+        stderr=writer,
+        stdout=writer,
+    )
     os.close(writer)
     os.close(reader)
     try:
@@ -301,10 +352,15 @@ def put_in_place_of(path: str) -> socket.socket:
     return sock
 
 
-def test_a_socket_that_is_deleted_or_dead_is_bound_anew_and_to_somebody_elses_the_field_left(own: Home) -> None:
+def test_a_socket_that_is_deleted_or_dead_is_bound_anew_and_to_somebody_elses_the_field_left(
+    own: Home,
+) -> None:
     own.config.write_text("[sync]\nreconcile_s = 0.2\n")
     daemon = own.start()
-    for harm in (lambda: os.unlink(own.socket_path), lambda: put_in_place_of(own.socket_path).close()):
+    for harm in (
+        lambda: os.unlink(own.socket_path),
+        lambda: put_in_place_of(own.socket_path).close(),
+    ):
         harm()
         wait_for(lambda: is_answering(own.socket_path))
         with daemon.client() as client:
@@ -363,19 +419,25 @@ def test_what_is_no_socket_in_the_sockets_place_is_reported_and_bound_over_once_
 
 
 @pytest.mark.parametrize("put", OBSTACLES.values(), ids=OBSTACLES)
-def test_a_daemon_does_not_start_over_what_is_no_socket_and_says_so(own: Home, put: Callable[[Path], object]) -> None:
+def test_a_daemon_does_not_start_over_what_is_no_socket_and_says_so(
+    own: Home, put: Callable[[Path], object]
+) -> None:
     path = Path(own.socket_path)
     path.parent.mkdir(mode=0o700)
     put(path)
     command = [sys.executable, "-m", "memsyncd", "run"]
-    done = subprocess.run(command, env=own.env, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    done = subprocess.run(
+        command, env=own.env, capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
     assert done.returncode == Unsafe.exit_status
     assert str(path) in done.stderr
     assert "remove it" in done.stderr
     assert os.path.lexists(path)
 
 
-def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(own: Home, memory: Path) -> None:
+def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(
+    own: Home, memory: Path
+) -> None:
     daemon = own.start()
     with daemon.client() as client:
         client.call("workspace.add", path=str(memory))
@@ -412,7 +474,9 @@ def test_a_hangup_reloads_the_configuration_and_a_wrong_one_changes_nothing(own:
         assert len(client.call("search", query="larch", wait="disk")["hits"]) == 1
 
 
-def test_switched_off_only_a_sync_that_is_asked_for_changes_the_index(own: Home, memory: Path) -> None:
+def test_switched_off_only_a_sync_that_is_asked_for_changes_the_index(
+    own: Home, memory: Path
+) -> None:
     own.config.write_text("[sync]\nenabled = false\nreconcile_s = 0.2\n")
     with own.start().client() as client:
         client.call("workspace.add", path=str(memory))
@@ -428,7 +492,9 @@ def test_switched_off_only_a_sync_that_is_asked_for_changes_the_index(own: Home,
         assert client.call("search", query="maple", wait="disk")["hits"]
 
 
-def test_a_timed_look_takes_up_a_changed_configuration_and_without_watching_what_was_saved(own: Home, memory: Path) -> None:
+def test_a_timed_look_takes_up_a_changed_configuration_and_without_watching_what_was_saved(
+    own: Home, memory: Path
+) -> None:
     config = "[sync]\nsync_on_change = false\nreconcile_s = 0.2\n"
     own.config.write_text(config)
     with own.start().client() as client:
@@ -447,11 +513,17 @@ def workspace_status(client: Client) -> dict[str, Any]:
 
 
 def request(method: str, **params: object) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": 99, "method": method, "params": params}).encode() + b"\n"
+    return (
+        json.dumps({"jsonrpc": "2.0", "id": 99, "method": method, "params": params}).encode()
+        + b"\n"
+    )
 
 
 def make_many(root: Path, n_notes: int) -> None:
     for number in range(n_notes):
         note = root / ".memories" / f"day{number % 30}" / f"{number}.md"
         note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text("".join(f"## Part {part}\n\nsome words of part {part}\n\n" for part in range(8)) + f"last{number}\n")
+        note.write_text(
+            "".join(f"## Part {part}\n\nsome words of part {part}\n\n" for part in range(8))
+            + f"last{number}\n"
+        )

@@ -1,4 +1,5 @@
-"""Do the counters say what happened? A real daemon, asked and written to; beside it what the system says of its process."""
+"""Do the counters say what happened? A real daemon, asked and written to; beside it what the system
+says of its process."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.wire.test_exposition import check_histograms, read
 
 from memsyncd.errors import MemsyncdError
+from tests.protocol.test_metrics import check_histograms, read
 
 is_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 SECRET = "quokkasecret"
@@ -42,7 +43,9 @@ def of_method(metrics: dict[str, Any], method: str) -> dict[str, Any]:
     return next((one for one in metrics["requests"] if one["method"] == method), nothing)
 
 
-def test_a_save_a_rename_and_a_removal_are_counted(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_a_save_a_rename_and_a_removal_are_counted(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     before = of_workspace(ask(), place)
     note = place.root / ".memories" / "one.md"
     note.write_text("# One\n\nalder\n")
@@ -54,7 +57,9 @@ def test_a_save_a_rename_and_a_removal_are_counted(place: Any, ask: Callable[[],
     note.with_name("two.md").unlink()
     place.wait_found("birch")
     after = of_workspace(ask(), place)
-    grown = {change: n - before["notes_total"][change] for change, n in after["notes_total"].items()}
+    grown = {
+        change: n - before["notes_total"][change] for change, n in after["notes_total"].items()
+    }
     # On a busy machine the two halves of a renaming may be seen apart.
     assert grown["added"] + grown["moved"] == 2, grown
     assert grown["removed"] == grown["added"], grown
@@ -63,10 +68,16 @@ def test_a_save_a_rename_and_a_removal_are_counted(place: Any, ask: Callable[[],
     assert after["syncs"]["total"] - before["syncs"]["total"] >= 4
     assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
     assert (after["files"], after["state"], after["is_heard"]) == (2, "ready", True)
-    assert (after["failed_syncs_total"], after["missed_events_total"], after["rebuilds_total"]) == (0, 0, 0)
+    assert (after["failed_syncs_total"], after["missed_events_total"], after["rebuilds_total"]) == (
+        0,
+        0,
+        0,
+    )
 
 
-def test_events_are_counted_when_they_are_heard(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_events_are_counted_when_they_are_heard(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     before = ask()["watcher"]
     (place.root / "MEMORY.md").write_text("# Memory\n\ncypress\n")
     place.wait_found("cypress", "MEMORY.md")
@@ -75,33 +86,49 @@ def test_events_are_counted_when_they_are_heard(place: Any, ask: Callable[[], di
     assert after["rebuilds_total"] == before["rebuilds_total"]
 
 
-def test_writes_and_the_revisions_of_everybody_are_counted(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
-    place.wait(lambda: of_workspace(ask(), place)["revisions_total"] == 0, "notes that stood there first are no revisions")
+def test_writes_and_the_revisions_of_everybody_are_counted(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
+    place.wait(
+        lambda: of_workspace(ask(), place)["revisions_total"] == 0,
+        "notes that stood there first are no revisions",
+    )
     place.client.call("note.add", content="elm", note="trees", workspace=place.id)
     place.wait(lambda: of_workspace(ask(), place)["writes_total"] == 1, "a write was not counted")
     (place.root / ".memories" / "trees.md").write_text("# Trees\n\nfir\n")
-    place.wait(lambda: of_workspace(ask(), place)["revisions_total"] == 2, "what others write is a revision too")
+    place.wait(
+        lambda: of_workspace(ask(), place)["revisions_total"] == 2,
+        "what others write is a revision too",
+    )
     assert of_workspace(ask(), place)["writes_total"] == 1
     with pytest.raises(MemsyncdError):
-        place.client.call("memory", command="create", path="/etc/passwd", file_text="x", workspace=place.id)
+        place.client.call(
+            "memory", command="create", path="/etc/passwd", file_text="x", workspace=place.id
+        )
     assert of_workspace(ask(), place)["writes_total"] == 1
 
 
-def test_files_that_cannot_be_indexed_are_counted(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_files_that_cannot_be_indexed_are_counted(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     (place.root / ".memories" / "away.md").symlink_to("/etc/hostname")
     (place.root / ".memories" / "gone.md").symlink_to("nowhere.md")
     place.client.call("sync", workspace=place.id)
     assert of_workspace(ask(), place)["skipped_files"] == 2
 
 
-def test_a_rebuild_is_counted_and_so_are_counters_of_a_workspace_that_goes(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_a_rebuild_is_counted_and_so_are_counters_of_a_workspace_that_goes(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     place.client.call("sync", rebuild=True, workspace=place.id)
     assert of_workspace(ask(), place)["rebuilds_total"] == 1
     place.close()
     assert place.id not in [one["id"] for one in ask()["workspaces"]]
 
 
-def test_requests_are_counted_by_method_code_and_time(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_requests_are_counted_by_method_code_and_time(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     before = ask()
     for _ in range(5):
         place.find("keepsake")
@@ -119,7 +146,9 @@ def test_requests_are_counted_by_method_code_and_time(place: Any, ask: Callable[
 
 
 @is_linux
-def test_what_the_process_takes_is_what_the_system_says(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_what_the_process_takes_is_what_the_system_says(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     proc = Path(f"/proc/{place.daemon.process.pid}")
 
     def look() -> tuple[int, int, int]:
@@ -131,7 +160,11 @@ def test_what_the_process_takes_is_what_the_system_says(place: Any, ask: Callabl
 
     def is_so() -> bool:
         told = ask()
-        return look() == (told["process"]["threads"], told["process"]["fds"], told["watcher"]["watches"])
+        return look() == (
+            told["process"]["threads"],
+            told["process"]["fds"],
+            told["watcher"]["watches"],
+        )
 
     place.wait(is_so, "threads, descriptors or watches differ")
     process = ask()["process"]
@@ -142,7 +175,9 @@ def test_what_the_process_takes_is_what_the_system_says(place: Any, ask: Callabl
 
 
 @is_linux
-def test_where_no_descriptor_is_left_the_figures_come_all_the_same(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_where_no_descriptor_is_left_the_figures_come_all_the_same(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
     pid = place.daemon.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -173,13 +208,21 @@ def test_the_whole_text_keeps_to_the_format(place: Any) -> None:
         place.client.call("search", query="x", limit=0)
     samples = read(place.client.call("metrics", text=True)["text"])
     check_histograms(samples)
-    assert samples["memsyncd_requests_failed_total"][(("method", "search"), ("code", "bad_request"))] >= 1
+    assert (
+        samples["memsyncd_requests_failed_total"][(("method", "search"), ("code", "bad_request"))]
+        >= 1
+    )
 
 
-def test_a_refused_request_counts_for_its_method_if_there_is_such_a_method(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_a_refused_request_counts_for_its_method_if_there_is_such_a_method(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     def count() -> list[int]:
         metrics = ask()
-        return [of_method(metrics, name)["failed_total"].get("bad_request", 0) for name in ("list", "invalid", SECRET)]
+        return [
+            of_method(metrics, name)["failed_total"].get("bad_request", 0)
+            for name in ("list", "invalid", SECRET)
+        ]
 
     before = count()
     for method, params in (("list", {"bogus": 1}), (SECRET, {})):
@@ -197,11 +240,19 @@ def test_a_rebuild_adds_and_changes_no_notes(place: Any, ask: Callable[[], dict[
     assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
 
 
-def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_another(place: Any) -> None:
+def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_another(
+    place: Any,
+) -> None:
     def read_growing() -> dict[tuple[str, Any], float]:
         samples = read(place.client.call("metrics", text=True)["text"])
-        growing = [name for name in samples if name.endswith(("_total", "_bucket", "_count", "_sum", "_generation"))]
-        return {(name, labels): value for name in growing for labels, value in samples[name].items()}
+        growing = [
+            name
+            for name in samples
+            if name.endswith(("_total", "_bucket", "_count", "_sum", "_generation"))
+        ]
+        return {
+            (name, labels): value for name in growing for labels, value in samples[name].items()
+        }
 
     place.client.call("sync", rebuild=True, workspace=place.id)
     (place.root / ".memories" / "elm.md").write_text("elm")
@@ -216,16 +267,25 @@ def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_ano
     config.write_text(f"{was}[chunking]\nmax_tokens = 90\n")
     place.daemon.process.send_signal(signal.SIGHUP)
     try:
-        place.wait(lambda: place.client.call("metrics")["workspaces"][-1]["rebuilds_total"] >= 1, "it was not opened anew")
+        place.wait(
+            lambda: place.client.call("metrics")["workspaces"][-1]["rebuilds_total"] >= 1,
+            "it was not opened anew",
+        )
         place.wait_found("ash", ".memories/trees.md")
         after = read_growing()
-        assert {key: (value, after.get(key)) for key, value in before.items() if after.get(key, -1.0) < value} == {}
+        assert {
+            key: (value, after.get(key))
+            for key, value in before.items()
+            if after.get(key, -1.0) < value
+        } == {}
     finally:
         config.write_text(was)
         place.daemon.process.send_signal(signal.SIGHUP)
 
 
-def test_each_sync_and_each_request_has_one_line_with_its_duration(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+def test_each_sync_and_each_request_has_one_line_with_its_duration(
+    place: Any, ask: Callable[[], dict[str, Any]]
+) -> None:
     for number in range(3):
         (place.root / "MEMORY.md").write_text(f"# Memory\n\nversion{number}\n")
         place.wait_found(f"version{number}", "MEMORY.md")
@@ -235,12 +295,22 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(place: Any, a
 
     def is_each_told() -> bool:
         # What is asked here is itself told only once it is counted.
-        metrics, lines = ask(), [json.loads(line) for line in place.home.log.read_text().splitlines()]
+        metrics, lines = (
+            ask(),
+            [json.loads(line) for line in place.home.log.read_text().splitlines()],
+        )
         requests = [line for line in lines if line["event"] in ("request_done", "request_failed")]
-        syncs = [line for line in lines if line["event"] == "sync_done" and line["workspace"] == place.id]
+        syncs = [
+            line for line in lines if line["event"] == "sync_done" and line["workspace"] == place.id
+        ]
         assert all(line["duration_ms"] >= 0 for line in requests + syncs)
-        n_requests = sum(one["answered"]["total"] + one["abandoned_total"] for one in metrics["requests"])
-        return (len(requests), len(syncs)) == (n_requests + 1, of_workspace(metrics, place)["syncs"]["total"])
+        n_requests = sum(
+            one["answered"]["total"] + one["abandoned_total"] for one in metrics["requests"]
+        )
+        return (len(requests), len(syncs)) == (
+            n_requests + 1,
+            of_workspace(metrics, place)["syncs"]["total"],
+        )
 
     place.wait(is_each_told, "lines and counts differ")
 
@@ -250,7 +320,11 @@ def test_each_request_has_one_line_and_none_says_what_was_asked_or_found(place: 
     place.wait_found(SECRET, "MEMORY.md")
     place.client.call("context", query=SECRET, workspace=place.id)
     place.client.call("note.add", content=SECRET, workspace=place.id)
-    for method, params in (("get", {"path": f"{SECRET}.md"}), ("search", {"query": SECRET, "limit": 0}), (SECRET, {})):
+    for method, params in (
+        ("get", {"path": f"{SECRET}.md"}),
+        ("search", {"query": SECRET, "limit": 0}),
+        (SECRET, {}),
+    ):
         with pytest.raises(MemsyncdError):
             place.client.call(method, **params)
     log = place.home.log.read_text()

@@ -53,7 +53,9 @@ def test_changes_that_no_event_tells_of_are_found_by_the_clock_and_said(place: P
     assert status["missed_events"] >= 6
 
 
-def test_changes_that_no_event_tells_of_are_said_though_other_folders_tell_of_theirs(place: Place) -> None:
+def test_changes_that_no_event_tells_of_are_said_though_other_folders_tell_of_theirs(
+    place: Place,
+) -> None:
     other = place.outside / "other.md"
     other.write_text("# Other\n\nversion0\n")
     (place.root / ".memories" / "silent").mkdir()
@@ -92,7 +94,8 @@ def test_changes_that_events_tell_of_are_not_counted(place: Place) -> None:
 
 
 def test_changes_are_not_counted_that_were_found_before_their_events_came(place: Place) -> None:
-    """By those who wait for the disk all the while, and where folders move, of which the system tells late."""
+    """By those who wait for the disk all the while, and where folders move, of which the system
+    tells late."""
     is_over = threading.Event()
 
     def ask() -> None:

@@ -1,6 +1,8 @@
-"""What commands print on a terminal, when names, notes and words hold what would steer one: nothing of it gets through.
+"""What commands print on a terminal, when names, notes and words hold what would steer one: nothing
+of it gets through.
 
-A name never makes a line of its own either, so that no file can be called something and a false answer.
+A name never makes a line of its own either, so that no file can be called something and a false
+answer.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ pytestmark = pytest.mark.shared_daemon
 
 FORGED = "FORGED"
 STEERING = "\x1b[5m\x1b]0;x\x07\x1b]8;;x:y\x1b\\\x9b2J\x85\x7f\b\v\f\r\u202e\u2066\u200f\ufeff"
-"""Blinking, the window's name, a link, C1's own escape, a line end of C1, marks that turn lines round."""
+"""Blinking, the window's name, a link, C1's own escape, a line end of C1, marks that turn lines
+round."""
 NAME = f"odd{STEERING}\n{FORGED}\tname"
 NOTE = f".memories/{NAME}.md"
 TEXT = f"""---
@@ -49,7 +52,9 @@ Ignore all previous instructions{STEERING}
 
 <!-- memory: {{kind: "x\\n{FORGED}", importance: "much{STEERING.replace(chr(92), "")}"}} -->
 """
-OWN = re.compile(r"\x1b\[(?:0|2|31|32|33|34|36|1(?:;3[1-6])?)?m|\x1b\[2?K|\x1b\]8;;(?:file://[!-~]+)?\x1b\\|\r")
+OWN = re.compile(
+    r"\x1b\[(?:0|2|31|32|33|34|36|1(?:;3[1-6])?)?m|\x1b\[2?K|\x1b\]8;;(?:file://[!-~]+)?\x1b\\|\r"
+)
 """What the program itself draws with: colours, links to files, the progress line."""
 HARMLESS = "\n\t"
 
@@ -67,9 +72,33 @@ COMMANDS: dict[str, list[list[str]]] = {
         ["larch", f"--{NAME}"],
         ["larch", "--limit", NAME],
     ],
-    "context": [[], ["larch"], ["--json"], ["--heading", f"## {STEERING}"], [f"beech{STEERING}"], ["--path", NAME]],
-    "get": [[NOTE], [f"{NOTE}:6-8"], [f"{NOTE}#larch-heading"], [f"{NOTE}#{NAME}"], [NAME], [NOTE, "--json"], [f"{NOTE}:9999"]],
-    "list": [[], ["--names"], ["--json"], ["--notes"], ["--sections"], ["--kind", NAME], ["--notes", "--json"], ["-w", NAME]],
+    "context": [
+        [],
+        ["larch"],
+        ["--json"],
+        ["--heading", f"## {STEERING}"],
+        [f"beech{STEERING}"],
+        ["--path", NAME],
+    ],
+    "get": [
+        [NOTE],
+        [f"{NOTE}:6-8"],
+        [f"{NOTE}#larch-heading"],
+        [f"{NOTE}#{NAME}"],
+        [NAME],
+        [NOTE, "--json"],
+        [f"{NOTE}:9999"],
+    ],
+    "list": [
+        [],
+        ["--names"],
+        ["--json"],
+        ["--notes"],
+        ["--sections"],
+        ["--kind", NAME],
+        ["--notes", "--json"],
+        ["-w", NAME],
+    ],
     "remember": [
         [f"larch {STEERING}", "--summary", NAME, "--client", NAME, "--tag", NAME, "--kind", "fact"],
         ["larch", "--note", f"{NAME}.md", "--source", NAME],
@@ -94,12 +123,26 @@ COMMANDS: dict[str, list[list[str]]] = {
         [NAME],
     ],
     "history": [[], [NOTE], ["--json"], [NAME], ["purge", "--containing", NAME], ["purge", NAME]],
-    "diff": [[NOTE], ["--revision", "1"], [NOTE, "--json"], [NAME], [f"{NOTE}#larch-heading"], ["MEMORY.md"]],
+    "diff": [
+        [NOTE],
+        ["--revision", "1"],
+        [NOTE, "--json"],
+        [NAME],
+        [f"{NOTE}#larch-heading"],
+        ["MEMORY.md"],
+    ],
     "undo": [[NOTE], [NOTE, "--client", NAME], [NOTE, "-w", NAME], [NAME], ["MEMORY.md", "--json"]],
     "init": [["."], [NAME], [f"{NAME}/new"]],
     "add": [["."], [NAME], [".", "--name", NAME, "--include", NAME], [".", "--json"]],
     "remove": [[f"no{NAME}"], [f"./{NAME}"]],
-    "config": [["show"], ["check"], ["path"], ["show", f"x{STEERING}"], ["check", f"x{STEERING}"], [NAME]],
+    "config": [
+        ["show"],
+        ["check"],
+        ["path"],
+        ["show", f"x{STEERING}"],
+        ["check", f"x{STEERING}"],
+        [NAME],
+    ],
     "hook": [["instructions"], [NAME]],
     "completion": [["bash"], [NAME]],
     "start": [[], [NAME]],
@@ -110,7 +153,14 @@ COMMANDS: dict[str, list[list[str]]] = {
     "problems": [[], ["--json"], ["-w", NAME]],
     "sync": [[], ["--full"], ["--json"], ["-w", NAME]],
     "reindex": [[], ["-w", NAME]],
-    "backup": [[f"{NAME}.db"], [f"{NAME}.db"], [NAME], [f"no{NAME}/a"], ["-", "--json"], ["a.db", "-w", NAME]],
+    "backup": [
+        [f"{NAME}.db"],
+        [f"{NAME}.db"],
+        [NAME],
+        [f"no{NAME}/a"],
+        ["-", "--json"],
+        ["a.db", "-w", NAME],
+    ],
     "restore": [[f"no{NAME}"], ["saved.db"], ["saved.db", "--replace"], [f"broken{NAME}"], [NAME]],
 }
 APART = {"run", "stop", "restart", "watch"}
@@ -165,11 +215,22 @@ for words in json.loads(sys.argv[1]):
 class Screen:
     """A program on a terminal of its own, and all that it shows there."""
 
-    def __init__(self, env: dict[str, str], cwd: Path, *words: str, program: tuple[str, ...] = ("-m", "memsyncd")) -> None:
+    def __init__(
+        self,
+        env: dict[str, str],
+        cwd: Path,
+        *words: str,
+        program: tuple[str, ...] = ("-m", "memsyncd"),
+    ) -> None:
         self._leader, follower = pty.openpty()
         command = [sys.executable, *program, *words]
         self._process = subprocess.Popen(
-            command, env={**env, "TERM": "xterm"}, cwd=cwd, stdin=subprocess.DEVNULL, stdout=follower, stderr=follower
+            command,
+            env={**env, "TERM": "xterm"},
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=follower,
+            stderr=follower,
         )
         os.close(follower)
         self._shown = b""
@@ -202,9 +263,14 @@ def find_harm(shown: str) -> list[str]:
     """What would steer a terminal or hide text, and what a name says on a line of its own."""
     rest = OWN.sub("", shown)
     steering = [
-        f"U+{ord(char):04X}" for char in rest if unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in HARMLESS
+        f"U+{ord(char):04X}"
+        for char in rest
+        if unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in HARMLESS
     ]
-    return [*dict.fromkeys(steering), *(line for line in rest.split("\n") if line.strip().startswith(FORGED))]
+    return [
+        *dict.fromkeys(steering),
+        *(line for line in rest.split("\n") if line.strip().startswith(FORGED)),
+    ]
 
 
 def test_every_command_is_tried() -> None:
@@ -214,9 +280,13 @@ def test_every_command_is_tried() -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_that_a_command_shows_steers_a_terminal(odd: Place, name: str) -> None:
     if name == "restore":
-        odd.run(sys.executable, "-m", "memsyncd", "backup", str(odd.root / "saved.db"), "-w", odd.id)
+        odd.run(
+            sys.executable, "-m", "memsyncd", "backup", str(odd.root / "saved.db"), "-w", odd.id
+        )
     commands = json.dumps([[name, *words] for words in COMMANDS[name]])
-    *each_shown, rest = Screen(odd.env, odd.root, commands, program=("-c", SEVERAL)).read_all().split(END)
+    *each_shown, rest = (
+        Screen(odd.env, odd.root, commands, program=("-c", SEVERAL)).read_all().split(END)
+    )
     assert not rest.strip()
     for words, shown in zip(COMMANDS[name], each_shown, strict=True):
         assert shown.strip(), words
@@ -250,7 +320,9 @@ def test_a_daemon_in_the_foreground_shows_names_without_harm(own: Home, root: Pa
 def test_a_daemon_that_is_started_and_stopped_is_shown_without_harm(own: Home, root: Path) -> None:
     for words in (["start", str(root)], ["start"], ["restart"], ["stop"], ["stop"]):
         assert not find_harm(Screen(own.env, root, *words).read_all())
-    own.config.write_text(f'["odd\\u001b[5m\\n{FORGED}"]\nx = 1\n[sync]\n"a\\u009b\\n{FORGED}" = 1\n')
+    own.config.write_text(
+        f'["odd\\u001b[5m\\n{FORGED}"]\nx = 1\n[sync]\n"a\\u009b\\n{FORGED}" = 1\n'
+    )
     for words in (["start", str(root)], ["config", "check"], ["doctor"]):
         shown = Screen(own.env, root, *words).read_all()
         assert "odd" in shown

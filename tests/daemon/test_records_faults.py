@@ -1,4 +1,5 @@
-"""Somebody deletes, replaces or damages what notes said before: nothing of it is thrown away, and what is lost is said."""
+"""Somebody deletes, replaces or damages what notes said before: nothing of it is thrown away, and
+what is lost is said."""
 
 from __future__ import annotations
 
@@ -54,7 +55,11 @@ def pair(make_home: Callable[..., Home]) -> Iterator[tuple[Kept, Kept]]:
 def write(kept: Kept, *numbers: int) -> None:
     for number in numbers:
         kept.client.call(
-            "memory", command="create", path=f"/memories/w{number}.md", file_text=f"written{number}\n", workspace=kept.id
+            "memory",
+            command="create",
+            path=f"/memories/w{number}.md",
+            file_text=f"written{number}\n",
+            workspace=kept.id,
         )
         kept.n_notes += 1
 
@@ -62,7 +67,11 @@ def write(kept: Kept, *numbers: int) -> None:
 def written(kept: Kept) -> list[int]:
     """Which writes the history knows, newest first."""
     revisions = kept.client.call("history", workspace=kept.id)["revisions"]
-    return [int(one["path"].removeprefix(".memories/w").removesuffix(".md")) for one in revisions if "/w" in one["path"]]
+    return [
+        int(one["path"].removeprefix(".memories/w").removesuffix(".md"))
+        for one in revisions
+        if "/w" in one["path"]
+    ]
 
 
 def wait_heard(kept: Kept, what: str) -> None:
@@ -84,7 +93,9 @@ def written_on_disk(kept: Kept) -> list[int]:
                 shutil.copyfile(f"{kept.records}{suffix}", f"{folder}/records.db{suffix}")
         with contextlib.closing(sqlite3.connect(f"{folder}/records.db")) as file:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-            rows = file.execute("SELECT path FROM revisions WHERE state = 'done' AND path LIKE '%/w%' ORDER BY id DESC")
+            rows = file.execute(
+                "SELECT path FROM revisions WHERE state = 'done' AND path LIKE '%/w%' ORDER BY id DESC"
+            )
             return [int(path.removeprefix(".memories/w").removesuffix(".md")) for (path,) in rows]
 
 
@@ -96,7 +107,9 @@ def empty_log(kept: Kept) -> None:
     kept.client.call("sync", workspace=kept.id)
 
 
-def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_left_alone(pair: tuple[Kept, Kept]) -> None:
+def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_left_alone(
+    pair: tuple[Kept, Kept],
+) -> None:
     damaged, newer = pair
     assert damaged.daemon.stop() == 0
     damaged.records.write_bytes(b"these were records" * 1000)
@@ -104,7 +117,9 @@ def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_lef
         file.execute("PRAGMA user_version = 999")
     start_again(pair)
     damaged.wait(lambda: damaged.status()["state"] == "ready", "it is not ready")
-    newer.wait(lambda: any("newer" in reason for reason in newer.status()["reasons"]), "nothing was said")
+    newer.wait(
+        lambda: any("newer" in reason for reason in newer.status()["reasons"]), "nothing was said"
+    )
     assert [len(kept.find("larch", wait="disk")) for kept in pair] == [20, 20]
     (aside,) = damaged.records.parent.glob("records.db.damaged-*")
     assert aside.read_bytes().startswith(b"these were records")
@@ -113,7 +128,9 @@ def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_lef
         assert file.execute("PRAGMA user_version").fetchone() == (999,)
 
 
-def test_records_whose_log_is_deleted_while_they_are_open_lose_nothing(pair: tuple[Kept, Kept]) -> None:
+def test_records_whose_log_is_deleted_while_they_are_open_lose_nothing(
+    pair: tuple[Kept, Kept],
+) -> None:
     for kept, suffix in zip(pair, ("-wal", "-shm"), strict=True):
         Path(f"{kept.records}{suffix}").unlink()
         wait_heard(kept, "records.db lost its -wal or -shm file")
@@ -140,7 +157,9 @@ def replace_by_a_folder(kept: Kept) -> None:
     (kept.records / "file").write_text("somebody's own\n")
 
 
-@pytest.mark.parametrize("harm", [delete, delete_folder, replace_by_a_folder], ids=lambda harm: harm.__name__)
+@pytest.mark.parametrize(
+    "harm", [delete, delete_folder, replace_by_a_folder], ids=lambda harm: harm.__name__
+)
 def test_records_that_are_taken_away_while_they_are_open_begin_anew_and_it_is_said(
     kept: Kept, harm: Callable[[Kept], None]
 ) -> None:
@@ -167,7 +186,9 @@ def test_a_backup_that_is_put_in_the_place_of_open_records_is_what_counts(kept: 
     assert [number for number in written_on_disk(kept) if number not in (3, 4)] == [5, 2, 1, 0]
 
 
-def test_records_that_are_damaged_while_they_are_open_are_set_aside_and_said(pair: tuple[Kept, Kept]) -> None:
+def test_records_that_are_damaged_while_they_are_open_are_set_aside_and_said(
+    pair: tuple[Kept, Kept],
+) -> None:
     for kept, size in zip(pair, (0, 4096), strict=True):
         empty_log(kept)
         garbage = os.urandom(kept.records.stat().st_size)[:size]
@@ -178,7 +199,10 @@ def test_records_that_are_damaged_while_they_are_open_are_set_aside_and_said(pai
         assert find_aside(kept).read_bytes() == garbage
         assert kept.status()["state"] == "ready"
         assert is_said(kept)
-        assert any(find_aside(kept).name in one["problem"] for one in kept.client.call("problems", workspace=kept.id)["problems"])
+        assert any(
+            find_aside(kept).name in one["problem"]
+            for one in kept.client.call("problems", workspace=kept.id)["problems"]
+        )
     pair[0].daemon.kill()
     start_again(pair)
     for kept in pair:

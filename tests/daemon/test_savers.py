@@ -1,7 +1,9 @@
-"""What is saved is what is found, whatever saves it: the real editors, git, sync tools, agents' ways, and bare system calls.
+"""What is saved is what is found, whatever saves it: the real editors, git, sync tools, agents'
+ways, and bare system calls.
 
-Each way saves twice. The first time nobody asks for a look at the disk, the second time somebody does. All the while a word that
-stands in every version is searched for, and must not be missing for longer than the grace of a note that vanished.
+Each way saves twice. The first time nobody asks for a look at the disk, the second time somebody
+does. All the while a word that stands in every version is searched for, and must not be missing for
+longer than the grace of a note that vanished.
 """
 
 from __future__ import annotations
@@ -87,7 +89,9 @@ def exchange(place: Place, note: Path, text: str) -> None:
     aside = note.with_name("MEMORY.new")
     aside.write_text(text)
     libc = ctypes.CDLL(None, use_errno=True)
-    code = libc.renameat2(AT_FDCWD, os.fsencode(aside), AT_FDCWD, os.fsencode(note), RENAME_EXCHANGE)
+    code = libc.renameat2(
+        AT_FDCWD, os.fsencode(aside), AT_FDCWD, os.fsencode(note), RENAME_EXCHANGE
+    )
     assert code == 0, os.strerror(ctypes.get_errno())
     aside.unlink()
 
@@ -177,7 +181,8 @@ def git(place: Place, *words: str | Path, env: dict[str, str] | None = None) -> 
 
 
 def commit_aside(place: Place, note: Path, text: str) -> str:
-    """Commit what stands, and beside it a child in which the note says `text`; the work tree stays as it is."""
+    """Commit what stands, and beside it a child in which the note says `text`; the work tree stays
+    as it is."""
     if not (place.root / ".git").exists():
         git(place, "init", "--quiet", "--initial-branch", "main")
     git(place, "add", "--all")
@@ -185,8 +190,16 @@ def commit_aside(place: Place, note: Path, text: str) -> str:
     index = {"GIT_INDEX_FILE": str(place.outside / "index")}
     blob = git(place, "hash-object", "-w", stage(place, text))
     git(place, "read-tree", "HEAD", env=index)
-    git(place, "update-index", "--cacheinfo", f"100644,{blob},{note.relative_to(place.root)}", env=index)
-    return git(place, "commit-tree", "-p", "HEAD", "-m", "what comes", git(place, "write-tree", env=index))
+    git(
+        place,
+        "update-index",
+        "--cacheinfo",
+        f"100644,{blob},{note.relative_to(place.root)}",
+        env=index,
+    )
+    return git(
+        place, "commit-tree", "-p", "HEAD", "-m", "what comes", git(place, "write-tree", env=index)
+    )
 
 
 def save_by_git_checkout(place: Place, note: Path, text: str) -> None:
@@ -237,7 +250,9 @@ def save_in_vim_without_backup(place: Place, note: Path, text: str) -> None:
 
 def save_by_ex(place: Place, note: Path, text: str, settings: str) -> None:
     commands = (settings, "%d", f"0r {stage(place, text)}", "wq")
-    place.run("vim", "--clean", "-es", *(part for command in commands for part in ("-c", command)), note)
+    place.run(
+        "vim", "--clean", "-es", *(part for command in commands for part in ("-c", command)), note
+    )
 
 
 def save_in_nano(place: Place, note: Path, text: str) -> None:
@@ -251,7 +266,8 @@ def save_in_nano(place: Place, note: Path, text: str) -> None:
 
 
 def save_in_emacs(place: Place, note: Path, text: str) -> None:
-    """Two saves of one session: the first renames the old file to a backup, the second writes into the file."""
+    """Two saves of one session: the first renames the old file to a backup, the second writes into
+    the file."""
     with Terminal(place, "emacs", "-nw", "-Q", note) as screen:
         screen.expect("keepsake")
         screen.type("draft \x18\x13")
@@ -290,7 +306,8 @@ def save_in_micro(place: Place, note: Path, text: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How a program saves. `is_whole` if no moment shows a reader of the file less than one version."""
+    """How a program saves. `is_whole` if no moment shows a reader of the file less than one
+    version."""
 
     save: Callable[[Place, Path, str], None]
     program: str = ""
@@ -344,7 +361,10 @@ def offer(way: Way) -> object:
 
 @pytest.mark.parametrize("way", [offer(way) for way in WAYS])
 def test_what_is_saved_is_found(
-    way: Way, place: Place, watch_word: Callable[[str], Presence], record_property: Callable[[str, object], None]
+    way: Way,
+    place: Place,
+    watch_word: Callable[[str], Presence],
+    record_property: Callable[[str, object], None],
 ) -> None:
     note = place.root / "MEMORY.md"
     note.write_text(compose(FIRST))
@@ -352,7 +372,9 @@ def test_what_is_saved_is_found(
 
     with watch_word("keepsake") as presence:
         way.save(place, note, compose(SECOND))
-        assert note.read_text().endswith(compose(SECOND)), f"{way.save.__name__} does not save what it was given"
+        assert note.read_text().endswith(compose(SECOND)), (
+            f"{way.save.__name__} does not save what it was given"
+        )
         took_s = place.wait_found(SECOND, "MEMORY.md")
         place.wait_equal()
         way.save(place, note, compose(THIRD))
@@ -388,7 +410,9 @@ class Terminal:
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
         words = [sys.executable, "-c", LAUNCH, *(str(word) for word in command)]
         env = place.env | {"TERM": "xterm"}
-        self._process = subprocess.Popen(words, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=place.root)
+        self._process = subprocess.Popen(
+            words, stdin=slave, stdout=slave, stderr=slave, env=env, cwd=place.root
+        )
         os.close(slave)
         self._seen = b""
         self._reader = threading.Thread(target=self._read)

@@ -1,4 +1,5 @@
-"""Notes and folders come, go, move and are swapped; links lead to them. The index follows, and nobody has asked it to."""
+"""Notes and folders come, go, move and are swapped; links lead to them. The index follows, and
+nobody has asked it to."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ pytestmark = pytest.mark.shared_daemon
 
 MEMORY = "MEMORY.md"
 QUIET_S = 0.3
-"""Longer than the debounce: what happens then is looked at once it is heard, not gathered with what was before."""
+"""Longer than the debounce: what happens then is looked at once it is heard, not gathered with what
+was before."""
 
 
 def write(path: Path, word: str) -> Path:
@@ -49,7 +51,9 @@ def test_a_note_that_is_moved_out_or_deleted_goes_after_its_grace(place: Place) 
     place.wait_equal()
 
 
-def test_a_note_that_is_gone_leaves_in_time_though_others_are_saved_all_the_while(place: Place) -> None:
+def test_a_note_that_is_gone_leaves_in_time_though_others_are_saved_all_the_while(
+    place: Place,
+) -> None:
     gone, busy = write(place.root / ".memories" / "gone.md", "larch"), place.root / MEMORY
     place.wait_found("larch", ".memories/gone.md")
     gone.unlink()
@@ -85,7 +89,9 @@ def test_a_renamed_note_is_one_that_moved(place: Place) -> None:
     place.wait(lambda: '"moved": 1' in last_sync(place), "no move was told")
 
 
-def test_a_renamed_folder_takes_its_notes_with_it(place: Place, watch_word: Callable[[str], Presence]) -> None:
+def test_a_renamed_folder_takes_its_notes_with_it(
+    place: Place, watch_word: Callable[[str], Presence]
+) -> None:
     folder = place.root / ".memories" / "sessions"
     write(folder / "one.md", "larch")
     write(folder / "deep" / "two.md", "maple")
@@ -100,7 +106,9 @@ def test_a_renamed_folder_takes_its_notes_with_it(place: Place, watch_word: Call
     place.wait_equal()
 
 
-def test_folders_that_are_made_moved_in_or_copied_in_are_found_with_all_they_hold_and_watched(place: Place) -> None:
+def test_folders_that_are_made_moved_in_or_copied_in_are_found_with_all_they_hold_and_watched(
+    place: Place,
+) -> None:
     memories = place.root / ".memories"
     write(memories / "a" / "b" / "c" / "d" / "made.md", "larch")
     write(place.outside / "in" / "x" / "moved.md", "maple")
@@ -108,7 +116,11 @@ def test_folders_that_are_made_moved_in_or_copied_in_are_found_with_all_they_hol
     (place.outside / "in").rename(memories / "in")
     place.run("cp", "-r", place.outside / "copy", memories / "copy")
     place.wait_equal()
-    for path, word in (("a/b/c/d/more.md", "aspen"), ("in/x/more.md", "rowan"), ("copy/y/more.md", "alder")):
+    for path, word in (
+        ("a/b/c/d/more.md", "aspen"),
+        ("in/x/more.md", "rowan"),
+        ("copy/y/more.md", "alder"),
+    ):
         write(memories / path, word)
         place.wait_found(word, f".memories/{path}")
 
@@ -130,7 +142,9 @@ def test_memories_that_are_removed_and_made_again_are_followed_again(place: Plac
     place.wait_equal()
 
 
-def test_a_first_memory_is_found_in_a_folder_that_had_none(home: Home, daemon: Daemon, root: Path, make_place: MakePlace) -> None:
+def test_a_first_memory_is_found_in_a_folder_that_had_none(
+    home: Home, daemon: Daemon, root: Path, make_place: MakePlace
+) -> None:
     place = make_place(root)
     write(root / ".memories" / "first.md", "larch")
     place.wait_found("larch", ".memories/first.md")
@@ -193,7 +207,9 @@ def test_a_memory_file_that_links_to_a_note_is_found_once_and_followed(place: Pl
     place.wait_found("hazel", ".memories/real.md")
 
 
-def test_the_target_of_a_link_is_watched_from_the_beginning(root: Path, make_place: MakePlace) -> None:
+def test_the_target_of_a_link_is_watched_from_the_beginning(
+    root: Path, make_place: MakePlace
+) -> None:
     real = write(root / "docs" / "real.md", "larch")
     (root / MEMORY).symlink_to("docs/real.md")
     place = make_place(root)
@@ -213,7 +229,9 @@ def test_the_target_of_a_new_link_is_watched_from_then_on(place: Place) -> None:
     place.wait_found("maple", ".memories/link.md")
 
 
-def test_the_target_of_a_link_is_followed_though_its_folder_goes_and_comes_back(place: Place) -> None:
+def test_the_target_of_a_link_is_followed_though_its_folder_goes_and_comes_back(
+    place: Place,
+) -> None:
     real = write(place.root / "docs" / "deep" / "real.md", "larch")
     (place.root / ".memories" / "link.md").symlink_to("../docs/deep/real.md")
     place.wait_found("larch", ".memories/link.md")
@@ -238,10 +256,14 @@ def test_a_link_out_of_the_workspace_is_refused_by_name(place: Place) -> None:
     (place.root / ".memories" / "link.md").symlink_to(secret)
     assert not place.find("larch", wait="disk")
     problems = place.client.call("problems", workspace=place.id)["problems"]
-    assert [(problem["path"], problem["code"]) for problem in problems] == [(".memories/link.md", "link_outside")]
+    assert [(problem["path"], problem["code"]) for problem in problems] == [
+        (".memories/link.md", "link_outside")
+    ]
 
 
-def test_a_hard_link_that_is_written_elsewhere_is_seen_by_whoever_asks_for_the_disk(place: Place) -> None:
+def test_a_hard_link_that_is_written_elsewhere_is_seen_by_whoever_asks_for_the_disk(
+    place: Place,
+) -> None:
     note = place.root / ".memories" / "hard.md"
     os.link(write(place.outside / "hard.md", "larch"), note)
     place.wait_found("larch", ".memories/hard.md")
@@ -260,7 +282,9 @@ def test_two_hard_links_in_one_workspace_are_both_found(place: Place) -> None:
 # --- includes ---
 
 
-def test_included_notes_are_followed_where_their_folders_come_and_go(root: Path, make_place: MakePlace) -> None:
+def test_included_notes_are_followed_where_their_folders_come_and_go(
+    root: Path, make_place: MakePlace
+) -> None:
     place = make_place(root, include=["CLAUDE.md", "docs/**/*.md"])
     write(root / "CLAUDE.md", "larch")
     place.wait_found("larch", "CLAUDE.md")
@@ -310,9 +334,15 @@ def test_workspaces_that_come_and_go_leave_no_watch_thread_or_file_behind(
     come_and_go()
     before = count()
     come_and_go()
-    make_place(home.make_folder()).wait(lambda: count() <= (before[0] + 2, before[1] + 2), f"more than {before} stayed")
+    make_place(home.make_folder()).wait(
+        lambda: count() <= (before[0] + 2, before[1] + 2), f"more than {before} stayed"
+    )
 
 
 def last_sync(place: Place) -> str:
-    lines = [line for line in place.home.read_log().splitlines() if "sync_done" in line and place.id in line]
+    lines = [
+        line
+        for line in place.home.read_log().splitlines()
+        if "sync_done" in line and place.id in line
+    ]
     return lines[-1] if lines else ""

@@ -1,4 +1,5 @@
-"""Files that are written without pause, and a great many at once: the index keeps up, and nobody is kept waiting."""
+"""Files that are written without pause, and a great many at once: the index keeps up, and nobody is
+kept waiting."""
 
 from __future__ import annotations
 
@@ -50,18 +51,22 @@ def append_and_never_close(note: Path) -> Iterator[bytes]:
 
 
 def touch_and_save(note: Path) -> Iterator[bytes]:
-    """As a program that watches its own file might: most of its saves change nothing, and empty the file for a moment."""
+    """As a program that watches its own file might: most of its saves change nothing, and empty the
+    file for a moment."""
     for data in save_whole(note):
         for _ in range(4):
             note.write_bytes(data)
             yield data
 
 
-@pytest.mark.parametrize("write", [save_whole, append_and_never_close, touch_and_save], ids=lambda write: write.__name__)
+@pytest.mark.parametrize(
+    "write", [save_whole, append_and_never_close, touch_and_save], ids=lambda write: write.__name__
+)
 def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
     write: Callable[[Path], Iterator[bytes]], place: Place, watch_word: Callable[[str], Presence]
 ) -> None:
-    """What is indexed may be an old version, but not one that was replaced longer ago than a change may wait."""
+    """What is indexed may be an old version, but not one that was replaced longer ago than a change
+    may wait."""
     replaced_at_s: dict[str, float] = {}
     last, oldest_s, began_s = place.notes()["MEMORY.md"], 0.0, time.monotonic()
     with watch_word("keepsake") as presence:
@@ -81,11 +86,15 @@ def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
     place.wait_equal()
 
 
-def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_are_answered(place: Place) -> None:
+def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_are_answered(
+    place: Place,
+) -> None:
     for number in range(1000):
         folder = place.root / ".memories" / "many" / f"{number % 40}"
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{number}.md").write_text(f"# Note {number}\n\n" + f"a line of note{number} about many things\n" * 20)
+        (folder / f"{number}.md").write_text(
+            f"# Note {number}\n\n" + f"a line of note{number} about many things\n" * 20
+        )
     slowest_s = 0.0
 
     def is_equal() -> bool:
@@ -106,7 +115,8 @@ def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_a
 
 
 def test_what_goes_on_beside_the_memory_makes_no_work(place: Place) -> None:
-    """A build that writes a whole tree of modules, markdown among it: no look at the disk, no new generation."""
+    """A build that writes a whole tree of modules, markdown among it: no look at the disk, no new
+    generation."""
     before = place.status()
     for number in range(200):
         folder = place.root / "node_modules" / f"m{number}" / "docs"

@@ -38,7 +38,11 @@ def hear(client: Client) -> dict[str, Any]:
 def save(place: Place, path: str, text: str) -> int:
     (place.root / path).parent.mkdir(exist_ok=True)
     (place.root / path).write_text(f"{text}\n")
-    return int(place.client.call("search", query=text, workspace=place.id, wait="disk")["freshness"]["generation"])
+    return int(
+        place.client.call("search", query=text, workspace=place.id, wait="disk")["freshness"][
+            "generation"
+        ]
+    )
 
 
 def test_each_change_is_told_with_its_generation_and_paths(place: Place, listener: Client) -> None:
@@ -46,7 +50,11 @@ def test_each_change_is_told_with_its_generation_and_paths(place: Place, listene
     assert answer["generations"] == {place.id: place.status()["generation"]}
     generation = save(place, "MEMORY.md", "larch")
     told = hear(listener)
-    assert (told["subscription"], told["workspace"], told["paths"]) == (answer["subscription"], place.id, ["MEMORY.md"])
+    assert (told["subscription"], told["workspace"], told["paths"]) == (
+        answer["subscription"],
+        place.id,
+        ["MEMORY.md"],
+    )
     assert told["generation"] == generation > answer["generations"][place.id]
     assert told["chunks"] > 0
     assert told["complete"]
@@ -54,7 +62,9 @@ def test_each_change_is_told_with_its_generation_and_paths(place: Place, listene
     assert hear(listener)["paths"] == ["MEMORY.md"]
 
 
-def test_only_what_was_asked_for_is_told(place: Place, listener: Client, make_place: MakePlace, home: Home) -> None:
+def test_only_what_was_asked_for_is_told(
+    place: Place, listener: Client, make_place: MakePlace, home: Home
+) -> None:
     other = make_place(home.make_folder())
     listener.call("subscribe", workspace=place.id, paths=[".memories/**"])
     save(place, "MEMORY.md", "larch")
@@ -64,7 +74,9 @@ def test_only_what_was_asked_for_is_told(place: Place, listener: Client, make_pl
     assert (told["workspace"], told["paths"]) == (place.id, [".memories/a.md"])
 
 
-def test_all_workspaces_are_told_of_if_none_is_named(place: Place, listener: Client, make_place: MakePlace, home: Home) -> None:
+def test_all_workspaces_are_told_of_if_none_is_named(
+    place: Place, listener: Client, make_place: MakePlace, home: Home
+) -> None:
     listener.call("subscribe")
     other = make_place(home.make_folder())
     save(other, "MEMORY.md", "larch")
@@ -100,13 +112,17 @@ def test_who_knows_all_hears_only_what_comes(place: Place, listener: Client) -> 
 
 
 @pytest.mark.parametrize("since", [0, -1])
-def test_who_asks_for_more_than_is_remembered_is_told_that(place: Place, listener: Client, since: int) -> None:
+def test_who_asks_for_more_than_is_remembered_is_told_that(
+    place: Place, listener: Client, since: int
+) -> None:
     place.client.call("sync", workspace=place.id, rebuild=True)
     listener.call("subscribe", workspace=place.id, since=since)
     assert not hear(listener)["complete"]
 
 
-def test_who_comes_from_an_index_that_was_further_is_told_that(place: Place, listener: Client) -> None:
+def test_who_comes_from_an_index_that_was_further_is_told_that(
+    place: Place, listener: Client
+) -> None:
     listener.call("subscribe", workspace=place.id, since=place.status()["generation"] + 1000)
     assert not hear(listener)["complete"]
 
@@ -123,7 +139,9 @@ def test_unsubscribing_ends_it_and_the_connection_stays(place: Place, listener: 
         place.client.call("unsubscribe", subscription=second)
 
 
-@pytest.mark.parametrize("wrong", [{"since": 1}, {"paths": ["../x"]}, {"paths": [""]}, {"path": ["x"]}])
+@pytest.mark.parametrize(
+    "wrong", [{"since": 1}, {"paths": ["../x"]}, {"paths": [""]}, {"path": ["x"]}]
+)
 def test_what_cannot_be_subscribed_to_is_refused(listener: Client, wrong: dict[str, Any]) -> None:
     with pytest.raises(BadRequest) as failure:
         listener.call("subscribe", **wrong)

@@ -50,7 +50,9 @@ def clear(folder: Path) -> None:
 
 
 @pytest.fixture(params=[put_file, put_closed_folder])
-def closed(request: pytest.FixtureRequest, make_home: Callable[..., Home]) -> Iterator[tuple[Client, Path, str]]:
+def closed(
+    request: pytest.FixtureRequest, make_home: Callable[..., Home]
+) -> Iterator[tuple[Client, Path, str]]:
     home = make_home(CONFIG)
     cache = home.folder / "cache" / "memsyncd"
     request.param(cache)
@@ -87,17 +89,25 @@ def test_status_problems_and_doctor_say_it_and_it_is_answered_as_soon_as_the_fol
         except StoreFailed:
             return False
 
-    wait_for(lambda: bool(client.call("status", workspace=id_)["workspaces"][0]["reasons"]), "status says nothing")
+    wait_for(
+        lambda: bool(client.call("status", workspace=id_)["workspaces"][0]["reasons"]),
+        "status says nothing",
+    )
     status = client.call("status", workspace=id_)["workspaces"][0]
     assert status["state"] == "degraded"
     assert "the cache folder cannot be used" in status["reasons"][0]
     problems = client.call("problems", workspace=id_)["problems"]
     assert any("the cache folder cannot be used" in one["problem"] for one in problems)
-    findings = [one for one in client.call("doctor", workspace=id_)["findings"] if one["check"] == "index"]
+    findings = [
+        one for one in client.call("doctor", workspace=id_)["findings"] if one["check"] == "index"
+    ]
     assert [(one["level"], str(cache) in one["where"]) for one in findings] == [("error", True)]
     assert "the cache folder cannot be used" in findings[0]["what"]
     assert not finds()
     clear(cache)
     wait_for(finds, "it was not tried again")
-    wait_for(lambda: client.call("status", workspace=id_)["workspaces"][0]["state"] == "ready", "the fault stays")
+    wait_for(
+        lambda: client.call("status", workspace=id_)["workspaces"][0]["state"] == "ready",
+        "the fault stays",
+    )
     assert client.call("problems", workspace=id_)["problems"] == []

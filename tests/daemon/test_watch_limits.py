@@ -1,4 +1,5 @@
-"""The system gives no more watches: the daemon says so and how to get more, looks at set times instead, and heals."""
+"""The system gives no more watches: the daemon says so and how to get more, looks at set times
+instead, and heals."""
 
 from __future__ import annotations
 
@@ -24,13 +25,17 @@ WAIT_S = 30.0
 
 
 def is_limit_ours() -> bool:
-    """True if a process can be given few watches without taking any from others: a user namespace has a limit of its own."""
+    """True if a process can be given few watches without taking any from others: a user namespace
+    has a limit of its own."""
     return succeeds(*OWN_USERS, "sh", "-c", f"echo 8 > {LIMIT}")
 
 
 pytestmark = [
     pytest.mark.needs("nsenter"),
-    pytest.mark.skipif(not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches"),
+    pytest.mark.skipif(
+        not is_limit_ours(),
+        reason="needs Linux with user namespaces, to limit nobody else's watches",
+    ),
 ]
 
 
@@ -47,7 +52,11 @@ def limited(make_home: Callable[..., Home]) -> Iterator[tuple[Home, subprocess.P
     script = f'echo 8 > {LIMIT}; exec "{sys.executable}" -m memsyncd run'
     with home.log.open("ab") as log:
         process = subprocess.Popen(
-            [*OWN_USERS, "sh", "-c", script], env=home.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [*OWN_USERS, "sh", "-c", script],
+            env=home.env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
         )
     yield home, process
     process.send_signal(signal.SIGTERM)
@@ -88,20 +97,34 @@ def test_out_of_watches_it_says_how_to_get_more_finds_saves_at_set_times_and_hea
         wait_for(lambda: status()["state"] == "degraded", "nothing was said")
         assert "max_user_watches" in status()["reasons"][0]
         assert status()["watcher"] == "timed"
-        assert any("watch limit" in problem["problem"] for problem in client.call("problems")["problems"])
+        assert any(
+            "watch limit" in problem["problem"] for problem in client.call("problems")["problems"]
+        )
         for number in range(20):
             (root / ".memories" / f"d{number}" / "note.md").write_text(f"maple number{number}\n")
         wait_for(lambda: not find("larch"), "timed looks did not find what was saved")
 
-        more = ["nsenter", "--user", "--preserve-credentials", "--target", str(process.pid), "sh", "-c", f"echo 1000 > {LIMIT}"]
+        more = [
+            "nsenter",
+            "--user",
+            "--preserve-credentials",
+            "--target",
+            str(process.pid),
+            "sh",
+            "-c",
+            f"echo 1000 > {LIMIT}",
+        ]
         subprocess.run(more, check=True, capture_output=True)
 
         def is_healed() -> bool:
             for number in range(20):
-                (root / ".memories" / f"d{number}" / "note.md").write_text(f"rowan {time.monotonic_ns()}\n")
+                (root / ".memories" / f"d{number}" / "note.md").write_text(
+                    f"rowan {time.monotonic_ns()}\n"
+                )
             return bool(status()["state"] == "ready")
 
-        # Looks that find what no event announced, three times in a row, are a reason to try anew at once.
+        # Looks that find what no event announced, three times in a row, are a reason to try anew at
+        # once.
         wait_for(is_healed, "it did not heal")
         assert status()["watcher"] != "timed"
         client.call("sync")

@@ -41,18 +41,40 @@ def find_by(place: Place, text: str | Path) -> str:
 
 
 def git(folder: Path, *words: str) -> None:
-    identity = ("-c", "user.name=ann", "-c", "user.email=ann@example.org", "-c", "init.defaultBranch=main")
-    subprocess.run(["git", *identity, *words], cwd=folder, check=True, capture_output=True, env={"PATH": os.environ["PATH"]})
+    identity = (
+        "-c",
+        "user.name=ann",
+        "-c",
+        "user.email=ann@example.org",
+        "-c",
+        "init.defaultBranch=main",
+    )
+    subprocess.run(
+        ["git", *identity, *words],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        env={"PATH": os.environ["PATH"]},
+    )
 
 
 # --- which is meant ---
 
 
-def test_a_workspace_is_meant_by_name_by_id_and_by_any_path_within(make_place: MakePlace, home: Home) -> None:
+def test_a_workspace_is_meant_by_name_by_id_and_by_any_path_within(
+    make_place: MakePlace, home: Home
+) -> None:
     root = home.make_folder()
     write(root / "src" / "deep" / "main.py", "x")
     place = make_place(root, name="garden")
-    for text in ("garden", place.id, root, f"{root}/", root / "src" / "deep" / "main.py", root / "src" / "to" / "be" / "made"):
+    for text in (
+        "garden",
+        place.id,
+        root,
+        f"{root}/",
+        root / "src" / "deep" / "main.py",
+        root / "src" / "to" / "be" / "made",
+    ):
         assert find_by(place, text) == place.id
 
 
@@ -80,28 +102,39 @@ def test_what_is_meant_by_nothing_is_the_only_one_or_an_error_that_names_them(
 
 
 def test_all_are_meant_by_a_star(make_place: MakePlace, home: Home) -> None:
-    places = [make_place(write(home.make_folder() / "MEMORY.md", f"larch {number}").parent) for number in range(3)]
+    places = [
+        make_place(write(home.make_folder() / "MEMORY.md", f"larch {number}").parent)
+        for number in range(3)
+    ]
     hits = places[0].client.call("search", query="larch", workspace="*")["hits"]
     assert {hit["workspace"] for hit in hits} == {place.id for place in places}
 
 
-def test_of_nested_roots_the_nearest_is_meant_and_each_holds_its_own(make_place: MakePlace, home: Home) -> None:
+def test_of_nested_roots_the_nearest_is_meant_and_each_holds_its_own(
+    make_place: MakePlace, home: Home
+) -> None:
     outer = home.make_folder()
     write(outer / "MEMORY.md", "larch outer")
     write(outer / "packages" / "inner" / "MEMORY.md", "larch inner")
     around, within = make_place(outer), make_place(outer / "packages" / "inner")
     assert find_by(around, outer / "packages") == around.id
     assert find_by(around, outer / "packages" / "inner" / "src") == within.id
-    assert around.client.call("search", query="larch", workspace=around.id)["hits"][0]["snippet"] == "**larch** outer"
-    assert [hit["snippet"] for hit in within.client.call("search", query="larch", workspace=within.id)["hits"]] == [
-        "**larch** inner"
-    ]
+    assert (
+        around.client.call("search", query="larch", workspace=around.id)["hits"][0]["snippet"]
+        == "**larch** outer"
+    )
+    assert [
+        hit["snippet"]
+        for hit in within.client.call("search", query="larch", workspace=within.id)["hits"]
+    ] == ["**larch** inner"]
     write(outer / "packages" / "inner" / "MEMORY.md", "maple")
     within.wait_found("maple", "MEMORY.md")
     assert not around.find("maple", wait="disk")
 
 
-def test_a_root_beneath_memories_of_another_is_a_workspace_of_its_own_too(make_place: MakePlace, home: Home) -> None:
+def test_a_root_beneath_memories_of_another_is_a_workspace_of_its_own_too(
+    make_place: MakePlace, home: Home
+) -> None:
     outer = home.make_folder()
     write(outer / ".memories" / "team" / "MEMORY.md", "larch")
     around, within = make_place(outer), make_place(outer / ".memories" / "team")
@@ -112,7 +145,9 @@ def test_a_root_beneath_memories_of_another_is_a_workspace_of_its_own_too(make_p
     within.wait_found("maple", "MEMORY.md")
 
 
-def test_a_root_that_a_link_names_is_the_folder_that_it_leads_to(make_place: MakePlace, home: Home) -> None:
+def test_a_root_that_a_link_names_is_the_folder_that_it_leads_to(
+    make_place: MakePlace, home: Home
+) -> None:
     root = home.make_folder()
     write(root / "MEMORY.md", "larch")
     link = root.parent / "link"
@@ -127,7 +162,9 @@ def test_a_root_that_a_link_names_is_the_folder_that_it_leads_to(make_place: Mak
 
 
 @pytest.mark.needs("git")
-def test_a_linked_worktree_shares_the_memory_of_the_main_one_until_it_has_its_own(make_place: MakePlace, home: Home) -> None:
+def test_a_linked_worktree_shares_the_memory_of_the_main_one_until_it_has_its_own(
+    make_place: MakePlace, home: Home
+) -> None:
     main = home.make_folder()
     git(main, "init")
     write(main / "README", "x")
@@ -147,7 +184,9 @@ def test_a_linked_worktree_shares_the_memory_of_the_main_one_until_it_has_its_ow
 
 
 @pytest.mark.needs("git")
-def test_a_folder_that_claims_to_be_anothers_worktree_is_not_believed(make_place: MakePlace, home: Home) -> None:
+def test_a_folder_that_claims_to_be_anothers_worktree_is_not_believed(
+    make_place: MakePlace, home: Home
+) -> None:
     main = home.make_folder()
     git(main, "init")
     write(main / "MEMORY.md", "larch")
@@ -170,7 +209,13 @@ def test_what_was_added_is_there_after_a_restart_what_was_removed_is_not_and_a_d
         write(root / "docs" / "a.md", "maple")
     first = own.start()
     with first.client() as client:
-        client.call("workspace.add", path=str(stays), name="kept", include=["docs/*.md"], exclude=["docs/b*"])
+        client.call(
+            "workspace.add",
+            path=str(stays),
+            name="kept",
+            include=["docs/*.md"],
+            exclude=["docs/b*"],
+        )
         gone = client.call("workspace.add", path=str(goes))["workspaces"][0]["id"]
         before = client.call("workspace.list")["workspaces"]
         client.call("search", query="larch", workspace="*", wait="disk")
@@ -180,7 +225,9 @@ def test_what_was_added_is_there_after_a_restart_what_was_removed_is_not_and_a_d
     assert first.stop() == 0
     second = own.start()
     with second.client() as client:
-        assert client.call("workspace.list")["workspaces"] == [one for one in before if one["id"] != gone]
+        assert client.call("workspace.list")["workspaces"] == [
+            one for one in before if one["id"] != gone
+        ]
         assert client.call("search", query="maple", workspace="kept", wait="disk")["hits"]
     assert (goes / "MEMORY.md").read_text() == "larch\n"
     second.kill()
@@ -196,10 +243,19 @@ def test_what_was_added_is_there_after_a_restart_what_was_removed_is_not_and_a_d
     assert third.stop() == 0
 
 
-def test_adding_twice_changes_what_is_said_and_keeps_the_rest(make_place: MakePlace, home: Home) -> None:
+def test_adding_twice_changes_what_is_said_and_keeps_the_rest(
+    make_place: MakePlace, home: Home
+) -> None:
     place = make_place(home.make_folder(), name="garden", include=["docs/*.md"])
-    info = place.client.call("workspace.add", path=str(place.root), exclude=["docs/a*"])["workspaces"][0]
-    assert (info["id"], info["name"], info["include"], info["exclude"]) == (place.id, "garden", ["docs/*.md"], ["docs/a*"])
+    info = place.client.call("workspace.add", path=str(place.root), exclude=["docs/a*"])[
+        "workspaces"
+    ][0]
+    assert (info["id"], info["name"], info["include"], info["exclude"]) == (
+        place.id,
+        "garden",
+        ["docs/*.md"],
+        ["docs/a*"],
+    )
     other = make_place(home.make_folder())
     with pytest.raises(Conflict, match="garden"):
         place.client.call("workspace.add", path=str(other.root), name="garden")
@@ -267,14 +323,37 @@ def test_a_socket_within_is_refused(home: Home, daemon: Daemon) -> None:
 
 def test_includes_and_excludes_say_which_notes_there_are(make_place: MakePlace, home: Home) -> None:
     root = home.make_folder()
-    for path in ("MEMORY.md", "CLAUDE.md", "AGENTS.md", "docs/a.md", "docs/deep/b.md", "docs/deep/draft.md", "src/c.md"):
+    for path in (
+        "MEMORY.md",
+        "CLAUDE.md",
+        "AGENTS.md",
+        "docs/a.md",
+        "docs/deep/b.md",
+        "docs/deep/draft.md",
+        "src/c.md",
+    ):
         write(root / path, "larch")
-    for path in (".memories/a.md", ".memories/private/b.md", ".memories/c.txt", ".memories/d.markdown", ".memories/e.py"):
+    for path in (
+        ".memories/a.md",
+        ".memories/private/b.md",
+        ".memories/c.txt",
+        ".memories/d.markdown",
+        ".memories/e.py",
+    ):
         write(root / path, "larch")
     place = make_place(
-        root, include=["CLAUDE.md", "docs/**/*.md"], exclude=[".memories/private/**", "**/draft.md", ".memories/c.*"]
+        root,
+        include=["CLAUDE.md", "docs/**/*.md"],
+        exclude=[".memories/private/**", "**/draft.md", ".memories/c.*"],
     )
-    wanted = {"MEMORY.md", "CLAUDE.md", "docs/a.md", "docs/deep/b.md", ".memories/a.md", ".memories/d.markdown"}
+    wanted = {
+        "MEMORY.md",
+        "CLAUDE.md",
+        "docs/a.md",
+        "docs/deep/b.md",
+        ".memories/a.md",
+        ".memories/d.markdown",
+    }
     assert place.notes().keys() == wanted
     for path in (".memories/private/x.md", "docs/deep/draft.md", "AGENTS.md"):
         write(root / path, "maple")
@@ -309,9 +388,14 @@ def test_links_lead_out_only_to_folders_that_the_users_own_configuration_allows(
     (root / "config.toml").write_text(f'[[workspace]]\npath = "{root}"\nallow_links_to = ["/"]\n')
     configure(f'[[workspace]]\npath = "{root}"\nallow_links_to = ["{shared}"]\n')
     with daemon.client() as client:
-        assert client.call("search", query="larch", wait="disk")["hits"][0]["path"] == ".memories/shared.md"
+        assert (
+            client.call("search", query="larch", wait="disk")["hits"][0]["path"]
+            == ".memories/shared.md"
+        )
         assert not client.call("search", query="maple")["hits"]
-        assert [(p["path"], p["code"]) for p in client.call("problems")["problems"]] == [(".memories/secret.md", "link_outside")]
+        assert [(p["path"], p["code"]) for p in client.call("problems")["problems"]] == [
+            (".memories/secret.md", "link_outside")
+        ]
         assert "secret" not in json.dumps(client.call("list")["notes"])
         write(shared / "shared.md", "hazel")
         wait_found(client, "hazel")

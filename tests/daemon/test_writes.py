@@ -1,4 +1,5 @@
-"""Nothing that was written is ever lost: many writers at once, others who write without asking, and a daemon that is killed."""
+"""Nothing that was written is ever lost: many writers at once, others who write without asking, and
+a daemon that is killed."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def place(place: Any) -> Any:
     return place
 
 
-def memory(client: Client, place: Any, command: str, path: str | None = None, **parameters: object) -> dict[str, Any]:
+def memory(
+    client: Client, place: Any, command: str, path: str | None = None, **parameters: object
+) -> dict[str, Any]:
     return client.call("memory", workspace=place.id, command=command, path=path, **parameters)
 
 
@@ -44,7 +47,9 @@ def revisions(place: Any, **asked: object) -> list[dict[str, Any]]:
     """The history, the oldest first, however long it is."""
     found: list[dict[str, Any]] = []
     before = None
-    while page := place.client.call("history", workspace=place.id, limit=200, before=before, **asked)["revisions"]:
+    while page := place.client.call(
+        "history", workspace=place.id, limit=200, before=before, **asked
+    )["revisions"]:
         found += page
         before = page[-1]["revision"]
     return found[::-1]
@@ -66,13 +71,20 @@ def is_refused(act: Callable[[], object]) -> bool:
     return False
 
 
-# --- the writer's own next search -------------------------------------------------------------------------------------
+# --- the writer's own next search -----------------------------------------------------------------
 
 
 def test_what_a_writer_wrote_is_what_its_next_search_finds(place: Any) -> None:
     memory(place.client, place, "create", "/memories/log.md", file_text="# Log\n\nbegin\n")
     for number in range(15):
-        written = memory(place.client, place, "insert", "/memories/log.md", insert_line=3, insert_text=f"wrote{number}word")
+        written = memory(
+            place.client,
+            place,
+            "insert",
+            "/memories/log.md",
+            insert_line=3,
+            insert_text=f"wrote{number}word",
+        )
         found = place.client.call("search", query=f"wrote{number}word", workspace=place.id)
         assert [hit["path"] for hit in found["hits"]] == [".memories/log.md"]
         assert found["hits"][0]["digest"] == written["digest"]
@@ -88,7 +100,7 @@ def test_subscribers_hear_of_a_write(place: Any) -> None:
     assert told["paths"] == [".memories/heard.md"]
 
 
-# --- many writers -----------------------------------------------------------------------------------------------------
+# --- many writers ---------------------------------------------------------------------------------
 
 
 def test_ten_agents_editing_one_note_lose_no_edit_that_succeeded(place: Any) -> None:
@@ -97,11 +109,20 @@ def test_ten_agents_editing_one_note_lose_no_edit_that_succeeded(place: Any) -> 
     def write(agent: int) -> None:
         with place.daemon.client() as client:
             for number in range(N_EDITS):
-                memory(client, place, "insert", "/memories/shared.md", insert_line=2, insert_text=f"agent {agent} line {number}")
+                memory(
+                    client,
+                    place,
+                    "insert",
+                    "/memories/shared.md",
+                    insert_line=2,
+                    insert_text=f"agent {agent} line {number}",
+                )
 
     run_together([partial(write, agent) for agent in range(N_AGENTS)])
     lines = (place.root / ".memories/shared.md").read_text().splitlines()
-    assert sorted(lines[2:]) == sorted(f"agent {agent} line {number}" for agent in range(N_AGENTS) for number in range(N_EDITS))
+    assert sorted(lines[2:]) == sorted(
+        f"agent {agent} line {number}" for agent in range(N_AGENTS) for number in range(N_EDITS)
+    )
     past = revisions(place, path=".memories/shared.md")
     assert len(past) == N_AGENTS * N_EDITS + 1
     assert all(one["new_digest"] == next_one["old_digest"] for one, next_one in pairwise(past))
@@ -116,11 +137,18 @@ def test_a_writer_that_read_before_another_wrote_is_told_and_can_try_again(place
             while n_done < 5:
                 seen = memory(client, place, "view", "/memories/count.md")
                 number = int(seen["text"].splitlines()[1].split()[1])
-                edit = {"old_str": f"{number}", "new_str": f"{number + 1}", "if_digest": seen["digest"]}
-                n_done += not is_refused(partial(memory, client, place, "str_replace", "/memories/count.md", **edit))
+                edit = {
+                    "old_str": f"{number}",
+                    "new_str": f"{number + 1}",
+                    "if_digest": seen["digest"],
+                }
+                n_done += not is_refused(
+                    partial(memory, client, place, "str_replace", "/memories/count.md", **edit)
+                )
 
     run_together([count] * 4)
-    # A repeated write whose result stands succeeds, so two who count from one number may both have counted it.
+    # A repeated write whose result stands succeeds, so two who count from one number may both have
+    # counted it.
     past = revisions(place, path=".memories/count.md")
     assert int((place.root / ".memories/count.md").read_text()) == len(past) - 1
 
@@ -129,14 +157,18 @@ def test_a_writer_that_read_before_another_wrote_is_told_and_can_try_again(place
 def test_any_interleaving_of_writers_equals_some_order_of_those_that_succeeded(
     place: Any, make_place: Any, home: Any, seed: int
 ) -> None:
-    """The history says which order: done again one after another, the same commands lead to the same files."""
+    """The history says which order: done again one after another, the same commands lead to the
+    same files."""
     succeeded: dict[str, dict[str, Any]] = {}
 
     def write(agent: int) -> None:
         chance = random.Random(f"{seed} {agent}")
         with place.daemon.client() as client:
             for number in range(25):
-                name, command = f"agent {agent} call {number}", make_command(chance, f"a{agent}n{number}")
+                name, command = (
+                    f"agent {agent} call {number}",
+                    make_command(chance, f"a{agent}n{number}"),
+                )
                 try:
                     client.call("memory", workspace=place.id, client=name, **command)
                     succeeded[name] = command
@@ -149,7 +181,11 @@ def test_any_interleaving_of_writers_equals_some_order_of_those_that_succeeded(
     root = home.make_folder()
     (root / ".memories").mkdir()
     for path in ("MEMORY.md", ".memories/context.md"):
-        (root / path).write_text({"MEMORY.md": "# Memory\n\nkeepsake of the first hour\n"}.get(path, "# Context\n\nbystander\n"))
+        (root / path).write_text(
+            {"MEMORY.md": "# Memory\n\nkeepsake of the first hour\n"}.get(
+                path, "# Context\n\nbystander\n"
+            )
+        )
     again = make_place(root)
     for name in order:
         again.client.call("memory", workspace=again.id, **succeeded[name])
@@ -165,7 +201,12 @@ def make_command(chance: random.Random, word: str) -> dict[str, Any]:
             {"command": "create", "path": path, "file_text": f"{word}\n"},
             {"command": "insert", "path": path, "insert_line": 0, "insert_text": word},
             {"command": "insert", "path": path, "insert_line": 1, "insert_text": word},
-            {"command": "str_replace", "path": path, "old_str": f"a{chance.randrange(5)}n", "new_str": f"{word} n"},
+            {
+                "command": "str_replace",
+                "path": path,
+                "old_str": f"a{chance.randrange(5)}n",
+                "new_str": f"{word} n",
+            },
             {"command": "delete", "path": path},
             {"command": "rename", "old_path": path, "new_path": chance.choice(paths)},
         ]
@@ -173,10 +214,12 @@ def make_command(chance: random.Random, word: str) -> dict[str, Any]:
 
 
 def read_all(root: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()
+    }
 
 
-# --- others ------------------------------------------------------------------------------------------------------------
+# --- others ---------------------------------------------------------------------------------------
 
 
 def wait_for_tip(place: Any, path: str) -> None:
@@ -185,7 +228,10 @@ def wait_for_tip(place: Any, path: str) -> None:
     digest = digest_bytes(file.read_bytes()) if file.exists() else None
     place.wait(
         lambda: (
-            [one["new_digest"] for one in place.client.call("history", workspace=place.id, path=path)["revisions"]][:1]
+            [
+                one["new_digest"]
+                for one in place.client.call("history", workspace=place.id, path=path)["revisions"]
+            ][:1]
             == [digest]
         ),
         f"the history does not know of {path}",
@@ -217,17 +263,26 @@ def test_a_note_that_others_deleted_or_moved_can_be_had_back(place: Any) -> None
 
 
 def test_a_write_upon_an_unseen_save_keeps_what_was_saved(place: Any) -> None:
-    """However close on an editor's heels a write comes, what the editor had saved is in the history."""
+    """However close on an editor's heels a write comes, what the editor had saved is in the
+    history."""
     for number in range(20):
         (place.root / "MEMORY.md").write_text(f"saved {number}\n")
-        memory(place.client, place, "insert", "/memories/MEMORY.md", insert_line=1, insert_text=f"written {number}")
+        memory(
+            place.client,
+            place,
+            "insert",
+            "/memories/MEMORY.md",
+            insert_line=1,
+            insert_text=f"written {number}",
+        )
         assert (place.root / "MEMORY.md").read_text() == f"saved {number}\nwritten {number}\n"
     kept = {one["new_digest"] for one in revisions(place, path="MEMORY.md")}
     assert {digest_bytes(b"saved %d\n" % number) for number in range(20)} <= kept
 
 
 def test_writers_beside_an_editor_lose_nothing_of_either(place: Any) -> None:
-    """Whatever stood on the disk when a write was made is in the history, and whatever was saved last is on the disk."""
+    """Whatever stood on the disk when a write was made is in the history, and whatever was saved
+    last is on the disk."""
     saved: list[bytes] = []
     is_over = threading.Event()
     note = place.root / "MEMORY.md"
@@ -246,14 +301,20 @@ def test_writers_beside_an_editor_lose_nothing_of_either(place: Any) -> None:
         try:
             for number in range(30):
                 parameters = {"insert_line": 0, "insert_text": f"written {number}"}
-                is_refused(partial(memory, place.client, place, "insert", "/memories/MEMORY.md", **parameters))
+                is_refused(
+                    partial(
+                        memory, place.client, place, "insert", "/memories/MEMORY.md", **parameters
+                    )
+                )
         finally:
             is_over.set()
 
     run_together([save, write])
     for one in revisions(place, path="MEMORY.md"):
         if one["command"] == "insert":
-            text = place.client.call("diff", workspace=place.id, path="MEMORY.md", revision=one["revision"])["diff"]
+            text = place.client.call(
+                "diff", workspace=place.id, path="MEMORY.md", revision=one["revision"]
+            )["diff"]
             assert "+written" in text
             assert not [line for line in text.splitlines()[2:] if line.startswith("-")]
     assert not list(place.root.glob(".memsyncd*"))
@@ -264,7 +325,14 @@ def test_what_was_purged_is_in_no_file_any_more(place: Any, home: Any) -> None:
     memory(place.client, place, "create", "/memories/key.md", file_text=f"# Key\n\n{token}\n")
     kept = place.client.call("history.purge", workspace=place.id, containing=token)
     assert kept["still_in"] == [".memories/key.md"]
-    memory(place.client, place, "str_replace", "/memories/key.md", old_str=token, new_str="(in the safe)")
+    memory(
+        place.client,
+        place,
+        "str_replace",
+        "/memories/key.md",
+        old_str=token,
+        new_str="(in the safe)",
+    )
     purged = place.client.call("history.purge", workspace=place.id, containing=token)
     assert purged["still_in"] == []
     assert purged["texts"] >= 1
@@ -273,10 +341,12 @@ def test_what_was_purged_is_in_no_file_any_more(place: Any, home: Any) -> None:
     assert not [file for file in records if token.encode() in file.read_bytes()]
 
 
-# --- killed ------------------------------------------------------------------------------------------------------------
+# --- killed ---------------------------------------------------------------------------------------
 
 
-def write_until_killed(daemon: Any, place_id: str, agent: int, acknowledged: list[str], is_over: threading.Event) -> None:
+def write_until_killed(
+    daemon: Any, place_id: str, agent: int, acknowledged: list[str], is_over: threading.Event
+) -> None:
     try:
         with daemon.client() as client:
             while not is_over.is_set():
@@ -295,7 +365,8 @@ def write_until_killed(daemon: Any, place_id: str, agent: int, acknowledged: lis
 
 
 def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
-    """A daemon's violent death under writers: what it had answered is on the disk, and no line is torn."""
+    """A daemon's violent death under writers: what it had answered is on the disk, and no line is
+    torn."""
     note = root / ".memories/killed.md"
     acknowledged: list[list[str]] = [[], [], []]
     is_over = threading.Event()
@@ -328,7 +399,9 @@ def look(successor: Any, root: Path) -> None:
         place_id = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
         client.call("sync", workspace=place_id)
         memory_text = note.read_bytes()
-        past = client.call("history", workspace=place_id, path=".memories/killed.md", limit=200)["revisions"]
+        past = client.call("history", workspace=place_id, path=".memories/killed.md", limit=200)[
+            "revisions"
+        ]
         assert past[0]["new_digest"] == digest_bytes(memory_text)
         assert all(newer["old_digest"] == older["new_digest"] for newer, older in pairwise(past))
         client.call("undo", workspace=place_id, path=".memories/killed.md")
@@ -338,7 +411,8 @@ def look(successor: Any, root: Path) -> None:
 
 
 def kill_and_look(home: Any, seeds: range) -> None:
-    """One daemon after another is killed under writers; each finds that its predecessor has lost nothing."""
+    """One daemon after another is killed under writers; each finds that its predecessor has lost
+    nothing."""
     root: Path = home.make_folder()
     (root / ".memories").mkdir()
     (root / ".memories/killed.md").write_text("begin\n")
@@ -369,7 +443,10 @@ def test_a_history_that_is_switched_on_knows_at_once_what_stands_there(place: An
         n_reloads = place.home.log.read_text().count("config_reloaded")
         place.home.config.write_text(text)
         place.daemon.process.send_signal(signal.SIGHUP)
-        place.wait(lambda: place.home.log.read_text().count("config_reloaded") > n_reloads, "it was not read")
+        place.wait(
+            lambda: place.home.log.read_text().count("config_reloaded") > n_reloads,
+            "it was not read",
+        )
 
     configure("[history]\nenabled = false\n")
     memory(place.client, place, "create", "/memories/a.md", file_text="one\n")
@@ -377,6 +454,8 @@ def test_a_history_that_is_switched_on_knows_at_once_what_stands_there(place: An
     assert revisions(place)[-1]["new_digest"] == digest_bytes(b"one\n")
     (place.root / ".memories" / "a.md").unlink()
     place.client.call("sync")
-    place.wait(lambda: len(revisions(place, path=".memories/a.md")) > 1, "its deletion was not seen")
+    place.wait(
+        lambda: len(revisions(place, path=".memories/a.md")) > 1, "its deletion was not seen"
+    )
     place.client.call("undo", workspace=place.id, path=".memories/a.md")
     assert (place.root / ".memories" / "a.md").read_bytes() == b"one\n"

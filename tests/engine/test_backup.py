@@ -35,7 +35,9 @@ def prepare(bench: Any, *, replace: bool = False) -> Path:
 
 def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
     shutil.copy(backup, find_staged(bench.workspace.records_path))
-    steps = restore_records(bench.workspace, bench.policy, bench.clock, is_replacing=replace, client="test")
+    steps = restore_records(
+        bench.workspace, bench.policy, bench.clock, is_replacing=replace, client="test"
+    )
     return take(steps).answer  # type: ignore[no-any-return]
 
 
@@ -60,7 +62,9 @@ def saved(old: Any, tmp_path: Path) -> Path:
     return back_up(old, tmp_path / "saved.db")
 
 
-def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(old: Any, bench: Any, saved: Path) -> None:
+def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(
+    old: Any, bench: Any, saved: Path
+) -> None:
     shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
     done = restore(bench, saved)
     assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 0, 0)
@@ -72,7 +76,9 @@ def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(old:
     assert not list(bench.workspace.records_path.parent.glob("*.re*"))
 
 
-def test_what_notes_say_now_becomes_revisions_and_no_note_is_changed(old: Any, bench: Any, saved: Path) -> None:
+def test_what_notes_say_now_becomes_revisions_and_no_note_is_changed(
+    old: Any, bench: Any, saved: Path
+) -> None:
     bench.write(".memories/b.md", "three\n")
     bench.write(".memories/new.md", "new\n")
     before = bench.files()
@@ -93,7 +99,9 @@ def test_a_note_that_is_gone_since_the_backup_can_be_brought_back(bench: Any, sa
     assert bench.files() == {".memories/b.md": b"two\n"}
 
 
-def test_a_history_with_revisions_is_replaced_only_where_that_is_said(bench: Any, saved: Path) -> None:
+def test_a_history_with_revisions_is_replaced_only_where_that_is_said(
+    bench: Any, saved: Path
+) -> None:
     bench.memory("create", "/memories/own.md", file_text="own\n")
     before = describe(bench)
     with pytest.raises(Conflict, match="has a history already: 1 revision") as caught:
@@ -130,7 +138,11 @@ def test_preparing_says_the_place_and_clears_it(bench: Any) -> None:
     assert prepare(bench) == staged
     assert not list(staged.parent.glob("*.restore*"))
     with pytest.raises(BadRequest, match="there is no file to restore"):
-        take(restore_records(bench.workspace, bench.policy, bench.clock, is_replacing=False, client=""))
+        take(
+            restore_records(
+                bench.workspace, bench.policy, bench.clock, is_replacing=False, client=""
+            )
+        )
 
 
 def test_a_purge_deletes_copies_that_nobody_fetched(old: Any) -> None:
@@ -141,7 +153,9 @@ def test_a_purge_deletes_copies_that_nobody_fetched(old: Any) -> None:
     assert not made.exists()
 
 
-def test_a_file_that_cannot_be_restored_changes_nothing(old: Any, saved: Path, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_restored_changes_nothing(
+    old: Any, saved: Path, tmp_path: Path
+) -> None:
     before = describe(old)
     (tmp_path / "note.md").write_text("# No history\n")
     with pytest.raises(BadRequest, match="not a SQLite database"):
@@ -183,12 +197,16 @@ def test_what_the_configuration_does_not_keep_is_dropped_and_said(bench: Any, sa
     assert len(bench.past()) == 2
 
 
-def test_a_change_that_was_under_way_at_the_backup_changes_no_note(old: Any, bench: Any, tmp_path: Path) -> None:
+def test_a_change_that_was_under_way_at_the_backup_changes_no_note(
+    old: Any, bench: Any, tmp_path: Path
+) -> None:
     change = Intended(path=".memories/b.md", old=b"two\n", new=b"four\n")
     steps = back_up_records(old.workspace, old.policy, old.clock)
     next(steps)
     # As a backup may hold it that was made while the folder was away.
-    old.workspace.records.history.begin(at_s=1.0, client="", command="edit", path="b.md", changes=[change])
+    old.workspace.records.history.begin(
+        at_s=1.0, client="", command="edit", path="b.md", changes=[change]
+    )
     made = take(steps)
     saved = Path(shutil.move(made.path, tmp_path / "saved.db"))
     bench.write(".memories/b.md", "two\n")

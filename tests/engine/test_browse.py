@@ -26,7 +26,11 @@ def read(bench: Any, **place: Any) -> PlaceRead:
 
 def test_a_section_is_read_by_its_anchor(filled: Any) -> None:
     found = read(filled, anchor="MEMORY.md#disk")
-    assert (found.path, found.span, found.text) == ("MEMORY.md", Span(4, 5), "# Disk\nthe disk is cold")
+    assert (found.path, found.span, found.text) == (
+        "MEMORY.md",
+        Span(4, 5),
+        "# Disk\nthe disk is cold",
+    )
     assert found.section is not None
     assert found.section.heading == ("Disk",)
     assert found.is_current
@@ -38,7 +42,11 @@ def test_a_section_is_read_by_its_anchor(filled: Any) -> None:
         ({"path": "MEMORY.md", "start_line": 2, "end_line": 2}, Span(2, 2), "redis is hot"),
         ({"path": "MEMORY.md", "start_line": 5}, Span(5, 5), "the disk is cold"),
         ({"path": "MEMORY.md", "end_line": 1}, Span(1, 1), "# Cache"),
-        ({"path": "MEMORY.md", "start_line": 4, "end_line": 999}, Span(4, 5), "# Disk\nthe disk is cold"),
+        (
+            {"path": "MEMORY.md", "start_line": 4, "end_line": 999},
+            Span(4, 5),
+            "# Disk\nthe disk is cold",
+        ),
         ({"path": "./.memories/b.md"}, Span(1, 1), "plain"),
     ],
 )
@@ -70,10 +78,15 @@ def test_text_is_that_of_the_disk_and_a_note_changed_since_says_so(filled: Any) 
 
 def test_an_empty_note_has_one_empty_line(filled: Any) -> None:
     filled.write("MEMORY.md", "")
-    assert (read(filled, path="MEMORY.md").span, read(filled, path="MEMORY.md").text) == (Span(1, 1), "")
+    assert (read(filled, path="MEMORY.md").span, read(filled, path="MEMORY.md").text) == (
+        Span(1, 1),
+        "",
+    )
 
 
-@pytest.mark.parametrize("path", ["../outside.md", "/etc/passwd", ".git/config", ".memories/../../x.md", "a\0.md"])
+@pytest.mark.parametrize(
+    "path", ["../outside.md", "/etc/passwd", ".git/config", ".memories/../../x.md", "a\0.md"]
+)
 def test_no_path_leaves_the_workspace(filled: Any, path: str) -> None:
     with pytest.raises(PathRefused):
         read(filled, path=path)
@@ -104,7 +117,10 @@ def test_a_place_is_an_anchor_or_a_path(filled: Any) -> None:
 
 
 def test_notes_are_listed(filled: Any) -> None:
-    assert [note.path for note in list_notes(filled.workspace, SearchPolicy(), path=None, kind=None, tag=None)] == [
+    assert [
+        note.path
+        for note in list_notes(filled.workspace, SearchPolicy(), path=None, kind=None, tag=None)
+    ] == [
         ".memories/b.md",
         "MEMORY.md",
     ]
@@ -116,7 +132,11 @@ def test_problems_are_those_of_the_workspace_of_the_scan_and_of_the_notes(filled
     filled.sync()
     filled.workspace.set_fault("watch", "out of watches")
     found = [(problem.path, problem.code) for problem in find_problems(filled.workspace)]
-    assert found == [("", "watch"), (".memories/out.md", "link_outside"), (".memories/z.md", "unclosed_fence")]
+    assert found == [
+        ("", "watch"),
+        (".memories/out.md", "link_outside"),
+        (".memories/z.md", "unclosed_fence"),
+    ]
 
 
 def test_a_workspace_that_is_being_opened_is_busy(make_bench: Callable[..., Any]) -> None:

@@ -30,7 +30,8 @@ class BatchLog:
         job: Future[SyncDone] = Future()
         job.add_done_callback(lambda _: self.batch.add(job, partial(self.called.append, name)))
         finish = job.set_exception if isinstance(outcome, Exception) else job.set_result
-        await asyncio.get_running_loop().run_in_executor(self._thread, finish, outcome)  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        await asyncio.get_running_loop().run_in_executor(self._thread, finish, outcome)
         await run_callbacks()
 
 

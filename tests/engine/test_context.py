@@ -14,13 +14,25 @@ from memsyncd.errors import Busy
 POSTGRES = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision, tags: [db]} -->\n\nWe chose Postgres for its row locks.\n"
 
 
-def ask(bench: Any, query: str = "", *, max_tokens: int = 2000, max_bytes: int | None = None, **more: Any) -> Built:
-    asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens, max_bytes=max_bytes), **more)
+def ask(
+    bench: Any,
+    query: str = "",
+    *,
+    max_tokens: int = 2000,
+    max_bytes: int | None = None,
+    **more: Any,
+) -> Built:
+    asked = AskedContext(
+        query=query, budget=Budget(max_tokens=max_tokens, max_bytes=max_bytes), **more
+    )
     return build_context(bench.workspace, asked, SearchPolicy())
 
 
 def places(built: Built) -> list[tuple[str, str]]:
-    return [(f"{part.chunk.path}:{part.span.start}-{part.span.end}", part.reason) for part in built.block.included]
+    return [
+        (f"{part.chunk.path}:{part.span.start}-{part.span.end}", part.reason)
+        for part in built.block.included
+    ]
 
 
 def save(bench: Any, path: str, text: str, *, age_s: int = 0) -> None:
@@ -33,15 +45,30 @@ def save(bench: Any, path: str, text: str, *, age_s: int = 0) -> None:
 def filled(bench: Any) -> Any:
     save(bench, "MEMORY.md", "# Memory\n\nBe brief.\n", age_s=50)
     save(bench, ".memories/decisions.md", POSTGRES, age_s=40)
-    save(bench, ".memories/rules.md", "---\ntags: [pinned]\n---\n# Rules\n\nNever force-push.\n", age_s=90)
-    save(bench, ".memories/profile.md", "---\nlifecycle: project\n---\n# Profile\n\nA web shop.\n", age_s=80)
+    save(
+        bench,
+        ".memories/rules.md",
+        "---\ntags: [pinned]\n---\n# Rules\n\nNever force-push.\n",
+        age_s=90,
+    )
+    save(
+        bench,
+        ".memories/profile.md",
+        "---\nlifecycle: project\n---\n# Profile\n\nA web shop.\n",
+        age_s=80,
+    )
     save(bench, ".memories/today.md", "# Today\n\nThe postgres migration goes on.\n", age_s=10)
-    save(bench, ".memories/old.md", "---\nstatus: archived\n---\n# Old\n\nPostgres was slow.\n", age_s=1)
+    save(
+        bench,
+        ".memories/old.md",
+        "---\nstatus: archived\n---\n# Old\n\nPostgres was slow.\n",
+        age_s=1,
+    )
     bench.sync()
     return bench
 
 
-# --- with a question --------------------------------------------------------------------------------------------------
+# --- with a question ------------------------------------------------------------------------------
 
 
 def test_a_question_gets_what_matches_under_labels(filled: Any) -> None:
@@ -65,7 +92,9 @@ def test_filters_narrow_a_block_given_or_typed(filled: Any) -> None:
 
 def test_what_is_archived_is_left_out_unless_asked_for(filled: Any) -> None:
     assert "slow" not in ask(filled, "postgres slow").block.text
-    assert [place for place, _ in places(ask(filled, "postgres is:archived"))] == [".memories/old.md:4-6"]
+    assert [place for place, _ in places(ask(filled, "postgres is:archived"))] == [
+        ".memories/old.md:4-6"
+    ]
 
 
 def test_a_block_about_nothing_that_is_known_is_empty_and_says_why(filled: Any) -> None:
@@ -78,13 +107,18 @@ def test_a_block_about_nothing_that_is_known_is_empty_and_says_why(filled: Any) 
 
 def test_a_note_that_is_gone_from_the_disk_is_not_shown(filled: Any) -> None:
     hidden = frozenset({(filled.workspace.id, ".memories/decisions.md")})
-    assert [place for place, _ in places(ask(filled, "postgres", hidden=hidden))] == [".memories/today.md:1-3"]
+    assert [place for place, _ in places(ask(filled, "postgres", hidden=hidden))] == [
+        ".memories/today.md:1-3"
+    ]
     assert "decisions.md" not in ask(filled, hidden=hidden).block.text
 
 
 def test_a_block_says_how_much_matches_beyond_what_was_ranked(bench: Any) -> None:
     for note in range(3):
-        lines = "\n\n".join(f"redis number {number} has a line of its own that fills a chunk" for number in range(150))
+        lines = "\n\n".join(
+            f"redis number {number} has a line of its own that fills a chunk"
+            for number in range(150)
+        )
         bench.write(f".memories/{note}.md", lines)
     bench.sync()
     built = ask(bench, "redis")
@@ -97,7 +131,7 @@ def test_a_block_says_how_much_matches_beyond_what_was_ranked(bench: Any) -> Non
     assert ask(bench, "path:1.md -redis").n_unranked == 0
 
 
-# --- without one ------------------------------------------------------------------------------------------------------
+# --- without one ----------------------------------------------------------------------------------
 
 
 def test_a_session_begins_with_what_lasts_and_then_the_most_recent(filled: Any) -> None:
@@ -115,13 +149,20 @@ def test_a_session_begins_with_what_lasts_and_then_the_most_recent(filled: Any) 
 
 def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: Any) -> None:
     for i in range(12):
-        save(bench, f".memories/day-{i:02}.md", f"# Day {i}\n\n" + f"something that was done on day {i}\n" * 3, age_s=100 * i)
+        save(
+            bench,
+            f".memories/day-{i:02}.md",
+            f"# Day {i}\n\n" + f"something that was done on day {i}\n" * 3,
+            age_s=100 * i,
+        )
     bench.sync()
     built = ask(bench, max_tokens=120)
     shown = {place.partition(":")[0] for place, _ in places(built)}
     assert ".memories/day-00.md" in shown
     assert ".memories/day-11.md" not in shown
-    assert shown | {part.chunk.path for part in built.block.omitted} == {f".memories/day-{i:02}.md" for i in range(12)}
+    assert shown | {part.chunk.path for part in built.block.omitted} == {
+        f".memories/day-{i:02}.md" for i in range(12)
+    }
 
 
 def test_a_session_does_not_begin_with_front_matter(filled: Any) -> None:
@@ -131,7 +172,8 @@ def test_a_session_does_not_begin_with_front_matter(filled: Any) -> None:
 
 def test_a_heading_is_not_shown_alone_where_the_labels_below_it_say_it(bench: Any) -> None:
     bench.write(
-        "MEMORY.md", "# House\n\n## Rules\n<!-- memory: {tags: [house]} -->\n\n### Tests\nrun them\n\n## Never force-push\n"
+        "MEMORY.md",
+        "# House\n\n## Rules\n<!-- memory: {tags: [house]} -->\n\n### Tests\nrun them\n\n## Never force-push\n",
     )
     bench.sync()
     assert ask(bench).block.text == (
@@ -149,7 +191,10 @@ def test_a_small_block_of_a_session_has_memory_beside_what_is_pinned(bench: Any)
 
 
 def test_importance_pins(bench: Any) -> None:
-    bench.write(".memories/a.md", "# A\n<!-- memory: {importance: 0.95} -->\nnever forget this\n\n# B\nnor that\n")
+    bench.write(
+        ".memories/a.md",
+        "# A\n<!-- memory: {importance: 0.95} -->\nnever forget this\n\n# B\nnor that\n",
+    )
     bench.sync()
     assert [reason for _, reason in places(ask(bench))] == ["pinned", "recent"]
 
@@ -169,7 +214,7 @@ def test_a_workspace_without_notes_has_an_empty_block_and_says_why(bench: Any) -
     assert "no note is indexed yet" in str(built.why_empty)
 
 
-# --- whatever is asked ------------------------------------------------------------------------------------------------
+# --- whatever is asked ----------------------------------------------------------------------------
 
 
 def test_the_same_question_gets_the_same_bytes_after_a_rebuild_too(filled: Any) -> None:

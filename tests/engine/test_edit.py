@@ -1,4 +1,5 @@
-"""What is left when a write ends half way: killed at each step, refused by the disk, or overtaken by somebody else."""
+"""What is left when a write ends half way: killed at each step, refused by the disk, or overtaken
+by somebody else."""
 
 from __future__ import annotations
 
@@ -89,7 +90,9 @@ IS_WRITTEN = {
 }
 
 
-def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(make_bench: Any) -> None:
+def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(
+    make_bench: Any,
+) -> None:
     """Each in a process of its own, forked from one that has imported all."""
     benches = {point: make_bench(f"killed-{number}") for number, point in enumerate(IS_WRITTEN)}
     for bench in benches.values():
@@ -104,7 +107,9 @@ def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(mak
     ]
     words = [sys.executable, "-c", KILLED_WRITES, json.dumps(places)]
     ended = subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True, timeout=50)
-    assert ended.stdout.split() == [b"0" if point == "never" else b"9" for point in IS_WRITTEN], ended.stderr.decode()
+    assert ended.stdout.split() == [b"0" if point == "never" else b"9" for point in IS_WRITTEN], (
+        ended.stderr.decode()
+    )
     for point, bench in benches.items():
         check_killed(bench, point, is_written=IS_WRITTEN[point])
 
@@ -114,8 +119,12 @@ def check_killed(bench: Any, point: str, *, is_written: bool) -> None:
     assert note.read_bytes() == (NEW if is_written else OLD), point
     bench.update()
     bench.see()
-    revisions = [(one.command, one.old_digest, one.new_digest) for one in bench.past(".memories/a.md")]
-    assert revisions == ([("str_replace", digest_bytes(OLD), digest_bytes(NEW))] if is_written else []), point
+    revisions = [
+        (one.command, one.old_digest, one.new_digest) for one in bench.past(".memories/a.md")
+    ]
+    assert revisions == (
+        [("str_replace", digest_bytes(OLD), digest_bytes(NEW))] if is_written else []
+    ), point
     assert list(bench.files()) == [".memories/a.md"], point
     assert bench.texts() == {".memories/a.md": note.read_text().strip()}, point
     if is_written:
@@ -123,7 +132,9 @@ def check_killed(bench: Any, point: str, *, is_written: bool) -> None:
         assert note.read_bytes() == OLD, point
 
 
-def test_somebody_who_writes_in_between_is_read_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_who_writes_in_between_is_read_again(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note = bench.write("MEMORY.md", "one\n")
     put, n_overtaken = edit_module.put_text_file, 0
 
@@ -141,7 +152,9 @@ def test_somebody_who_writes_in_between_is_read_again(bench: Any, monkeypatch: p
     assert bench.past()[0].old_digest == digest_bytes(b"one, and theirs 3\n")
 
 
-def test_who_is_always_overtaken_is_told_and_nothing_is_lost(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_always_overtaken_is_told_and_nothing_is_lost(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note = bench.write("MEMORY.md", "one\n")
     put, texts = edit_module.put_text_file, iter(range(100))
 
@@ -194,7 +207,9 @@ def test_without_records_nothing_is_written(bench: Any, monkeypatch: pytest.Monk
     assert bench.files() == {}
 
 
-def test_a_full_disk_for_the_records_leaves_the_note_alone(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_for_the_records_leaves_the_note_alone(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.write("MEMORY.md", "one\n")
 
     def be_full(*_: Any, **__: Any) -> None:
@@ -206,7 +221,9 @@ def test_a_full_disk_for_the_records_leaves_the_note_alone(bench: Any, monkeypat
     assert bench.files() == {"MEMORY.md": b"one\n"}
 
 
-def test_records_that_cannot_be_settled_are_settled_later(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_cannot_be_settled_are_settled_later(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.write("MEMORY.md", "one\n")
 
     def be_full(*_: Any, **__: Any) -> None:
@@ -237,12 +254,17 @@ class KilledError(BaseException):
     """Nothing that comes after it is done."""
 
 
-def test_without_history_too_nothing_is_left_behind_by_a_kill(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_history_too_nothing_is_left_behind_by_a_kill(
+    make_bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench = make_bench()
     bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
     bench.open()
     bench.memory("create", "/memories/a.md", file_text="one\n")
-    records, left = bench.workspace.records_path, bench.root / ".memories" / ".memsyncd-0123456789abcdef.tmp"
+    records, left = (
+        bench.workspace.records_path,
+        bench.root / ".memories" / ".memsyncd-0123456789abcdef.tmp",
+    )
 
     def be_killed(*_: Any, **__: Any) -> None:
         left.write_text("tw")
@@ -261,7 +283,11 @@ def test_without_history_too_nothing_is_left_behind_by_a_kill(make_bench: Any, m
     assert bench.files() == {".memories/a.md": b"one\n"}
     assert bench.workspace.records.history.find_revisions() == []
     assert bench.workspace.records.history.find_intended() == []
-    assert not any(word in path.read_bytes() for path in records.parent.iterdir() for word in (b"one\n", b"two\n"))
+    assert not any(
+        word in path.read_bytes()
+        for path in records.parent.iterdir()
+        for word in (b"one\n", b"two\n")
+    )
 
 
 def test_a_workspace_that_is_away_is_not_written_to(bench: Any) -> None:
@@ -273,7 +299,7 @@ def test_a_workspace_that_is_away_is_not_written_to(bench: Any) -> None:
     assert not bench.root.exists()
 
 
-# --- a save that an exchange displaces --------------------------------------------------------------------------------
+# --- a save that an exchange displaces ------------------------------------------------------------
 
 
 class Exchanges:
@@ -303,7 +329,9 @@ def save(note: Path, text: str) -> None:
 def read_history(bench: Any, path: str) -> set[bytes]:
     """Every text that the history has of a note."""
     history = bench.workspace.records.history
-    digests = {one for revision in bench.past(path) for one in (revision.old_digest, revision.new_digest)}
+    digests = {
+        one for revision in bench.past(path) for one in (revision.old_digest, revision.new_digest)
+    }
     return {history.read_text(digest) for digest in digests if digest is not None}
 
 
@@ -312,14 +340,20 @@ def exchanges(monkeypatch: pytest.MonkeyPatch) -> Exchanges:
     return Exchanges(monkeypatch)
 
 
-def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_replace_it(bench: Any, exchanges: Exchanges) -> None:
-    """Editor 1 saves in the last instant; editor 2 reads what was put in its place, and saves once editor 1's is back."""
+def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_replace_it(
+    bench: Any, exchanges: Exchanges
+) -> None:
+    """Editor 1 saves in the last instant; editor 2 reads what was put in its place, and saves once
+    editor 1's is back."""
     note = bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()
     seen: list[str] = []
     exchanges.before = [lambda: save(note, "saved by editor 1\n")]
-    exchanges.after = [lambda: seen.append(note.read_text()), lambda: save(note, f"{seen[0]}and editor 2\n")]
+    exchanges.after = [
+        lambda: seen.append(note.read_text()),
+        lambda: save(note, f"{seen[0]}and editor 2\n"),
+    ]
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
     bench.follow()
     assert seen == ["ours\none\n"]
@@ -330,7 +364,9 @@ def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_repla
     assert sorted(bench.files()) == ["MEMORY.md"]
 
 
-def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(bench: Any, exchanges: Exchanges) -> None:
+def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(
+    bench: Any, exchanges: Exchanges
+) -> None:
     note = bench.write("MEMORY.md", "one\n")
     exchanges.before = [lambda: save(note, "first\n"), lambda: save(note, "second\n")]
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
@@ -339,7 +375,9 @@ def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(bench: A
     assert sorted(bench.files()) == ["MEMORY.md"]
 
 
-def test_a_save_that_a_deletion_displaces_is_in_the_history(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_a_deletion_displaces_is_in_the_history(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note = bench.write(".memories/a.md", "one\n")
     move_aside, restore = write.move_aside, write.restore
 
@@ -358,7 +396,9 @@ def test_a_save_that_a_deletion_displaces_is_in_the_history(bench: Any, monkeypa
     assert {b"saved by editor 1\n", b"and editor 2\n"} <= read_history(bench, ".memories/a.md")
 
 
-def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(bench: Any, exchanges: Exchanges) -> None:
+def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(
+    bench: Any, exchanges: Exchanges
+) -> None:
     note = bench.write("MEMORY.md", "one\n")
 
     def be_killed() -> None:
@@ -381,7 +421,9 @@ def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(bench:
     assert read_history(bench, "MEMORY.md") == {b"one\n", b"saved by editor 1\n"}
 
 
-def test_the_note_is_compared_once_more_right_before_the_exchange(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_note_is_compared_once_more_right_before_the_exchange(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody sees a text that is about to be taken back."""
     note = bench.write("MEMORY.md", "one\n")
     real, n_exchanged = write.write_temporary, 0

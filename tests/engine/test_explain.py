@@ -25,13 +25,20 @@ def why(bench: Any, query: str, **more: Any) -> str:
 def settle(bench: Any) -> None:
     """Let the workspace know of its index what a daemon would."""
     workspace = bench.workspace
-    workspace.condition = workspace.condition.__class__(is_indexing=False, counts=workspace.index.counts)
+    workspace.condition = workspace.condition.__class__(
+        is_indexing=False, counts=workspace.index.counts
+    )
 
 
 @pytest.fixture
 def filled(bench: Any) -> Any:
-    bench.write("MEMORY.md", "# Cache\nredis is hot\n\n# Disk\nthe disk is cold and the connection closed\n")
-    bench.write(".memories/errors.md", "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n")
+    bench.write(
+        "MEMORY.md", "# Cache\nredis is hot\n\n# Disk\nthe disk is cold and the connection closed\n"
+    )
+    bench.write(
+        ".memories/errors.md",
+        "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n",
+    )
     bench.write(".memories/2024-05-07.md", "# Kubernetes\nthe authentication of kubernetes\n")
     bench.write(".memories/old.md", "---\nstatus: archived\n---\n# Old\nthe kraken sleeps\n")
     bench.sync()
@@ -39,7 +46,7 @@ def filled(bench: Any) -> Any:
     return bench
 
 
-# --- words that stand nowhere -----------------------------------------------------------------------------------------
+# --- words that stand nowhere ---------------------------------------------------------------------
 
 
 IN_VAIN = [
@@ -47,10 +54,16 @@ IN_VAIN = [
     ("nowhere zebra", "no note holds any of these words: nowhere, zebra"),
     ('"start redis"', 'no note holds "start redis", in this order'),
     ('"zebra redis" cold', 'no note holds "zebra redis", in this order'),
-    ('"redis timeout" "is cold"', 'no passage holds all of "redis timeout", "is cold", though each stands somewhere'),
+    (
+        '"redis timeout" "is cold"',
+        'no passage holds all of "redis timeout", "is cold", though each stands somewhere',
+    ),
     ("disk -cold", "1 passage matches, and -cold leaves none"),
     ("redis -hot -timeout", "2 passages match, and -hot -timeout leaves none"),
-    ('"redis timeout" "is cold" zebra', 'no passage holds all of "redis timeout", "is cold", though each stands somewhere'),
+    (
+        '"redis timeout" "is cold" zebra',
+        'no passage holds all of "redis timeout", "is cold", though each stands somewhere',
+    ),
     ('"zebra a" "zebra b"', 'no note holds any of these: "zebra a", "zebra b", in this order'),
     ("zeb*", "no note holds zeb*"),
     (
@@ -84,14 +97,20 @@ NEAR = [
 def test_words_that_are_near_are_named_and_the_question_is_put_right(filled: Any) -> None:
     found = [(query, ask(filled, query)) for query, _, _ in NEAR]
     told = [
-        (query, str(one.why_empty).partition("; near words that do stand in notes: ")[2], one.did_you_mean)
+        (
+            query,
+            str(one.why_empty).partition("; near words that do stand in notes: ")[2],
+            one.did_you_mean,
+        )
         for query, one in found
     ]
     assert told == NEAR
     assert not [meant for _, _, meant in NEAR if not ask(filled, meant).hits]
 
 
-def test_a_question_is_suggested_only_if_it_finds_something_under_the_same_filters(filled: Any) -> None:
+def test_a_question_is_suggested_only_if_it_finds_something_under_the_same_filters(
+    filled: Any,
+) -> None:
     assert ask(filled, "timeuot", filters=Filters(kinds=("error",))).did_you_mean == "timeout"
     assert ask(filled, "timeuot", filters=Filters(kinds=("decision",))).did_you_mean is None
     assert ask(filled, "kubrenetes kind:error").did_you_mean is None
@@ -106,14 +125,16 @@ def test_an_answer_with_hits_suggests_nothing(filled: Any) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet='redisconnhtu "-*:_1日é', max_size=30))
-def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_something(filled: Any, query: str) -> None:
+def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_something(
+    filled: Any, query: str
+) -> None:
     found = ask(filled, query)
     assert bool(found.hits) == (found.why_empty is None)
     if found.did_you_mean is not None:
         assert ask(filled, found.did_you_mean).hits
 
 
-# --- filters that leave nothing ---------------------------------------------------------------------------------------
+# --- filters that leave nothing -------------------------------------------------------------------
 
 
 FILTERED_OUT = [
@@ -122,8 +143,16 @@ FILTERED_OUT = [
         {"kinds": ("decision",)},
         "1 passage matches, and kind:decision leaves none; what matches has the kind error",
     ),
-    ("disk", {"kinds": ("a", "b")}, "1 passage matches, and kind:a or b leaves none; what matches has no kind"),
-    ("timeout", {"tags": ("x",)}, "1 passage matches, and tag:x leaves none; what matches has the tag ops"),
+    (
+        "disk",
+        {"kinds": ("a", "b")},
+        "1 passage matches, and kind:a or b leaves none; what matches has no kind",
+    ),
+    (
+        "timeout",
+        {"tags": ("x",)},
+        "1 passage matches, and tag:x leaves none; what matches has the tag ops",
+    ),
     (
         "timeout",
         {"tags": ("#osp",)},
@@ -134,7 +163,11 @@ FILTERED_OUT = [
         {"kinds": ("Erorr", "error")},
         "1 passage matches, and kind:Erorr or error leaves none; what matches has no kind; near to what was asked for: error",
     ),
-    ("disk", {"kinds": ("error",)}, "1 passage matches, and kind:error leaves none; what matches has no kind"),
+    (
+        "disk",
+        {"kinds": ("error",)},
+        "1 passage matches, and kind:error leaves none; what matches has no kind",
+    ),
     ("timeout", {"paths": ("MEMORY.md",)}, "1 passage matches, and path:MEMORY.md leaves none"),
     (
         "redis",
@@ -147,13 +180,20 @@ FILTERED_OUT = [
         "2 passages match: tag:nope leaves none, path:MEMORY.md leaves 1; what matches has the tag ops",
     ),
     ("timeout", {"exclude": Filters(tags=("ops",))}, "1 passage matches, and -tag:ops leaves none"),
-    ("kraken", {}, "1 passage matches, in archived sections only: ask with is:archived to see them"),
+    (
+        "kraken",
+        {},
+        "1 passage matches, in archived sections only: ask with is:archived to see them",
+    ),
     ("redis", {"is_archived": True}, "2 passages match, and is:archived leaves none"),
 ]
 
 
 def test_filters_that_leave_nothing_are_named_with_what_there_is(filled: Any) -> None:
-    told = [(query, filters, why(filled, query, filters=Filters(**filters))) for query, filters, _ in FILTERED_OUT]
+    told = [
+        (query, filters, why(filled, query, filters=Filters(**filters)))
+        for query, filters, _ in FILTERED_OUT
+    ]
     assert told == FILTERED_OUT
 
 
@@ -169,7 +209,7 @@ def test_filters_of_the_question_and_beside_it_are_told_alike(filled: Any) -> No
     assert "path:MEMORY.md leaves 1" in reason
 
 
-# --- nothing to look in, and not everything read ----------------------------------------------------------------------
+# --- nothing to look in, and not everything read --------------------------------------------------
 
 
 def test_what_was_deleted_just_now_is_said_to_be(filled: Any) -> None:
@@ -189,7 +229,9 @@ def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
 
 def test_notes_that_are_not_read_yet_are_counted(filled: Any) -> None:
     workspace = filled.workspace
-    workspace.condition = workspace.condition.__class__(is_indexing=False, counts=workspace.index.counts, pending=3)
+    workspace.condition = workspace.condition.__class__(
+        is_indexing=False, counts=workspace.index.counts, pending=3
+    )
     assert why(filled, "nowhere") == "no note holds the word nowhere; 3 are still to be read"
 
 
@@ -205,5 +247,8 @@ def test_of_several_workspaces_each_says_its_own_reason(filled: Any, make_bench:
         "in project: 2 passages match, and kind:zzz leaves none; what matches has the kind error"
         "; in other: 1 passage matches, and kind:zzz leaves none; what matches has the kind note"
     )
-    assert search(both, Asked(query="nowhere"), SearchPolicy()).why_empty == "no note holds the word nowhere"
+    assert (
+        search(both, Asked(query="nowhere"), SearchPolicy()).why_empty
+        == "no note holds the word nowhere"
+    )
     assert search(both, Asked(query="unlkie"), SearchPolicy()).did_you_mean == "unlike"

@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from memsyncd.core.model import Problem
-from memsyncd.engine.findings import Finding, judge_clock, judge_condition, judge_problems, name_places
+from memsyncd.engine.findings import (
+    Finding,
+    judge_clock,
+    judge_condition,
+    judge_problems,
+    name_places,
+)
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Condition
 from memsyncd.files import problems
@@ -18,7 +24,9 @@ EVENTS = WatchHealth(mode="events", observer="inotify")
 WELL = Condition(is_indexing=False, synced_at_s=NOW_S - 2)
 
 
-def judge(condition: Condition = WELL, health: WatchHealth = EVENTS, **policy: Any) -> dict[str, Finding]:
+def judge(
+    condition: Condition = WELL, health: WatchHealth = EVENTS, **policy: Any
+) -> dict[str, Finding]:
     """Findings that are not ok, by their check."""
     found = judge_condition(condition, health, SyncPolicy(**policy), now_s=NOW_S)
     return {finding.check: finding for finding in found if finding.level != "ok"}
@@ -30,7 +38,12 @@ def make(**fields: Any) -> Condition:
 
 def test_a_workspace_that_is_well_is_said_to_be() -> None:
     found = judge_condition(WELL, EVENTS, SyncPolicy(), now_s=NOW_S)
-    assert {finding.check for finding in found} == {"folder", "watcher", "missed_events", "freshness"}
+    assert {finding.check for finding in found} == {
+        "folder",
+        "watcher",
+        "missed_events",
+        "freshness",
+    }
     assert {finding.level for finding in found} == {"ok"}
 
 
@@ -74,25 +87,34 @@ def test_every_fault_is_a_finding_with_a_remedy(fault: str, check: str, level: s
         ({"root_state": "missing", "synced_at_s": None}, "freshness", None),
     ],
 )
-def test_what_is_known_of_the_past_is_judged(fields: dict[str, Any], check: str, level: str | None) -> None:
+def test_what_is_known_of_the_past_is_judged(
+    fields: dict[str, Any], check: str, level: str | None
+) -> None:
     found = judge(make(**fields))
     assert (found[check].level if check in found else None) == level
-    assert all(finding.remedy for finding in found.values() if finding.level in ("warning", "error"))
+    assert all(
+        finding.remedy for finding in found.values() if finding.level in ("warning", "error")
+    )
 
 
 def test_a_sync_that_fails_now_is_not_said_to_have_failed_once() -> None:
-    found = judge_condition(make(faults={"sync": "no"}, n_failed_syncs=3), EVENTS, SyncPolicy(), now_s=NOW_S)
+    found = judge_condition(
+        make(faults={"sync": "no"}, n_failed_syncs=3), EVENTS, SyncPolicy(), now_s=NOW_S
+    )
     assert [finding.level for finding in found if finding.check == "sync"] == ["error"]
 
 
 def test_what_a_person_switched_off_is_no_warning() -> None:
     off = WatchHealth(mode="off", observer="none")
     assert {finding.level for finding in judge(health=off, is_on_change=False).values()} == {"info"}
-    assert {finding.level for finding in judge(make(synced_at_s=None), off, is_enabled=False).values()} == {"info"}
+    assert {
+        finding.level for finding in judge(make(synced_at_s=None), off, is_enabled=False).values()
+    } == {"info"}
 
 
 @pytest.mark.parametrize(
-    ("drift_s", "level"), [(0.0, "ok"), (-59.0, "ok"), (61.0, "info"), (-61.0, "warning"), (-86_400.0, "warning")]
+    ("drift_s", "level"),
+    [(0.0, "ok"), (-59.0, "ok"), (61.0, "info"), (-61.0, "warning"), (-86_400.0, "warning")],
 )
 def test_a_clock_that_was_set_is_noticed(drift_s: float, level: str) -> None:
     [finding] = judge_clock(drift_s)
@@ -128,16 +150,27 @@ def test_each_sort_of_problem_has_its_check(code: str, check: str, level: str) -
 
 
 def test_many_of_a_sort_are_one_finding_that_names_the_first() -> None:
-    problems = [Problem(path=f"{n}.md", line=n, code="conflict_markers", problem="holds git conflict markers") for n in range(5)]
+    problems = [
+        Problem(
+            path=f"{n}.md", line=n, code="conflict_markers", problem="holds git conflict markers"
+        )
+        for n in range(5)
+    ]
     [finding] = judge_problems(problems)
     assert finding.what == "5 times: holds git conflict markers"
     assert finding.where == "0.md, 1.md:1, 2.md:2 and 2 more"
 
 
 def test_what_differs_in_its_words_is_told_apart() -> None:
-    problems = [Problem(path="a.md", line=1, code="secret", problem=f"looks like a {what}") for what in ("key", "token", "key")]
+    problems = [
+        Problem(path="a.md", line=1, code="secret", problem=f"looks like a {what}")
+        for what in ("key", "token", "key")
+    ]
     found = judge_problems(problems)
-    assert [finding.what for finding in found] == ["2 times: looks like a key", "looks like a token"]
+    assert [finding.what for finding in found] == [
+        "2 times: looks like a key",
+        "looks like a token",
+    ]
 
 
 def test_no_problem_is_well() -> None:

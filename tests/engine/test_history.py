@@ -23,7 +23,9 @@ NOTE = "# A\none\n\n# B\ntwo\n"
         ("/memories/a.md#b", None, Subject(path=".memories/a.md", heading="b")),
     ],
 )
-def test_what_is_named_is_read_as_people_and_tools_write_it(anchor: str | None, path: str | None, subject: Subject) -> None:
+def test_what_is_named_is_read_as_people_and_tools_write_it(
+    anchor: str | None, path: str | None, subject: Subject
+) -> None:
     assert parse_subject(anchor=anchor, path=path) == subject
 
 
@@ -36,13 +38,18 @@ def test_what_is_named_is_read_as_people_and_tools_write_it(anchor: str | None, 
         (None, "/etc", PathRefused),
     ],
 )
-def test_what_names_nothing_is_refused(anchor: str | None, path: str | None, refusal: type[Exception]) -> None:
+def test_what_names_nothing_is_refused(
+    anchor: str | None, path: str | None, refusal: type[Exception]
+) -> None:
     with pytest.raises(refusal):
         parse_subject(anchor=anchor, path=path)
 
 
 def change(bench: Any, path: str | None = None, anchor: str | None = None, **named: Any) -> Any:
-    subject, asked = parse_subject(anchor=anchor, path=path), {"revision": None, "is_to_now": False} | named
+    subject, asked = (
+        parse_subject(anchor=anchor, path=path),
+        {"revision": None, "is_to_now": False} | named,
+    )
     return take(read_change(bench.workspace, bench.policy, bench.clock, subject, **asked))
 
 
@@ -54,7 +61,10 @@ def test_a_change_has_what_stood_before_and_after(bench: Any) -> None:
         NOTE.replace("one", "1").encode(),
         NOTE.replace("one", "1").replace("two", "2").encode(),
     )
-    assert (change(bench, anchor="MEMORY.md#a").old, change(bench, anchor="MEMORY.md#a").new) == (b"# A\none\n", b"# A\n1\n")
+    assert (change(bench, anchor="MEMORY.md#a").old, change(bench, anchor="MEMORY.md#a").new) == (
+        b"# A\none\n",
+        b"# A\n1\n",
+    )
     first = bench.past()[-1].id
     assert change(bench, revision=first).old is None
     bench.write("MEMORY.md", "now\n")
@@ -67,9 +77,20 @@ def test_what_there_is_not_is_said(bench: Any) -> None:
             change(bench, **named)
 
 
-def forget(bench: Any, path: str | None = None, revision: int | None = None, containing: str | None = None) -> Any:
+def forget(
+    bench: Any, path: str | None = None, revision: int | None = None, containing: str | None = None
+) -> Any:
     subject = parse_subject(anchor=None, path=path)
-    return take(purge(bench.workspace, bench.policy, bench.clock, subject, revision=revision, containing=containing))
+    return take(
+        purge(
+            bench.workspace,
+            bench.policy,
+            bench.clock,
+            subject,
+            revision=revision,
+            containing=containing,
+        )
+    )
 
 
 def test_what_held_a_text_is_forgotten_and_the_rest_is_not(bench: Any) -> None:
@@ -120,7 +141,9 @@ def test_a_damaged_text_is_stored_again_from_the_note_that_still_contains_it(ben
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE * 20)
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="two")
     records = bench.workspace.records
-    records._writer.execute("UPDATE blobs SET data = zeroblob(length(data)) WHERE digest IN (SELECT digest FROM heads)")
+    records._writer.execute(
+        "UPDATE blobs SET data = zeroblob(length(data)) WHERE digest IN (SELECT digest FROM heads)"
+    )
     last = bench.past()[0].id
     with pytest.raises(NoteNotFound):
         change(bench, revision=last)

@@ -1,4 +1,5 @@
-"""What is proved when index and disk are compared: everything that can differ is found, and nothing else is."""
+"""What is proved when index and disk are compared: everything that can differ is found, and nothing
+else is."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.engine.findings import Finding
-from memsyncd.engine.proof import Compared, compare_piece, compare_rest, cut_pieces, judge_proof, list_pieces
+from memsyncd.engine.proof import (
+    Compared,
+    compare_piece,
+    compare_rest,
+    cut_pieces,
+    judge_proof,
+    list_pieces,
+)
 from memsyncd.errors import NotFresh
 
 if TYPE_CHECKING:
@@ -72,7 +80,12 @@ def tamper(bench: Bench, statement: str) -> None:
 
 def test_an_index_that_was_just_made_equals_the_disk(filled: Bench) -> None:
     compared = prove(filled)
-    assert (compared.wrong, compared.late, compared.strays, compared.unseen) == ({}, set(), [], set())
+    assert (compared.wrong, compared.late, compared.strays, compared.unseen) == (
+        {},
+        set(),
+        [],
+        set(),
+    )
     assert compared.n_notes == 3
     assert find_levels(compared) == {"ok"}
 
@@ -151,7 +164,9 @@ def test_a_note_that_was_saved_meanwhile_is_late_and_right_after_a_sync(filled: 
     assert (compared.late, compared.wrong) == (set(), {})
 
 
-def test_other_bytes_in_a_file_that_looks_the_same_are_found_and_read_by_a_full_sync(filled: Bench) -> None:
+def test_other_bytes_in_a_file_that_looks_the_same_are_found_and_read_by_a_full_sync(
+    filled: Bench,
+) -> None:
     tamper(filled, "UPDATE files SET digest = 'd0' WHERE path = 'MEMORY.md'")
     compared = prove(filled)
     assert (compared.unseen, compared.wrong) == ({"MEMORY.md"}, {})

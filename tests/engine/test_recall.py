@@ -31,7 +31,10 @@ def places(found: Found) -> list[str]:
 @pytest.fixture
 def filled(bench: Any) -> Any:
     bench.write("MEMORY.md", "# Cache\nredis is hot\n\n# Disk\nthe disk is cold\n")
-    bench.write(".memories/errors.md", "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n")
+    bench.write(
+        ".memories/errors.md",
+        "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n",
+    )
     bench.write(".memories/plain.txt", "nothing of the kind\n")
     bench.sync()
     return bench
@@ -76,7 +79,9 @@ FOUND = [
 
 
 def test_a_query_finds_these_notes(filled: Any) -> None:
-    assert [(query, sorted({hit.path for hit in ask(filled, query).hits})) for query, _ in FOUND] == FOUND
+    assert [
+        (query, sorted({hit.path for hit in ask(filled, query).hits})) for query, _ in FOUND
+    ] == FOUND
 
 
 def test_neighbouring_chunks_are_one_hit(bench: Any) -> None:
@@ -101,7 +106,7 @@ def test_an_answer_with_hits_gives_no_reason(filled: Any) -> None:
     assert ask(filled, "redis").why_empty is None
 
 
-# --- bounds and several workspaces ------------------------------------------------------------------------------------
+# --- bounds and several workspaces ----------------------------------------------------------------
 
 
 def test_what_cannot_be_asked_is_refused(filled: Any, make_bench: Callable[..., Any]) -> None:
@@ -120,7 +125,9 @@ def test_a_query_that_runs_out_of_time_says_so(bench: Any) -> None:
         ask(bench, "b c d e f g h", timeout_s=0.0001)
 
 
-def test_a_hurried_search_gives_up_at_once_where_there_is_much_to_look_up_or_to_explain(filled: Any) -> None:
+def test_a_hurried_search_gives_up_at_once_where_there_is_much_to_look_up_or_to_explain(
+    filled: Any,
+) -> None:
     assert places(ask(filled, "redis cold", is_hurried=True)) == places(ask(filled, "redis cold"))
     with pytest.raises(NotFresh):
         ask(filled, "nowhere", is_hurried=True)
@@ -158,13 +165,18 @@ def test_damage_names_its_workspace(filled: Any, monkeypatch: pytest.MonkeyPatch
     assert caught.value.data["workspace"] == "project-1"
 
 
-# --- filters ----------------------------------------------------------------------------------------------------------
+# --- filters --------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def kept(filled: Any) -> Any:
-    filled.write(".memories/old.md", "---\nstatus: archived\ncreated: 2024-02-01\n---\nredis was slow\n")
-    filled.write(".memories/2026-03-01.md", "# Redis\n<!-- memory: {kind: decision, task: WU-7} -->\nredis it is\n")
+    filled.write(
+        ".memories/old.md", "---\nstatus: archived\ncreated: 2024-02-01\n---\nredis was slow\n"
+    )
+    filled.write(
+        ".memories/2026-03-01.md",
+        "# Redis\n<!-- memory: {kind: decision, task: WU-7} -->\nredis it is\n",
+    )
     filled.sync()
     return filled
 
@@ -191,12 +203,16 @@ FILTERED = [
 
 
 def test_a_query_is_filtered_by_what_it_says(kept: Any) -> None:
-    assert [(query, {hit.path for hit in ask(kept, query).hits}) for query, _ in FILTERED] == FILTERED
+    assert [
+        (query, {hit.path for hit in ask(kept, query).hits}) for query, _ in FILTERED
+    ] == FILTERED
 
 
 def test_filters_in_the_query_and_beside_it_must_both_hold(kept: Any) -> None:
     assert not ask(kept, "redis kind:decision", filters=Filters(kinds=("error",))).hits
-    assert [hit.path for hit in ask(kept, "redis kind:decision", filters=Filters(tasks=("WU-7",))).hits] == [DATED]
+    assert [
+        hit.path for hit in ask(kept, "redis kind:decision", filters=Filters(tasks=("WU-7",))).hits
+    ] == [DATED]
 
 
 def test_filters_alone_list_what_they_let_through_by_path_and_line(kept: Any) -> None:
@@ -217,7 +233,9 @@ def test_a_filter_is_no_word_that_must_be_matched(kept: Any) -> None:
     assert not found.is_relaxed
 
 
-def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_the_rest(bench: Any) -> None:
+def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_the_rest(
+    bench: Any,
+) -> None:
     bench.write("MEMORY.md", "redis timeout\n")
     bench.write(".memories/a.md", "redis has disks\n")
     bench.sync()
@@ -225,8 +243,12 @@ def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_t
     bench.sync()
     bench.write(".memories/c.md", "other words\n")
     bench.sync()
-    plain, without = (ask(bench, query) for query in ('"redis timeout" 2026', '"redis timeout" 2026 -disk'))
-    assert [(hit.path, hit.parts) for hit in plain.hits] == [(hit.path, hit.parts) for hit in without.hits]
+    plain, without = (
+        ask(bench, query) for query in ('"redis timeout" 2026', '"redis timeout" 2026 -disk')
+    )
+    assert [(hit.path, hit.parts) for hit in plain.hits] == [
+        (hit.path, hit.parts) for hit in without.hits
+    ]
     assert ".memories/a.md" not in {hit.path for hit in ask(bench, "redis -disk").hits}
 
 
@@ -248,10 +270,22 @@ def test_parts_of_words_are_found_and_lit(bench: Any, text: str, query: str, lit
 
 
 words_typed = st.lists(
-    st.sampled_from(["redis", "timeout", "cold", '"redis timeout"', "-hot", "nothing"]), min_size=1, max_size=4
+    st.sampled_from(["redis", "timeout", "cold", '"redis timeout"', "-hot", "nothing"]),
+    min_size=1,
+    max_size=4,
 )
 filters_typed = st.lists(
-    st.sampled_from(["kind:error", "kind:decision", "-kind:error", "tag:ops", "-path:MEMORY.md", "path:*.md", "section:cache"])
+    st.sampled_from(
+        [
+            "kind:error",
+            "kind:decision",
+            "-kind:error",
+            "tag:ops",
+            "-path:MEMORY.md",
+            "path:*.md",
+            "section:cache",
+        ]
+    )
     | st.sampled_from(["after:2026", "before:2027", "task:WU-7"]),
     min_size=1,
     max_size=3,
@@ -261,9 +295,15 @@ filters_typed = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=words_typed, filters=filters_typed)
-def test_filters_only_remove_lines_from_an_answer(kept: Any, words: list[str], filters: list[str]) -> None:
+def test_filters_only_remove_lines_from_an_answer(
+    kept: Any, words: list[str], filters: list[str]
+) -> None:
     def lines(query: str) -> set[tuple[str, int]]:
-        return {(hit.path, line) for hit in ask(kept, query, limit=200).hits for line in range(hit.span.start, hit.span.end + 1)}
+        return {
+            (hit.path, line)
+            for hit in ask(kept, query, limit=200).hits
+            for line in range(hit.span.start, hit.span.end + 1)
+        }
 
     words = words if any(not word.startswith("-") for word in words) else [*words, "redis"]
     assert lines(" ".join([*words, *filters])) <= lines(" ".join(words))
@@ -280,9 +320,14 @@ def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_not_looked_for
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(20):
-        bench.write(f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}")
+        bench.write(
+            f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}"
+        )
     bench.sync()
-    assert len(search([bench.workspace], Asked(query="notes redis", limit=50), SearchPolicy()).hits) == 20
+    assert (
+        len(search([bench.workspace], Asked(query="notes redis", limit=50), SearchPolicy()).hits)
+        == 20
+    )
     monkeypatch.setattr("memsyncd.engine.recall.LARGE_INDEX_CHUNKS", 10)
     [hit] = search([bench.workspace], Asked(query="notes redis"), SearchPolicy()).hits
     assert (hit.path, hit.matched) == (".memories/7.md", ("notes", "redis"))
@@ -294,13 +339,15 @@ def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_looked_for_if_
 ) -> None:
     monkeypatch.setattr("memsyncd.engine.recall.LARGE_INDEX_CHUNKS", 10)
     for number in range(20):
-        bench.write(f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}")
+        bench.write(
+            f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}"
+        )
     bench.sync()
     assert len(ask(bench, "notes zebra", limit=50).hits) == 20
     assert places(ask(bench, "notes redis path:3.md")) == [".memories/3.md:1-1"]
 
 
-# --- importance and age -----------------------------------------------------------------------------------------------
+# --- importance and age ---------------------------------------------------------------------------
 
 DAY_S = 86_400
 SAVED_S = 1_700_000_000
@@ -330,13 +377,17 @@ def alike(bench: Any) -> Any:
         (Boosts(decay=0.1), "acb"),
     ],
 )
-def test_importance_and_age_move_hits_where_they_are_switched_on(alike: Any, leanings: Boosts, order: str) -> None:
+def test_importance_and_age_move_hits_where_they_are_switched_on(
+    alike: Any, leanings: Boosts, order: str
+) -> None:
     asked = Asked(query="cache redis", now_s=SAVED_S)
     hits = search([alike.workspace], asked, SearchPolicy(leanings=leanings)).hits
     assert "".join(hit.path[len(".memories/")] for hit in hits) == order
     names = {name for name in ("importance", "recency", "decay") if getattr(leanings, name)}
     assert all(names == set(hit.parts) & {"importance", "recency", "decay"} for hit in hits)
     context = AskedContext(query="cache redis", budget=Budget(max_tokens=500), now_s=SAVED_S)
-    included = build_context(alike.workspace, context, SearchPolicy(leanings=leanings)).block.included
+    included = build_context(
+        alike.workspace, context, SearchPolicy(leanings=leanings)
+    ).block.included
     shown = dict.fromkeys(part.chunk.path[len(".memories/")] for part in included)
     assert "".join(shown) == order

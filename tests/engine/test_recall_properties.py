@@ -1,4 +1,5 @@
-"""What holds of every answer, whatever the notes say: properties of the real index, notes and questions of few words."""
+"""What holds of every answer, whatever the notes say: properties of the real index, notes and
+questions of few words."""
 
 from __future__ import annotations
 
@@ -18,22 +19,41 @@ from memsyncd.engine.context import AskedContext, Built, build_context
 from memsyncd.engine.policies import SearchPolicy, SyncPolicy
 from memsyncd.engine.recall import Asked, Found, search
 
-WORDS = st.sampled_from(["redis", "timeout", "timeouts", "cache", "disk", "the", "2026-03-01", "getUserName", "設計"])
-LINES = st.sampled_from(["redis timeout", "redis cache disk", "timeouts"]) | st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
+WORDS = st.sampled_from(
+    ["redis", "timeout", "timeouts", "cache", "disk", "the", "2026-03-01", "getUserName", "設計"]
+)
+LINES = st.sampled_from(["redis timeout", "redis cache disk", "timeouts"]) | st.lists(
+    WORDS, min_size=1, max_size=8
+).map(" ".join)
 HEADINGS = st.sampled_from(["", "", "# Cache", "## Disk", "# Redis"])
-TEXTS = st.sampled_from(["redis timeout\n", "# Cache\nredis timeout\n\nredis timeout\n"]) | st.lists(
-    st.tuples(HEADINGS, LINES), min_size=1, max_size=6
-).map(lambda parts: "\n\n".join("\n".join(filter(None, part)) for part in parts) + "\n")
-PATHS = st.sampled_from(["MEMORY.md", ".memories/a.md", ".memories/b/redis.md", ".memories/2026-03-01.md", ".memories/z.txt"])
+TEXTS = st.sampled_from(
+    ["redis timeout\n", "# Cache\nredis timeout\n\nredis timeout\n"]
+) | st.lists(st.tuples(HEADINGS, LINES), min_size=1, max_size=6).map(
+    lambda parts: "\n\n".join("\n".join(filter(None, part)) for part in parts) + "\n"
+)
+PATHS = st.sampled_from(
+    [
+        "MEMORY.md",
+        ".memories/a.md",
+        ".memories/b/redis.md",
+        ".memories/2026-03-01.md",
+        ".memories/z.txt",
+    ]
+)
 NOTES = st.dictionaries(PATHS, TEXTS, min_size=1, max_size=5)
 QUESTIONS = st.lists(
-    WORDS | st.sampled_from(['"redis timeout"', "-disk", "cach*", "path:a.md", "section:cache"]), min_size=1, max_size=4
+    WORDS | st.sampled_from(['"redis timeout"', "-disk", "cach*", "path:a.md", "section:cache"]),
+    min_size=1,
+    max_size=4,
 ).map(" ".join)
 
 OVERLAPPING = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=12))
 SAVED_S = 1_700_000_000
 MakeBench = Callable[..., Any]
-few = settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=settings().max_examples // 2,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 numbers = itertools.count()
 
 
@@ -46,7 +66,9 @@ def make(make_bench: MakeBench) -> MakeBench:
         bench.policy = OVERLAPPING
         bench.open()
         for path, text in notes.items():
-            os.utime(bench.write(path, text), (SAVED_S, SAVED_S))  # what was saved last is the same, whatever was indexed last
+            os.utime(
+                bench.write(path, text), (SAVED_S, SAVED_S)
+            )  # what was saved last is the same, whatever was indexed last
             bench.sync()
         return bench
 
@@ -64,7 +86,10 @@ def ask_context(bench: Any, query: str, max_tokens: int) -> Built:
 
 def tell(found: Found) -> list[tuple[object, ...]]:
     """All that an answer says, but for what differs from one workspace to another."""
-    return [(hit.path, hit.span, hit.section, hit.snippet, hit.score, hit.matched, hit.parts) for hit in found.hits]
+    return [
+        (hit.path, hit.span, hit.section, hit.snippet, hit.score, hit.matched, hit.parts)
+        for hit in found.hits
+    ]
 
 
 def places(found: Found) -> set[tuple[str, int, int]]:
@@ -72,10 +97,14 @@ def places(found: Found) -> set[tuple[str, int, int]]:
 
 
 def find_lines(parts: Sequence[ContextLines]) -> set[tuple[str, int]]:
-    return {(part.chunk.path, line) for part in parts for line in range(part.span.start, part.span.end + 1)}
+    return {
+        (part.chunk.path, line)
+        for part in parts
+        for line in range(part.span.start, part.span.end + 1)
+    }
 
 
-# --- the same answer --------------------------------------------------------------------------------------------------
+# --- the same answer ------------------------------------------------------------------------------
 
 
 @few
@@ -106,7 +135,9 @@ def test_an_index_with_a_past_answers_as_a_new_one_does(
     assert ask_context(bench, query, 100).block == built.block
 
 
-def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_came_first(make_bench: MakeBench) -> None:
+def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_came_first(
+    make_bench: MakeBench,
+) -> None:
     told = []
     for name, numbered in (("up", range(230)), ("down", reversed(range(230)))):
         bench = make_bench(name)
@@ -116,16 +147,23 @@ def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_ca
             if number % 115 == 0:
                 bench.sync()
         bench.sync()
-        told.append((tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300).block))
+        told.append(
+            (tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300).block)
+        )
     assert told[0] == told[1]
     assert [hit[0] for hit in told[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
 
 
-# --- which hits -------------------------------------------------------------------------------------------------------
+# --- which hits -----------------------------------------------------------------------------------
 
 
 @few
-@given(notes=NOTES, unrelated=TEXTS, rare=st.sampled_from(["kraken", "krakens", "x_kraken_y", "krakenWise"]), at=PATHS)
+@given(
+    notes=NOTES,
+    unrelated=TEXTS,
+    rare=st.sampled_from(["kraken", "krakens", "x_kraken_y", "krakenWise"]),
+    at=PATHS,
+)
 def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
     make: MakeBench, notes: dict[str, str], unrelated: str, rare: str, at: str
 ) -> None:
@@ -141,14 +179,18 @@ def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
 
 @few
 @given(notes=NOTES, query=QUESTIONS)
-def test_fewer_hits_are_the_first_of_more(make: MakeBench, notes: dict[str, str], query: str) -> None:
+def test_fewer_hits_are_the_first_of_more(
+    make: MakeBench, notes: dict[str, str], query: str
+) -> None:
     bench = make(notes)
     every = tell(ask(bench, query))
     for limit in range(1, len(every) + 1):
-        assert [hit[:4] for hit in tell(ask(bench, query, limit=limit))] == [hit[:4] for hit in every[:limit]]
+        assert [hit[:4] for hit in tell(ask(bench, query, limit=limit))] == [
+            hit[:4] for hit in every[:limit]
+        ]
 
 
-# --- a block ----------------------------------------------------------------------------------------------------------
+# --- a block --------------------------------------------------------------------------------------
 
 
 @few
@@ -174,11 +216,20 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
 
 
 @few
-@given(notes=NOTES, max_tokens=st.integers(100, 400), query=st.sampled_from(["", "line", "line redis", "number"]))
-def test_a_block_repeats_no_line(make: MakeBench, notes: dict[str, str], max_tokens: int, query: str) -> None:
+@given(
+    notes=NOTES,
+    max_tokens=st.integers(100, 400),
+    query=st.sampled_from(["", "line", "line redis", "number"]),
+)
+def test_a_block_repeats_no_line(
+    make: MakeBench, notes: dict[str, str], max_tokens: int, query: str
+) -> None:
     count = itertools.count()
     numbered = {
-        path: "\n".join(f"line {next(count)}. {line}" if line and not line.startswith("#") else line for line in text.split("\n"))
+        path: "\n".join(
+            f"line {next(count)}. {line}" if line and not line.startswith("#") else line
+            for line in text.split("\n")
+        )
         for path, text in notes.items()
     }
     text = ask_context(make(numbered), query, max_tokens).block.text

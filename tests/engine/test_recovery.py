@@ -1,4 +1,5 @@
-"""A change set of many notes is whole or not there, wherever a kill interrupts it, and whatever others write meanwhile."""
+"""A change set of many notes is whole or not there, wherever a kill interrupts it, and whatever
+others write meanwhile."""
 
 from __future__ import annotations
 
@@ -103,9 +104,17 @@ for id, root, index, records, act, n in json.loads(sys.stdin.read()):
 
 
 def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
-    """Do each act on its bench in a process of its own that is killed before its n-th step; how each ended."""
+    """Do each act on its bench in a process of its own that is killed before its n-th step; how
+    each ended."""
     words = [
-        (bench.workspace.id, str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path), act, n)
+        (
+            bench.workspace.id,
+            str(bench.root),
+            str(bench.workspace.index_path),
+            str(bench.workspace.records_path),
+            act,
+            n,
+        )
         for bench, act, n in jobs
     ]
     ended = subprocess.run(
@@ -132,7 +141,9 @@ class Benches:
         self._n_made = 0
         self.first = make_bench("first")
         for number in range(2):
-            self.first.write(f".memories/n{number}.md", f"# Note {number}\n\nthe old text {number}\n")
+            self.first.write(
+                f".memories/n{number}.md", f"# Note {number}\n\nthe old text {number}\n"
+            )
         for name in ("a.md", "deep/b.md", "deep/data.xml"):
             self.first.write(f".memories/folder/{name}", f"in a folder: {name}\n")
         self.first.open()
@@ -150,7 +161,10 @@ class Benches:
     def copy(self, bench: Any = None) -> Any:
         """The workspace as it was, or as that of another bench is now."""
         self._n_made += 1
-        source, copy = bench or self.first, self._make(f"copy-{self._n_made}", id=self.first.workspace.id)
+        source, copy = (
+            bench or self.first,
+            self._make(f"copy-{self._n_made}", id=self.first.workspace.id),
+        )
         shutil.rmtree(copy.root)
         shutil.copytree(source.root, copy.root)
         for kind in ("index_path", "records_path"):
@@ -159,11 +173,14 @@ class Benches:
         return copy
 
     def kill_at_steps(self, stride: int, act: str = "", bench: Any = None) -> list[Any]:
-        """A bench for every so manieth step of the act, killed right before it; of the same act, unless another is given."""
+        """A bench for every so manieth step of the act, killed right before it; of the same act,
+        unless another is given."""
         killed: list[Any] = []
         while True:
             made = [self.copy(bench) for _ in range(12)]
-            codes = run_killed([(one, act or self.act, (len(killed) + at) * stride) for at, one in enumerate(made)])
+            codes = run_killed(
+                [(one, act or self.act, (len(killed) + at) * stride) for at, one in enumerate(made)]
+            )
             n_killed = codes.index(0) if 0 in codes else len(codes)
             killed += made[:n_killed]
             if n_killed < len(codes):
@@ -174,9 +191,14 @@ class Benches:
         bench.open()
         files, history = bench.files(), bench.workspace.records.history
         assert files in (self.before, self.after), where
-        assert dict(bench.ask("SELECT path, digest FROM files")) in (find_notes(self.before), find_notes(self.after)), where
+        assert dict(bench.ask("SELECT path, digest FROM files")) in (
+            find_notes(self.before),
+            find_notes(self.after),
+        ), where
         assert history.find_intended() == [], where
-        assert {path: digest for path, digest in history.heads().items() if path.endswith(".md")} == find_notes(files), where
+        assert {
+            path: digest for path, digest in history.heads().items() if path.endswith(".md")
+        } == find_notes(files), where
         assert not bench.workspace.condition.notices, where
         bench.workspace.close()
         return bool(files == self.after)
@@ -217,7 +239,9 @@ def test_an_act_that_is_killed_has_happened_whole_or_not_at_all(make_bench: Any,
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("act", ACTS)
-def test_an_act_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(make_bench: Any, act: str) -> None:
+def test_an_act_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
+    make_bench: Any, act: str
+) -> None:
     kill_acts(Benches(make_bench, act), 1)
 
 
@@ -230,12 +254,14 @@ def test_a_recovery_that_is_killed_goes_on_where_it_was(make_bench: Any) -> None
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("act", ACTS)
-def test_any_recovery_that_is_killed_at_any_step_goes_on_where_it_was(make_bench: Any, act: str) -> None:
+def test_any_recovery_that_is_killed_at_any_step_goes_on_where_it_was(
+    make_bench: Any, act: str
+) -> None:
     benches = Benches(make_bench, act)
     kill_recoveries(benches, benches.kill_at_steps(1), 1)
 
 
-# --- other programs, and what the system refuses ----------------------------------------------------------------------
+# --- other programs, and what the system refuses --------------------------------------------------
 
 
 PATHS = tuple(f".memories/n{number}.md" for number in range(4))
@@ -253,7 +279,8 @@ def bench(bench: Any) -> Any:
 
 
 def interrupt(bench: Any, *texts: bytes) -> int:
-    """Leave what a change of all four notes leaves that was killed, with what others wrote after it."""
+    """Leave what a change of all four notes leaves that was killed, with what others wrote after
+    it."""
     changes = [Intended(path=path, old=OLD, new=NEW) for path in PATHS]
     act = begin(bench, "many", changes)
     bench.workspace.close()
@@ -265,7 +292,11 @@ def interrupt(bench: Any, *texts: bytes) -> int:
 def begin(bench: Any, command: str, changes: list[Intended]) -> int:
     """Write down what is about to be done, as the daemon does before it changes a note."""
     history = bench.workspace.records.history
-    return int(history.begin(at_s=bench.clock.wall_s(), client="c", command=command, path=PATHS[0], changes=changes))
+    return int(
+        history.begin(
+            at_s=bench.clock.wall_s(), client="c", command=command, path=PATHS[0], changes=changes
+        )
+    )
 
 
 def read_all(bench: Any) -> tuple[bytes, ...]:
@@ -274,7 +305,11 @@ def read_all(bench: Any) -> tuple[bytes, ...]:
 
 def find_problems(bench: Any) -> dict[str, str]:
     """Word and hint of what is wrong with the workspace itself."""
-    return {problem.code: problem.hint for problem in browse.find_problems(bench.workspace) if not problem.path}
+    return {
+        problem.code: problem.hint
+        for problem in browse.find_problems(bench.workspace)
+        if not problem.path
+    }
 
 
 @pytest.mark.parametrize(
@@ -296,12 +331,16 @@ def test_what_others_wrote_meanwhile_stays_and_decides_the_direction(
     assert find_problems(bench) == {}
     bench.follow()
     bench.see()
-    assert {path: digest_bytes(text) for path, text in zip(PATHS, end, strict=True)} == bench.workspace.records.history.heads()
+    assert {
+        path: digest_bytes(text) for path, text in zip(PATHS, end, strict=True)
+    } == bench.workspace.records.history.heads()
     expected = {command for command, text in (("many", NEW), ("outside", THEIRS)) if text in end}
     assert {revision.command for revision in bench.past()} == expected
 
 
-def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_seen_to_it(bench: Any) -> None:
+def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_seen_to_it(
+    bench: Any,
+) -> None:
     act = interrupt(bench, THEIRS, NEW, OLD, THEIRS)
     bench.open()
     assert read_all(bench) == (THEIRS, NEW, OLD, THEIRS)
@@ -314,7 +353,12 @@ def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_see
     bench.open()
     assert "change_set_half_done" in find_problems(bench)
     for path in PATHS[:2]:
-        bench.memory("insert", f"/memories/{path.removeprefix('.memories/')}", insert_line=0, insert_text="by hand")
+        bench.memory(
+            "insert",
+            f"/memories/{path.removeprefix('.memories/')}",
+            insert_line=0,
+            insert_text="by hand",
+        )
     assert find_problems(bench) == {}
     bench.workspace.close()
     bench.open()
@@ -379,13 +423,18 @@ def put_all(bench: Any) -> Callable[[], tuple[Act, None]]:
 
     def decide() -> tuple[Act, None]:
         files = [read_text_file(bench.workspace.scope, NotePath(path)) for path in PATHS]
-        puts = tuple(Put(path=NotePath(path), data=NEW, was=file) for path, file in zip(PATHS, files, strict=True))
+        puts = tuple(
+            Put(path=NotePath(path), data=NEW, was=file)
+            for path, file in zip(PATHS, files, strict=True)
+        )
         return Act(command="many", client="c", path=PATHS[0], operations=puts), None
 
     return decide
 
 
-def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second try would do twice what stays of the first."""
     real = edit.put_text_file
 
@@ -399,10 +448,15 @@ def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(bench
     with pytest.raises(Conflict, match="have already built on a part") as caught:
         bench.edit(put_all(bench))
     assert read_all(bench) == (THEIRS, NEW, THEIRS, OLD)
-    assert f"change set {caught.value.data['half_done']}" in bench.workspace.condition.notices["change_set_half_done"]
+    assert (
+        f"change set {caught.value.data['half_done']}"
+        in bench.workspace.condition.notices["change_set_half_done"]
+    )
 
 
-def test_what_cannot_be_taken_back_at_once_is_taken_back_later(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_taken_back_at_once_is_taken_back_later(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = put_text_file
 
     def be_refused(scope: Any, path: NotePath, data: bytes, **named: Any) -> Any:
@@ -422,7 +476,9 @@ def test_what_cannot_be_taken_back_at_once_is_taken_back_later(bench: Any, monke
     assert bench.past() == []
 
 
-def test_notes_of_a_deleted_folder_are_whole_when_others_save_in_it_while_it_goes(bench: Any) -> None:
+def test_notes_of_a_deleted_folder_are_whole_when_others_save_in_it_while_it_goes(
+    bench: Any,
+) -> None:
     """The folder comes back with what they saved, and so does every note of it."""
     folder = bench.root / ".memories"
     changes = [Intended(path=path, old=OLD, new=None) for path in PATHS]

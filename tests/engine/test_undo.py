@@ -113,7 +113,10 @@ def test_what_has_changed_since_is_a_conflict_and_stays(bench: Any) -> None:
     bench.write(".memories/a.md", "three\n")
     with pytest.raises(Conflict) as refused:
         bench.undo(revision=bench.past(".memories/a.md")[0].id)
-    assert refused.value.data == {"wanted": digest_bytes(b"two\n"), "digest": digest_bytes(b"three\n")}
+    assert refused.value.data == {
+        "wanted": digest_bytes(b"two\n"),
+        "digest": digest_bytes(b"three\n"),
+    }
     assert bench.files() == {".memories/a.md": b"three\n"}
 
 
@@ -139,7 +142,7 @@ def test_what_already_stands_is_undone_without_a_write(bench: Any) -> None:
     assert bench.undo(revision=revision).act is None
 
 
-# --- one section ------------------------------------------------------------------------------------------------------
+# --- one section ----------------------------------------------------------------------------------
 
 
 def test_a_section_goes_back_and_others_stay_as_they_are(bench: Any) -> None:
@@ -154,7 +157,10 @@ def test_a_section_s_history_are_the_revisions_that_changed_it(bench: Any) -> No
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="TWO")
-    assert [revision.command for revision in bench.past(anchor="MEMORY.md#a")] == ["str_replace", "create"]
+    assert [revision.command for revision in bench.past(anchor="MEMORY.md#a")] == [
+        "str_replace",
+        "create",
+    ]
     assert len(bench.past("MEMORY.md")) == 3
 
 
@@ -201,13 +207,24 @@ def test_an_added_section_goes_again_though_others_were_added_since(bench: Any) 
     assert bench.files() == {".memories/k.md": b"# K\n\n## Two\n2\n"}
 
 
-# --- everything -------------------------------------------------------------------------------------------------------
+# --- everything -----------------------------------------------------------------------------------
 
 
 def test_one_of_two_sections_that_were_added_at_once_goes_alone(bench: Any) -> None:
     bench.write(".memories/notes.md", "# Notes\n")
-    items = [Item(addition=Addition(content=word, summary=word), note="notes") for word in ("One", "Two")]
-    bench.edit(find_decision(bench.workspace, bench.policy, items, command="note.add_many", client="test", at="2026-03-14"))
+    items = [
+        Item(addition=Addition(content=word, summary=word), note="notes") for word in ("One", "Two")
+    ]
+    bench.edit(
+        find_decision(
+            bench.workspace,
+            bench.policy,
+            items,
+            command="note.add_many",
+            client="test",
+            at="2026-03-14",
+        )
+    )
     both = bench.files()[".memories/notes.md"]
     bench.undo(anchor=".memories/notes.md#notes/one")
     left = bench.files()[".memories/notes.md"]
@@ -248,14 +265,25 @@ def test_what_never_was_cannot_be_undone(bench: Any) -> None:
             bench.undo(**asked)
 
 
-# --- any story --------------------------------------------------------------------------------------------------------
+# --- any story ------------------------------------------------------------------------------------
 
-NAMES = st.sampled_from(["/memories/a.md", "/memories/d/b.md", "/memories/MEMORY.md", "/memories/d"])
+NAMES = st.sampled_from(
+    ["/memories/a.md", "/memories/d/b.md", "/memories/MEMORY.md", "/memories/d"]
+)
 WORDS = st.sampled_from(["one", "two\n", "# H\n", "\r\n", "", "ü"])
 COMMANDS = st.one_of(
     st.fixed_dictionaries({"command": st.just("create"), "path": NAMES, "file_text": WORDS}),
-    st.fixed_dictionaries({"command": st.just("str_replace"), "path": NAMES, "old_str": WORDS, "new_str": WORDS}),
-    st.fixed_dictionaries({"command": st.just("insert"), "path": NAMES, "insert_line": st.integers(-1, 3), "insert_text": WORDS}),
+    st.fixed_dictionaries(
+        {"command": st.just("str_replace"), "path": NAMES, "old_str": WORDS, "new_str": WORDS}
+    ),
+    st.fixed_dictionaries(
+        {
+            "command": st.just("insert"),
+            "path": NAMES,
+            "insert_line": st.integers(-1, 3),
+            "insert_text": WORDS,
+        }
+    ),
     st.fixed_dictionaries({"command": st.just("delete"), "path": NAMES}),
     st.fixed_dictionaries({"command": st.just("rename"), "old_path": NAMES, "new_path": NAMES}),
 )
@@ -263,7 +291,9 @@ COMMANDS = st.one_of(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(story=st.lists(COMMANDS, min_size=1, max_size=8))
-def test_undoing_every_act_from_the_last_on_leads_back_through_every_state(make_bench: Any, story: list[Any]) -> None:
+def test_undoing_every_act_from_the_last_on_leads_back_through_every_state(
+    make_bench: Any, story: list[Any]
+) -> None:
     bench = make_bench(f"project-{next(NUMBERS)}")
     bench.open()
     states = []

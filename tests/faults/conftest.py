@@ -1,4 +1,5 @@
-"""Daemons as in tests/daemon, each begun as its fault wants it, and disks that are small or go away."""
+"""Daemons as in tests/daemon, each begun as its fault wants it, and disks that are small or go
+away."""
 
 from __future__ import annotations
 
@@ -77,14 +78,21 @@ def code_of(act: Callable[[], object]) -> str:
 
 @pytest.fixture
 def launch() -> Iterator[Launch]:
-    """Begins a daemon by way of another program, or with another stderr; it must end in order when the test is over."""
+    """Begins a daemon by way of another program, or with another stderr; it must end in order when
+    the test is over."""
     begun: list[tuple[Home, subprocess.Popen[bytes]]] = []
 
-    def begin(home: Home, prefix: Sequence[str] = (), *, stderr: IO[bytes] | int | None = None) -> subprocess.Popen[bytes]:
+    def begin(
+        home: Home, prefix: Sequence[str] = (), *, stderr: IO[bytes] | int | None = None
+    ) -> subprocess.Popen[bytes]:
         command = [*prefix, sys.executable, "-m", "memsyncd", "run"]
         with home.log.open("ab") as log:
             process = subprocess.Popen(
-                command, env=home.env, stdin=subprocess.DEVNULL, stdout=log, stderr=log if stderr is None else stderr
+                command,
+                env=home.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log if stderr is None else stderr,
             )
         begun.append((home, process))
         return process

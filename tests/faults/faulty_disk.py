@@ -1,7 +1,9 @@
-"""A disk that fails when it is told to: of what SQLite asks of the system, the n-th call comes back with an error.
+"""A disk that fails when it is told to: of what SQLite asks of the system, the n-th call comes back
+with an error.
 
-SQLite's own file layer stays as it is and is only given other system calls, so that what an error becomes on its way up is what
-it becomes on a disk that fails by itself. A write that fails has left half of its bytes.
+SQLite's own file layer stays as it is and is only given other system calls, so that what an error
+becomes on its way up is what it becomes on a disk that fails by itself. A write that fails has left
+half of its bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +22,15 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "pwrite64": (ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p, N_BYTES, OFFSET),
     "ftruncate": (ctypes.c_int, ctypes.c_int, OFFSET),
     "unlink": (ctypes.c_int, ctypes.c_char_p),
-    "mmap": (ctypes.c_void_p, ctypes.c_void_p, N_BYTES, ctypes.c_int, ctypes.c_int, ctypes.c_int, OFFSET),
+    "mmap": (
+        ctypes.c_void_p,
+        ctypes.c_void_p,
+        N_BYTES,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        OFFSET,
+    ),
 }
 """Result and arguments of each, as the C library declares it."""
 WRITES = frozenset({"pwrite64"})
@@ -30,7 +40,8 @@ FAILED = {"mmap": ctypes.c_void_p(-1).value}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """The `at`-th call from now on fails (1 is the next), and so do those after it, if it `lasts`, until the disk is mended."""
+    """The `at`-th call from now on fails (1 is the next), and so do those after it, if it `lasts`,
+    until the disk is mended."""
 
     at: int
     error: int

@@ -1,4 +1,5 @@
-"""The disk is full: nobody's words are lost, it is said, nothing is rebuilt, and with space everything goes on by itself."""
+"""The disk is full: nobody's words are lost, it is said, nothing is rebuilt, and with space
+everything goes on by itself."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ BALLAST_BYTES = 600_000
 
 @pytest.fixture
 def ballast(own: Home, mount: Mount) -> Path:
-    """A file that takes much of a small disk, on which index, records and the list of workspaces lie."""
+    """A file that takes much of a small disk, on which index, records and the list of workspaces
+    lie."""
     disk = own.folder / "disk"
     mount(disk, "2m")
     own.env |= {"XDG_STATE_HOME": str(disk / "state"), "XDG_CACHE_HOME": str(disk / "cache")}
@@ -53,7 +55,9 @@ def code_of_system(act: Callable[[], object]) -> int | None:
 
 def words(chance: random.Random, n_lines: int) -> str:
     """Text that takes its room: hardly a word of it twice."""
-    return "\n".join(" ".join(f"{chance.getrandbits(40):x}" for _ in range(8)) for _ in range(n_lines))
+    return "\n".join(
+        " ".join(f"{chance.getrandbits(40):x}" for _ in range(8)) for _ in range(n_lines)
+    )
 
 
 def status(client: Client) -> dict[str, Any]:
@@ -61,7 +65,9 @@ def status(client: Client) -> dict[str, Any]:
 
 
 def read_all(root: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()}
+    return {
+        str(file.relative_to(root)): file.read_bytes() for file in root.rglob("*") if file.is_file()
+    }
 
 
 def assert_nothing_was_rebuilt(home: Home) -> None:
@@ -71,7 +77,9 @@ def assert_nothing_was_rebuilt(home: Home) -> None:
     assert "Traceback" not in log
 
 
-def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_nobody_saves(own: Home, ballast: Path) -> None:
+def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_nobody_saves(
+    own: Home, ballast: Path
+) -> None:
     root, chance = own.make_folder(), random.Random(1)
     (root / "MEMORY.md").write_text("larch\n")
     daemon = own.start()
@@ -81,21 +89,32 @@ def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_n
         rest = fill_up(ballast.parent)
         (root / ".memories").mkdir()
         for number in range(6):
-            (root / ".memories" / f"{number}.md").write_text(f"# Note\n\nmaple\n\n{words(chance, 120)}\n")
+            (root / ".memories" / f"{number}.md").write_text(
+                f"# Note\n\nmaple\n\n{words(chance, 120)}\n"
+            )
         # The records may say so before these notes have been looked at.
-        wait_until(lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]), "it was not said")
+        wait_until(
+            lambda: any(one.startswith("the disk is full") for one in status(client)["reasons"]),
+            "it was not said",
+        )
         assert status(client)["state"] == "degraded"
         assert client.call("search", query="larch")["hits"]
         ballast.unlink()
         rest.unlink()
-        wait_until(lambda: len(client.call("search", query="maple")["hits"]) == 6, "it did not go on")
+        wait_until(
+            lambda: len(client.call("search", query="maple")["hits"]) == 6, "it did not go on"
+        )
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
-        assert {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+        assert {
+            note["path"]: note["digest"] for note in client.call("list")["notes"]
+        } == read_notes(root)
     assert daemon.stop() == 0
     assert_nothing_was_rebuilt(own)
 
 
-def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_are_all_there(own: Home, ballast: Path) -> None:
+def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_are_all_there(
+    own: Home, ballast: Path
+) -> None:
     root, chance = ballast.parent / "proj", random.Random(2)
     root.mkdir()
     (root / "MEMORY.md").write_text("larch\n")
@@ -106,7 +125,11 @@ def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_ar
         client.call("search", query="larch", wait="disk")
 
         def create(name: str, text: str) -> str:
-            code = code_of(lambda: client.call("memory", command="create", path=f"/memories/{name}", file_text=text))
+            code = code_of(
+                lambda: client.call(
+                    "memory", command="create", path=f"/memories/{name}", file_text=text
+                )
+            )
             if not code:
                 stands[f".memories/{name}"] = text.encode()
             return code
@@ -117,8 +140,17 @@ def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_ar
         assert read_all(root) == stands
         rest = fill_up(ballast.parent)
         for command in (
-            {"command": "insert", "path": "/memories/0.md", "insert_line": 0, "insert_text": words(chance, 40)},
-            {"command": "create", "path": "/memories/new/deep/0.md", "file_text": words(chance, 40)},
+            {
+                "command": "insert",
+                "path": "/memories/0.md",
+                "insert_line": 0,
+                "insert_text": words(chance, 40),
+            },
+            {
+                "command": "create",
+                "path": "/memories/new/deep/0.md",
+                "file_text": words(chance, 40),
+            },
             {"command": "rename", "old_path": "/memories/0.md", "new_path": "/memories/there/0.md"},
             {"command": "delete", "path": "/memories/0.md"},
         ):
@@ -129,7 +161,9 @@ def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_ar
         ballast.unlink()
         assert create("late.md", "maple\n") == ""
         wait_until(lambda: status(client)["state"] == "ready", "it did not go on")
-        assert {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+        assert {
+            note["path"]: note["digest"] for note in client.call("list")["notes"]
+        } == read_notes(root)
         assert client.call("search", query="maple")["hits"]
         client.call("undo", path=".memories/late.md")
         assert not (root / ".memories" / "late.md").exists()
@@ -137,14 +171,22 @@ def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_ar
     assert_nothing_was_rebuilt(own)
 
 
-def test_a_history_that_finds_no_room_is_refused_by_its_name_and_whole_once_there_is_some(own: Home, ballast: Path) -> None:
+def test_a_history_that_finds_no_room_is_refused_by_its_name_and_whole_once_there_is_some(
+    own: Home, ballast: Path
+) -> None:
     root, chance, saved = own.make_folder(), random.Random(3), own.folder / "saved.db"
     daemon = own.start()
     with daemon.client() as client:
         id_ = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
         for number in range(4):
             text = words(chance, 20)
-            client.call("memory", workspace=id_, command="create", path=f"/memories/{number}.md", file_text=text)
+            client.call(
+                "memory",
+                workspace=id_,
+                command="create",
+                path=f"/memories/{number}.md",
+                file_text=text,
+            )
         made = Path(client.call("records.backup")["path"])
         shutil.move(made, saved)
         client.call("memory", workspace=id_, command="delete", path="/memories/0.md")

@@ -1,4 +1,5 @@
-"""Any bytes at all, for what reads what others send or write: no failure but ours, and none that takes long."""
+"""Any bytes at all, for what reads what others send or write: no failure but ours, and none that
+takes long."""
 
 from __future__ import annotations
 
@@ -31,12 +32,19 @@ def wounded(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
     data = bytearray(draw(st.sampled_from(seeds)))
     for _ in range(draw(st.integers(1, 4))):
         start, length = draw(st.integers(0, len(data))), draw(st.integers(0, 20))
-        piece = draw(st.binary(max_size=8) | st.sampled_from([bytes(data[start : start + length]), b"\n", b'"', b"[", b"- "]))
-        data[start : start + draw(st.integers(0, 8))] = piece * draw(st.sampled_from([1, 1, 2, 200]))
+        piece = draw(
+            st.binary(max_size=8)
+            | st.sampled_from([bytes(data[start : start + length]), b"\n", b'"', b"[", b"- "])
+        )
+        data[start : start + draw(st.integers(0, 8))] = piece * draw(
+            st.sampled_from([1, 1, 2, 200])
+        )
     return bytes(data[:LONGEST_BYTES])
 
 
-def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(target: tuple[str, Feed]) -> None:
+def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(
+    target: tuple[str, Feed],
+) -> None:
     name, feed = target
 
     @settings(max_examples=25)
@@ -53,11 +61,21 @@ def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(target: tuple
 
 @pytest.mark.soak
 @pytest.mark.timeout(FUZZ_S + 120)
-@pytest.mark.skipif(importlib.util.find_spec("atheris") is None, reason="needs atheris: pip install atheris")
+@pytest.mark.skipif(
+    importlib.util.find_spec("atheris") is None, reason="needs atheris: pip install atheris"
+)
 @pytest.mark.parametrize("name", TARGET_NAMES)
-def test_nothing_that_looks_into_the_program_finds_bytes_that_break_it(name: str, tmp_path: Path) -> None:
+def test_nothing_that_looks_into_the_program_finds_bytes_that_break_it(
+    name: str, tmp_path: Path
+) -> None:
     command = [sys.executable, "-m", "tests.faults.fuzz_targets", name, str(FUZZ_S), str(tmp_path)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, errors="replace", check=False)
-    found = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name.startswith(("crash", "timeout", "oom"))}
+    done = subprocess.run(
+        command, cwd=REPOSITORY, capture_output=True, text=True, errors="replace", check=False
+    )
+    found = {
+        path.name: path.read_bytes()
+        for path in tmp_path.iterdir()
+        if path.name.startswith(("crash", "timeout", "oom"))
+    }
     assert not found, f"{found}\n{done.stderr[-4000:]}"
     assert done.returncode == 0, done.stderr[-4000:]

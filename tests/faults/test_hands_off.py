@@ -1,4 +1,5 @@
-"""Whatever the daemon does by itself, it changes nothing in a workspace: not a byte, a mode, a time or a name."""
+"""Whatever the daemon does by itself, it changes nothing in a workspace: not a byte, a mode, a time
+or a name."""
 
 from __future__ import annotations
 
@@ -19,7 +20,14 @@ def read_everything(root: Path) -> dict[str, tuple[object, ...]]:
     for path in (root, *root.rglob("*")):
         stat = path.lstat()
         data = path.read_bytes() if path.is_file() else None
-        found[str(path)] = (stat.st_ino, stat.st_mode, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_nlink, data)
+        found[str(path)] = (
+            stat.st_ino,
+            stat.st_mode,
+            stat.st_mtime_ns,
+            stat.st_ctime_ns,
+            stat.st_nlink,
+            data,
+        )
     return found
 
 

@@ -1,4 +1,5 @@
-"""Clients that mean no good, all at once, and a daemon of one's own: others are served meanwhile, and memory stays bounded."""
+"""Clients that mean no good, all at once, and a daemon of one's own: others are served meanwhile,
+and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -48,7 +49,9 @@ def quiet(home: Home, daemon: Daemon) -> Iterator[Place]:
 
 
 def request(method: str, **params: object) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode() + b"\n"
+    return (
+        json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).encode() + b"\n"
+    )
 
 
 def connect(place: Place) -> socket.socket:
@@ -109,11 +112,19 @@ def nest_deeply(place: Place, is_over: threading.Event) -> None:
 
 
 def say_what_is_no_number(place: Place, is_over: threading.Event) -> None:
-    hurl(place, is_over, b'{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","min_score":NaN,"limit":1e999}}\n')
+    hurl(
+        place,
+        is_over,
+        b'{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","min_score":NaN,"limit":1e999}}\n',
+    )
 
 
 def say_everything_twice(place: Place, is_over: threading.Event) -> None:
-    hurl(place, is_over, b'{"jsonrpc":"2.0","id":1,"method":"ping","id":2,"method":"nothing","params":{},"params":[]}\n')
+    hurl(
+        place,
+        is_over,
+        b'{"jsonrpc":"2.0","id":1,"method":"ping","id":2,"method":"nothing","params":{},"params":[]}\n',
+    )
 
 
 def throw_bombs(place: Place, is_over: threading.Event) -> None:
@@ -146,7 +157,9 @@ MISCHIEF: list[Callable[[Any, threading.Event], None]] = [
 class Mischief(threading.Thread):
     """One of them at work. That the daemon cuts it off, or lets it not in, is as it should be."""
 
-    def __init__(self, act: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event) -> None:
+    def __init__(
+        self, act: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event
+    ) -> None:
         super().__init__(name=act.__name__)
         self._act, self._place, self._is_over = act, place, is_over
         self.failure: Exception | None = None
@@ -184,7 +197,10 @@ def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -
     assert [one.failure for one in mischief if one.failure] == []
     assert n_answers > 10
     assert slowest_s < ANSWER_S
-    wait_until(lambda: place.client.call("status")["clients"] == before["clients"], "clients that left are still counted")
+    wait_until(
+        lambda: place.client.call("status")["clients"] == before["clients"],
+        "clients that left are still counted",
+    )
     after = place.client.call("status")
     assert after["rss_bytes"] < before["rss_bytes"] + GROWTH_LIMIT_BYTES
     assert after["workspaces"][0]["state"] == "ready"
@@ -195,7 +211,15 @@ def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -
 
 @pytest.mark.parametrize(
     "query",
-    [" OR ".join(["a*"] * 100_000), '"' * 100_000, "(" * 100_000, "NEAR(" * 50_000, "-" * 200_000, "a* " * 341, '"a b" ' * 170],
+    [
+        " OR ".join(["a*"] * 100_000),
+        '"' * 100_000,
+        "(" * 100_000,
+        "NEAR(" * 50_000,
+        "-" * 200_000,
+        "a* " * 341,
+        '"a b" ' * 170,
+    ],
     ids=lambda query: query[:4],
 )
 def test_a_query_bomb_is_over_at_once(quiet: Place, query: str) -> None:
@@ -223,18 +247,28 @@ COSTLY: dict[str, bytes] = {
     "what to forget": request("history.purge", containing=LONG),
     "a batch": b"[" + b",".join([b'{"jsonrpc":"2.0","id":1,"method":"ping"}'] * 10_000) + b"]\n",
     "depth": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":' + b'{"a":' * 300_000 + b"\n",
-    "a number": b'{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"a","limit":' + b"9" * 100_000 + b"}}\n",
-    "keys": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{' + b",".join(b'"k%d":1' % n for n in range(100_000)) + b"}}\n",
+    "a number": b'{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"a","limit":'
+    + b"9" * 100_000
+    + b"}}\n",
+    "keys": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{'
+    + b",".join(b'"k%d":1' % n for n in range(100_000))
+    + b"}}\n",
 }
 
 
 @pytest.mark.parametrize("line", COSTLY.values(), ids=COSTLY)
-def test_what_would_cost_much_is_refused_at_once_in_a_short_answer(quiet: Place, line: bytes) -> None:
+def test_what_would_cost_much_is_refused_at_once_in_a_short_answer(
+    quiet: Place, line: bytes
+) -> None:
     with connect(quiet) as sock, sock.makefile("rb") as answers:
         began_s = time.monotonic()
         sock.sendall(line)
         answer = answers.readline()
-        assert json.loads(answer)["error"]["data"]["code"] in {"bad_request", "too_large", "workspace_not_found"}
+        assert json.loads(answer)["error"]["data"]["code"] in {
+            "bad_request",
+            "too_large",
+            "workspace_not_found",
+        }
         assert time.monotonic() - began_s < ANSWER_S
         assert len(answer) < 4096
         sock.sendall(request("ping"))
@@ -255,7 +289,9 @@ def large(home: Home, daemon: Daemon) -> Iterator[Place]:
     syllables = [a + b for a in "abcdef" for b in "aeio"]
     words = [first + second for first in syllables for second in syllables]
     for number in range(N_CROWD_NOTES):
-        text = "\n\n".join(f"## Part {at}\n\n" + " ".join(words[(number + at) % 60 :: 7]) for at in range(8))
+        text = "\n\n".join(
+            f"## Part {at}\n\n" + " ".join(words[(number + at) % 60 :: 7]) for at in range(8)
+        )
         (root / ".memories" / f"n{number}.md").write_text(f"# Note {number}\n\n{text}\n")
     (root / "MEMORY.md").write_text("keepsake\n")
     place = Place(home, daemon, root)
@@ -278,7 +314,10 @@ def test_clients_that_pipeline_heavy_searches_and_never_read_do_not_keep_another
         assert time.monotonic() - began_s < CROWD_GUARD_S
         # Most were overdue before their turn came: those are answered all the same, and at once.
         wait_until(lambda: count_timeouts(large) > N_HEAVY, "overdue searches are not answered")
-    wait_until(lambda: not large.client.call("metrics")["queue"]["in_threads"], "reads of clients that left go on")
+    wait_until(
+        lambda: not large.client.call("metrics")["queue"]["in_threads"],
+        "reads of clients that left go on",
+    )
 
 
 def count_timeouts(place: Place) -> int:
@@ -286,11 +325,15 @@ def count_timeouts(place: Place) -> int:
     return int(methods["search"]["failed_total"].get("timeout", 0))
 
 
-def test_a_newcomer_beside_two_hundred_idle_and_half_sent_connections_is_answered(quiet: Place) -> None:
+def test_a_newcomer_beside_two_hundred_idle_and_half_sent_connections_is_answered(
+    quiet: Place,
+) -> None:
     with contextlib.ExitStack() as socks:
         for number in range(200):
             sock = socks.enter_context(socket.socket(socket.AF_UNIX))
-            sock.connect(quiet.home.socket_path)  # waits while the queue is full, which one with a time limit does not
+            sock.connect(
+                quiet.home.socket_path
+            )  # waits while the queue is full, which one with a time limit does not
             sock.sendall((request("ping"), b'{"id', b"")[number % 3])
         began_s = time.monotonic()
         with quiet.daemon.client() as client:

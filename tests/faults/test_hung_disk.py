@@ -1,4 +1,5 @@
-"""The disk beneath one workspace does not answer: all others are indexed and found, and it is said which one waits and why."""
+"""The disk beneath one workspace does not answer: all others are indexed and found, and it is said
+which one waits and why."""
 
 from __future__ import annotations
 
@@ -27,16 +28,28 @@ LIMIT_S = 40.0
 """A guard: ten seconds until a disk counts as stalled, and room for a busy machine."""
 STOP_S = 5.0
 OTHER_S = 8.0
-"""A guard for what another workspace takes while a disk hangs: two seconds until a thread is given up, and as above."""
+"""A guard for what another workspace takes while a disk hangs: two seconds until a thread is given
+up, and as above."""
 
 
 class Namespace:
     """Mounts that only those see that join it."""
 
     def __init__(self) -> None:
-        command = ["unshare", "-m", "--propagation", "private", sys.executable, str(Path(__file__).with_name("hung_disk.py"))]
+        command = [
+            "unshare",
+            "-m",
+            "--propagation",
+            "private",
+            sys.executable,
+            str(Path(__file__).with_name("hung_disk.py")),
+        ]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         assert self._process.stdout is not None
         if self._process.stdout.readline() != "ready\n":
@@ -90,7 +103,9 @@ def fill(root: Path, word: str) -> Path:
 
 def add(client: Client, root: Path) -> str:
     added = client.call("workspace.add", path=str(root))["workspaces"][0]["id"]
-    wait_until(lambda: status(client, added)["state"] == "ready", "it never became ready", limit_s=LIMIT_S)
+    wait_until(
+        lambda: status(client, added)["state"] == "ready", "it never became ready", limit_s=LIMIT_S
+    )
     return str(added)
 
 
@@ -109,7 +124,9 @@ def save(client: Client, workspace: str, root: Path, word: str) -> None:
 
 
 def see_stalled(client: Client, workspace: str) -> dict[str, Any]:
-    wait_until(lambda: status(client, workspace)["state"] == "stalled", "nothing is said", limit_s=LIMIT_S)
+    wait_until(
+        lambda: status(client, workspace)["state"] == "stalled", "nothing is said", limit_s=LIMIT_S
+    )
     return status(client, workspace)
 
 
@@ -127,7 +144,9 @@ def refusal_of(act: Callable[[], object]) -> tuple[str, float]:
     return code_of(act), time.monotonic() - began_s
 
 
-def test_a_disk_that_hangs_stalls_its_own_workspace_alone(patrol: Home, namespace: Namespace, launch: Launch) -> None:
+def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
+    patrol: Home, namespace: Namespace, launch: Launch
+) -> None:
     hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")
     process = launch(patrol, namespace.prefix)
     with connect(patrol) as client:
@@ -136,7 +155,9 @@ def test_a_disk_that_hangs_stalls_its_own_workspace_alone(patrol: Home, namespac
         time.sleep(2.5)  # until the next timed look waits for the disk
         save(client, b, well, "hazel")
         told = see_stalled(client, a)
-        assert any(str(hung) in reason and "has not answered for" in reason for reason in told["reasons"])
+        assert any(
+            str(hung) in reason and "has not answered for" in reason for reason in told["reasons"]
+        )
         save(client, b, well, "rowan")
         assert status(client, b)["state"] == "ready"
         answer = client.call("search", query="larch", workspace=a)
@@ -161,10 +182,20 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
         see_stalled(client, a)
         acts: dict[str, Callable[[], object]] = {
             "get": lambda: client.call("get", workspace=a, path=".memories/first.md"),
-            "view": lambda: client.call("memory", workspace=a, command="view", path="/memories/first.md"),
-            "create": lambda: client.call("memory", workspace=a, command="create", path="/memories/second.md", file_text="oak\n"),
+            "view": lambda: client.call(
+                "memory", workspace=a, command="view", path="/memories/first.md"
+            ),
+            "create": lambda: client.call(
+                "memory",
+                workspace=a,
+                command="create",
+                path="/memories/second.md",
+                file_text="oak\n",
+            ),
             "add": lambda: client.call("note.add", workspace=a, content="oak"),
-            "wait": lambda: client.call("search", workspace=a, query="larch", wait="disk", timeout_ms=500),
+            "wait": lambda: client.call(
+                "search", workspace=a, query="larch", wait="disk", timeout_ms=500
+            ),
         }
         for name, act in acts.items():
             code, seconds = refusal_of(act)
@@ -178,7 +209,9 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
         save(client, add(client, third), third, "rowan")
         assert len(client.call("workspace.list")["workspaces"]) == 3
         namespace.release(hung / ".memories")
-        wait_until(lambda: status(client, a)["state"] == "ready", "it did not recover", limit_s=LIMIT_S)
+        wait_until(
+            lambda: status(client, a)["state"] == "ready", "it did not recover", limit_s=LIMIT_S
+        )
         assert status(client, a)["reasons"] == []
         assert not (hung / ".memories" / "second.md").exists()
         assert client.call("history", workspace=a)["revisions"] == []
@@ -202,19 +235,34 @@ def test_it_ends_soon_while_clients_wait_for_the_disk_and_closes_what_is_well(
         ):
             ask = waiting.enter_context(socket.socket(socket.AF_UNIX))
             ask.connect(patrol.socket_path)
-            request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"workspace": a, **params}}
+            request = {
+                "jsonrpc": "2.0",
+                "id": 1,
+                "method": method,
+                "params": {"workspace": a, **params},
+            }
             ask.sendall(json.dumps(request).encode() + b"\n")
         assert find(client, b, "maple") == [".memories/first.md"]
         queue = lambda: client.call("metrics")["queue"]  # noqa: E731
         wait_until(lambda: queue()["in_threads"] == 2 and queue()["lane_jobs"] >= 2, "nobody waits")
         end(process)
-    databases = sorted(path.name for path in (patrol.folder / "cache").rglob("*") if b in path.parts and path.is_file())
+    databases = sorted(
+        path.name
+        for path in (patrol.folder / "cache").rglob("*")
+        if b in path.parts and path.is_file()
+    )
     assert databases == ["index.db"], "the index of the other was not closed"
-    assert [path.name for path in (patrol.folder / "state").rglob("*") if b in path.parts and path.is_file()] == ["records.db"]
+    assert [
+        path.name
+        for path in (patrol.folder / "state").rglob("*")
+        if b in path.parts and path.is_file()
+    ] == ["records.db"]
     namespace.release(hung / ".memories")
     process = launch(patrol, namespace.prefix)
     with connect(patrol) as client:
-        wait_until(lambda: status(client, a)["state"] == "ready", "it did not recover", limit_s=LIMIT_S)
+        wait_until(
+            lambda: status(client, a)["state"] == "ready", "it did not recover", limit_s=LIMIT_S
+        )
         assert not (hung / ".memories" / "second.md").exists()
         assert client.call("history", workspace=a)["revisions"] == []
     end(process)
@@ -232,12 +280,16 @@ def test_a_daemon_that_starts_while_a_disk_hangs_serves_the_others(
     namespace.hang(hung / place)
     process = launch(patrol, namespace.prefix)
     with connect(patrol) as client:
-        wait_until(lambda: status(client, b)["state"] == "ready", "the other is not ready", limit_s=OTHER_S)
+        wait_until(
+            lambda: status(client, b)["state"] == "ready", "the other is not ready", limit_s=OTHER_S
+        )
         save(client, b, well, "hazel")
         see_stalled(client, a)
         assert find(client, a, "larch") == [".memories/first.md"]
         namespace.release(hung / place)
-        wait_until(lambda: status(client, a)["state"] == "ready", "it did not recover", limit_s=LIMIT_S)
+        wait_until(
+            lambda: status(client, a)["state"] == "ready", "it did not recover", limit_s=LIMIT_S
+        )
         save(client, a, hung, "alder")
     end(process)
 
@@ -257,7 +309,9 @@ def test_the_doctor_names_a_disk_that_hangs_and_does_not_wait_for_it(
         else:
             end(process)
     command = [*namespace.prefix, sys.executable, "-m", "memsyncd", "doctor", "--json"]
-    done = subprocess.run(command, env=patrol.env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(
+        command, env=patrol.env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
     findings = json.loads(done.stdout)["findings"]
     silent = [one for one in findings if one["level"] == "error" and one["check"] == "folder"]
     assert silent, findings
@@ -268,12 +322,19 @@ def test_a_daemon_whose_configuration_names_a_folder_on_a_hung_disk_starts_and_e
     patrol: Home, namespace: Namespace, launch: Launch
 ) -> None:
     hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")
-    tables = [f'[[workspace]]\npath = "{root}"\nname = "{name}"\n' for name, root in (("a", hung), ("b", well))]
+    tables = [
+        f'[[workspace]]\npath = "{root}"\nname = "{name}"\n'
+        for name, root in (("a", hung), ("b", well))
+    ]
     patrol.config.write_text("[sync]\nreconcile_s = 2\n" + "".join(tables))
     namespace.hang(hung)
     process = launch(patrol, namespace.prefix)
     with connect(patrol) as client:
-        wait_until(lambda: status(client, "b")["state"] == "ready", "the other is not ready", limit_s=OTHER_S)
+        wait_until(
+            lambda: status(client, "b")["state"] == "ready",
+            "the other is not ready",
+            limit_s=OTHER_S,
+        )
         save(client, "b", well, "hazel")
         assert status(client, "a")["state"] in ("indexing", "stalled")
         process.send_signal(signal.SIGHUP)

@@ -1,6 +1,8 @@
-"""SQLite's n-th call to the system fails, for each n: what was committed stays, nothing is damaged, the next try does the rest.
+"""SQLite's n-th call to the system fails, for each n: what was committed stays, nothing is damaged,
+the next try does the rest.
 
-A failure has its right name: a full disk is waited for, and sound records are not set aside because a disk did not read them.
+A failure has its right name: a full disk is waited for, and sound records are not set aside because
+a disk did not read them.
 """
 
 from __future__ import annotations
@@ -23,9 +25,11 @@ from tests.faults.faulty_disk import Fault, FaultyDisk, find_calls
 from tests.store.conftest import FINGERPRINT, dump_index, put_note
 
 ERRORS = {errno.EIO: StoreFailed, errno.ENOSPC: StoreFull}
-"""What they are called; SQLite takes it for damage when the disk cannot read, which is a kind of failure, too."""
+"""What they are called; SQLite takes it for damage when the disk cannot read, which is a kind of
+failure, too."""
 STRIDES = {0: 31, 5: 17}
-"""In the short run only every so manieth call fails, by how much was done before; prime to what SQLite does in turns."""
+"""In the short run only every so manieth call fails, by how much was done before; prime to what
+SQLite does in turns."""
 AGE_S = 1e9
 
 
@@ -38,7 +42,9 @@ State = object
 Step = Callable[[S], object]
 
 
-pytestmark = pytest.mark.skipif("pwrite64" not in find_calls(), reason="SQLite calls the system by other names here")
+pytestmark = pytest.mark.skipif(
+    "pwrite64" not in find_calls(), reason="SQLite calls the system by other names here"
+)
 
 
 @pytest.fixture
@@ -51,7 +57,9 @@ def disk() -> Iterator[FaultyDisk]:
 
 
 def text(word: str, number: int) -> str:
-    return f"# Note {number}\n\n" + "\n\n".join(f"{word} number{number} part{part} of it" for part in range(12))
+    return f"# Note {number}\n\n" + "\n\n".join(
+        f"{word} number{number} part{part} of it" for part in range(12)
+    )
 
 
 def search(index: Index) -> None:
@@ -65,10 +73,16 @@ def tidy(index: Index) -> None:
 
 
 INDEX_STEPS: tuple[Step[Index], ...] = (
-    lambda index: index.apply([put_note(f"{number}.md", text("larch", number)) for number in range(8)]),
-    lambda index: index.apply([put_note(f"{number}.md", text("maple", number), tick=2) for number in range(4)]),
+    lambda index: index.apply(
+        [put_note(f"{number}.md", text("larch", number)) for number in range(8)]
+    ),
+    lambda index: index.apply(
+        [put_note(f"{number}.md", text("maple", number), tick=2) for number in range(4)]
+    ),
     search,
-    lambda index: index.apply([DropNote("7.md"), put_note("moved.md", text("larch", 6), moved_from="6.md", tick=3)]),
+    lambda index: index.apply(
+        [DropNote("7.md"), put_note("moved.md", text("larch", 6), moved_from="6.md", tick=3)]
+    ),
     tidy,
     lambda index: index.apply([put_note("late.md", text("maple", 9), tick=4)]),
     search,
@@ -87,7 +101,11 @@ def describe_index(index: Index) -> State:
 # --- what is done to records ---
 
 
-OLD, NEW, NEXT = b"what stood there\n" * 200, b"what was written\n" * 200, b"what others wrote\n" * 200
+OLD, NEW, NEXT = (
+    b"what stood there\n" * 200,
+    b"what was written\n" * 200,
+    b"what others wrote\n" * 200,
+)
 
 
 def begin(old: bytes | None, new: bytes | None, records: Records) -> None:
@@ -106,14 +124,18 @@ def purge(records: Records) -> None:
 
 
 RECORDS_STEPS: tuple[Step[Records], ...] = (
-    lambda records: records.history.record_external([ObservedNote(path="b.md", data=OLD)], at_s=1, is_first=True),
+    lambda records: records.history.record_external(
+        [ObservedNote(path="b.md", data=OLD)], at_s=1, is_first=True
+    ),
     lambda records: records.history.set_complete(),
     partial(begin, None, OLD),
     finish,
     partial(begin, OLD, NEW),
     finish,
     lambda records: records.history.record_external(
-        [ObservedNote(path="a.md", data=NEXT), ObservedNote(path="b.md", data=None)], at_s=9, is_first=False
+        [ObservedNote(path="a.md", data=NEXT), ObservedNote(path="b.md", data=None)],
+        at_s=9,
+        is_first=False,
     ),
     lambda records: records.history.prune(max_revisions=2, max_age_s=AGE_S, now_s=10),
     purge,
@@ -128,9 +150,9 @@ def describe_records(records: Records) -> State:
     """All that can be asked for, texts byte for byte."""
     history = records.history
     revisions = history.find_revisions(limit=100)
-    digests = {digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest} | set(
-        history.heads().values()
-    )
+    digests = {
+        digest for one in revisions for digest in (one.old_digest, one.new_digest) if digest
+    } | set(history.heads().values())
     texts = {digest: history.read_text(digest) for digest in digests}
     assert not history.damaged
     return revisions, history.find_intended(), history.heads(), texts, history.is_complete
@@ -173,13 +195,19 @@ class Story(Generic[S]):
             step(store)
         store.close()
 
-    def suffer(self, folder: Path, disk: FaultyDisk, fault: Fault, states: Sequence[State], n_done: int) -> bool:
+    def suffer(
+        self, folder: Path, disk: FaultyDisk, fault: Fault, states: Sequence[State], n_done: int
+    ) -> bool:
         """Go on with a fault ahead, and once it is over to the end. False if the end came first."""
         kind = ERRORS[fault.error]
         disk.expect(fault)
         opened: list[S] = []
         is_open = not is_refused(lambda: opened.append(self.open(folder)), kind, disk)
-        while is_open and n_done < len(self.steps) and not is_refused(partial(self.steps[n_done], opened[0]), kind, disk):
+        while (
+            is_open
+            and n_done < len(self.steps)
+            and not is_refused(partial(self.steps[n_done], opened[0]), kind, disk)
+        ):
             n_done += 1
         has_failed = disk.mend()
         if opened and fault.at % 2:
@@ -206,8 +234,11 @@ STORIES: dict[str, Story[Any]] = {
 }
 
 
-def run_through(story: Story[Any], folder: Path, disk: FaultyDisk, error: int, *, n_before: int, stride: int) -> None:
-    """Once for every so manieth call of those after the first `n_before` steps; every third time it goes on failing."""
+def run_through(
+    story: Story[Any], folder: Path, disk: FaultyDisk, error: int, *, n_before: int, stride: int
+) -> None:
+    """Once for every so manieth call of those after the first `n_before` steps; every third time it
+    goes on failing."""
     whole, prepared = folder / "whole", folder / "prepared"
     whole.mkdir()
     states = story.tell(whole)
@@ -220,7 +251,9 @@ def run_through(story: Story[Any], folder: Path, disk: FaultyDisk, error: int, *
         shutil.copytree(prepared, place)
         fault = Fault(at=n_told * stride, error=error, lasts=n_told % 3 == 0)
         is_over = not story.suffer(place, disk, fault, states, n_before)
-        assert not [path for path in place.iterdir() if "damaged" in path.name], "what is sound was set aside"
+        assert not [path for path in place.iterdir() if "damaged" in path.name], (
+            "what is sound was set aside"
+        )
         shutil.rmtree(place)
     assert n_told > 2
 

@@ -1,4 +1,5 @@
-"""The daemon is killed while it indexes or rebuilds: the next one goes on, answers at once, and leaves nothing lying about."""
+"""The daemon is killed while it indexes or rebuilds: the next one goes on, answers at once, and
+leaves nothing lying about."""
 
 from __future__ import annotations
 
@@ -39,8 +40,12 @@ class Life:
     def save(self, n_notes: int) -> None:
         """Change so many notes, or make them."""
         for number in self.chance.sample(range(N_NOTES), n_notes):
-            parts = "\n\n".join(f"## Part {part}\n\nlarch {self.chance.getrandbits(40):x}" for part in range(20))
-            (self.root / ".memories" / f"{number}.md").write_text(f"# Note {number}\n\nnumber{number}\n\n{parts}\n")
+            parts = "\n\n".join(
+                f"## Part {part}\n\nlarch {self.chance.getrandbits(40):x}" for part in range(20)
+            )
+            (self.root / ".memories" / f"{number}.md").write_text(
+                f"# Note {number}\n\nnumber{number}\n\n{parts}\n"
+            )
 
     def begin(self) -> Daemon:
         daemon = self.home.start()
@@ -69,15 +74,15 @@ class Life:
             def is_whole() -> bool:
                 status: dict[str, Any] = client.call("status")["workspaces"][0]
                 is_ready = status["state"] == "ready" and not status["pending"]
-                return is_ready and {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(
-                    self.root
-                )
+                return is_ready and {
+                    note["path"]: note["digest"] for note in client.call("list")["notes"]
+                } == read_notes(self.root)
 
             wait_until(is_whole, "the index does not equal the disk")
             for number in self.chance.sample(range(N_NOTES), 3):
-                assert [hit["path"] for hit in client.call("search", query=f"number{number}")["hits"]] == [
-                    f".memories/{number}.md"
-                ]
+                assert [
+                    hit["path"] for hit in client.call("search", query=f"number{number}")["hits"]
+                ] == [f".memories/{number}.md"]
         assert daemon.stop() == 0, self.home.read_log()
         assert [path.name for path in self.index.parent.iterdir()] == ["index.db"]
         with sqlite3.connect(f"file:{self.index}?mode=ro", uri=True) as file:
@@ -114,7 +119,9 @@ def test_what_was_being_indexed_or_rebuilt_is_whole_after_the_next_start(own: Ho
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("kill", [kill_while_indexing, kill_while_rebuilding], ids=lambda kill: kill.__name__)
+@pytest.mark.parametrize(
+    "kill", [kill_while_indexing, kill_while_rebuilding], ids=lambda kill: kill.__name__
+)
 def test_what_was_being_indexed_is_whole_after_a_thousand_kills(
     kill: Callable[[Life, int], None], make_home: Callable[[], Home]
 ) -> None:

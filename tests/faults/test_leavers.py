@@ -1,4 +1,5 @@
-"""Clients that ask for what takes long and leave: the threads that read are free again for those who stay."""
+"""Clients that ask for what takes long and leave: the threads that read are free again for those
+who stay."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.shared_daemon
 
 N_WORDS = 50_000
 N_EACH = 40
-"""Questions of one client: more than may wait for an answer, so that it is not read from any more."""
+"""Questions of one client: more than may wait for an answer, so that it is not read from any
+more."""
 LONG_MS = 600_000
 BEGINNING = "z" * 30
 # Thirty times all the words, which FTS5 merges for each: this takes seconds for a single question.
@@ -51,7 +53,9 @@ def wordy(home: Home, daemon: Daemon) -> Iterator[Place]:
 
 @pytest.mark.parametrize("n_questions", [4, N_EACH])
 @pytest.mark.parametrize("leave", [hang_up, end_and_hang_up])
-def test_who_leaves_leaves_no_query_behind(wordy: Place, leave: Callable[[socket.socket], None], n_questions: int) -> None:
+def test_who_leaves_leaves_no_query_behind(
+    wordy: Place, leave: Callable[[socket.socket], None], n_questions: int
+) -> None:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(wordy.home.socket_path)
         for number in range(n_questions):

@@ -1,4 +1,5 @@
-"""Another user of the same machine gets nothing: not in, not a byte, not a place to put something in the daemon's way."""
+"""Another user of the same machine gets nothing: not in, not a byte, not a place to put something
+in the daemon's way."""
 
 from __future__ import annotations
 
@@ -47,13 +48,21 @@ pytestmark = [
 
 
 def ask_as_nobody(socket_path: str) -> str:
-    done = subprocess.run([sys.executable, "-c", ASK, socket_path], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, socket_path],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
     return done.stdout.strip()
 
 
 @contextlib.contextmanager
 def open_for_everybody(path: Path, top: Path) -> Iterator[None]:
-    modes = {place: place.stat().st_mode for place in (path, *path.parents) if place.is_relative_to(top)}
+    modes = {
+        place: place.stat().st_mode for place in (path, *path.parents) if place.is_relative_to(top)
+    }
     for place in modes:
         place.chmod(0o777)
     yield
@@ -61,7 +70,9 @@ def open_for_everybody(path: Path, top: Path) -> Iterator[None]:
         place.chmod(stat.S_IMODE(mode))
 
 
-def test_nobody_else_reaches_the_socket_and_who_does_all_the_same_gets_not_a_byte_and_it_is_said(place: Place) -> None:
+def test_nobody_else_reaches_the_socket_and_who_does_all_the_same_gets_not_a_byte_and_it_is_said(
+    place: Place,
+) -> None:
     home, n_failed = place.home, place.client.call("status")["failed_requests"]
     assert ask_as_nobody(home.socket_path) == "PermissionError"
     with open_for_everybody(Path(home.socket_path), home.folder):
@@ -97,9 +108,17 @@ def test_what_somebody_else_put_in_the_place_of_the_sockets_folder_is_refused_wi
     assert refused.value.hint
 
 
-def test_whoever_else_starts_it_in_this_users_folders_is_told_why_not_and_changes_nothing(place: Place) -> None:
+def test_whoever_else_starts_it_in_this_users_folders_is_told_why_not_and_changes_nothing(
+    place: Place,
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", RUN, "run"], env=place.env, cwd="/", capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", RUN, "run"],
+        env=place.env,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
     )
     assert done.returncode in {6, 78}, done.stderr
     assert "→" in done.stderr
@@ -121,7 +140,9 @@ while True:
 """
 
 
-def test_who_listens_in_the_daemons_place_hears_nothing_of_what_is_to_be_remembered(own: Home) -> None:
+def test_who_listens_in_the_daemons_place_hears_nothing_of_what_is_to_be_remembered(
+    own: Home,
+) -> None:
     folder = Path(own.socket_path).parent
     folder.mkdir()
     command = [sys.executable, "-c", LISTEN, own.socket_path]
@@ -133,7 +154,9 @@ def test_who_listens_in_the_daemons_place_hears_nothing_of_what_is_to_be_remembe
         try:
             assert listener.stdout.readline() == "listens\n"
             ask = [sys.executable, "-m", "memsyncd", "remember", "larch"]
-            done = subprocess.run(ask, env=own.env, cwd="/", capture_output=True, text=True, timeout=30, check=False)
+            done = subprocess.run(
+                ask, env=own.env, cwd="/", capture_output=True, text=True, timeout=30, check=False
+            )
             assert listener.stdout.readline() == "b''\n"
         finally:
             listener.kill()

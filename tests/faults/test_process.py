@@ -1,4 +1,5 @@
-"""What befalls the process itself: it is put to sleep, its log is not read, it may open few files, its clock is set back."""
+"""What befalls the process itself: it is put to sleep, its log is not read, it may open few files,
+its clock is set back."""
 
 from __future__ import annotations
 
@@ -46,11 +47,15 @@ def find(client: Client, word: str, **options: object) -> list[str]:
 
 
 def equals_disk(client: Client, root: Path) -> bool:
-    return {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+    return {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(
+        root
+    )
 
 
 @pytest.mark.skipif(not QUEUE.exists(), reason="needs inotify")
-def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_system_remembers(place: Place) -> None:
+def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_system_remembers(
+    place: Place,
+) -> None:
     notes = [place.root / ".memories" / f"{number}.md" for number in range(2)]
     for note in notes:
         note.write_text("larch\n")
@@ -94,7 +99,9 @@ def test_it_goes_on_when_nobody_reads_its_log(own: Home, launch: Launch) -> None
         os.close(reader)
 
 
-def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recovers(own: Home, launch: Launch) -> None:
+def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recovers(
+    own: Home, launch: Launch
+) -> None:
     root = own.make_folder()
     (root / ".memories").mkdir()
     for number in range(5):
@@ -108,7 +115,9 @@ def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recove
         # Whatever can be done now: what is not known to have changed is not forgotten.
         for _ in range(3):
             assert client.call("ping")["pid"] == process.pid
-            assert {f".memories/{number}.md" for number in range(1, 5)} <= set(find(client, "larch"))
+            assert {f".memories/{number}.md" for number in range(1, 5)} <= set(
+                find(client, "larch")
+            )
             sync_if_possible(client)
         assert (
             find(client, "maple") == [".memories/0.md"]
@@ -117,7 +126,10 @@ def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recove
         )
         others.close()
         wait_until(lambda: find(client, "maple") == [".memories/0.md"], "it did not go on")
-        wait_until(lambda: equals_disk(client, root) and status(client)["state"] == "ready", "it did not recover")
+        wait_until(
+            lambda: equals_disk(client, root) and status(client)["state"] == "ready",
+            "it did not recover",
+        )
         with connect(own) as newcomer:
             assert newcomer.call("ping")["pid"] == process.pid
     assert own.log.read_text().count("no file is left") == 1
@@ -155,15 +167,27 @@ def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
             aside.write_text(str(days * DAY_S))
             aside.replace(offset)
             note.write_text(f"word{number:03}\n")
-            wait_until(lambda number=number: find(client, f"word{number:03}") == ["MEMORY.md"], "a save was not found")
+            wait_until(
+                lambda number=number: find(client, f"word{number:03}") == ["MEMORY.md"],
+                "a save was not found",
+            )
             # As if the file were from the time that the clock says, and as large as before.
             note.write_text(f"more{number:03}\n")
             os.utime(note, (time.time() + days * DAY_S,) * 2)
             assert find(client, f"more{number:03}", wait="disk") == ["MEMORY.md"]
-            client.call("memory", command="insert", path="/memories/MEMORY.md", insert_line=0, insert_text=f"mine{number:03}")
+            client.call(
+                "memory",
+                command="insert",
+                path="/memories/MEMORY.md",
+                insert_line=0,
+                insert_text=f"mine{number:03}",
+            )
             client.call("undo", path="MEMORY.md")
             assert note.read_text() == f"more{number:03}\n"
-        wait_until(lambda: status(client)["state"] == "ready" and equals_disk(client, root), "it is not ready")
+        wait_until(
+            lambda: status(client)["state"] == "ready" and equals_disk(client, root),
+            "it is not ready",
+        )
         assert status(client)["missed_events"] == 0
     assert daemon.stop() == 0
     assert "Traceback" not in own.log.read_text()

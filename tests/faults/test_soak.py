@@ -1,6 +1,8 @@
-"""All that people and agents do at once, for a while: in the end the index equals the disk, and nothing has grown.
+"""All that people and agents do at once, for a while: in the end the index equals the disk, and
+nothing has grown.
 
-The suite lives through some seconds of it, `pytest -m soak` through ten minutes, and only that can tell whether memory grows.
+The suite lives through some seconds of it, `pytest -m soak` through ten minutes, and only that can
+tell whether memory grows.
 """
 
 from __future__ import annotations
@@ -33,9 +35,11 @@ FEW, MANY = 8, 64
 N_EDITORS = 3
 RSS_GROWTH_BYTES = 12 * 1024 * 1024
 FEW_FILES = 8
-"""Connections for queries stay open for the next ones, and SQLite keeps a file that another connection has locked."""
-THREADS = 7
-"""The loop, the writer, the watcher, two who read and two of watchdog's; each begins when there is something for it to do."""
+"""Connections for queries stay open for the next ones, and SQLite keeps a file that another
+connection has locked."""
+THREADS = 8
+"""The loop, the writer, the watcher, two who read and two of watchdog's; each begins when there is
+something for it to do."""
 SETTLE_S = 60.0
 WORDS = "larch maple hazel rowan aspen birch alder willow poplar linden".split()
 
@@ -78,7 +82,10 @@ class Town:
 
     def employ(self, n_editors: int, n_agents: int) -> None:
         lives = [*[self.edit] * n_editors, *[self.ask] * n_agents]
-        self._threads = [threading.Thread(target=self._live, args=(life, number)) for number, life in enumerate(lives)]
+        self._threads = [
+            threading.Thread(target=self._live, args=(life, number))
+            for number, life in enumerate(lives)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -101,7 +108,15 @@ class Town:
         """Something done to files of one's own, as programs do it."""
         own = self.root / ".memories" / f"editor{number}"
         note = own / f"{chance.choice('abcd')}" / f"{chance.randrange(12)}.md"
-        acts = [self._write, self._write, self._save_whole, self._append, self._delete, self._rename_folder, self._remove_folder]
+        acts = [
+            self._write,
+            self._write,
+            self._save_whole,
+            self._append,
+            self._delete,
+            self._rename_folder,
+            self._remove_folder,
+        ]
         chance.choice(acts)(chance, note)
         self.is_over.wait(chance.uniform(0.005, 0.05))
 
@@ -131,7 +146,9 @@ class Town:
             note.parent.rename(other)
 
     def _remove_folder(self, chance: random.Random, note: Path) -> None:
-        shutil.rmtree(note.parent.with_name(f"{note.parent.name}{chance.randrange(3)}"), ignore_errors=True)
+        shutil.rmtree(
+            note.parent.with_name(f"{note.parent.name}{chance.randrange(3)}"), ignore_errors=True
+        )
 
     # --- agents
 
@@ -162,7 +179,15 @@ class Town:
             ("get", {"path": note}),
             ("memory", {"command": "create", "path": path, "file_text": tell(chance)}),
             ("memory", {"command": "insert", "path": path, "insert_line": 0, "insert_text": word}),
-            ("memory", {"command": "str_replace", "path": path, "old_str": word, "new_str": chance.choice(WORDS)}),
+            (
+                "memory",
+                {
+                    "command": "str_replace",
+                    "path": path,
+                    "old_str": word,
+                    "new_str": chance.choice(WORDS),
+                },
+            ),
             ("memory", {"command": "delete", "path": path}),
             ("memory", {"command": "view", "path": "/memories"}),
             ("note.add", {"content": tell(chance), "kind": "decision", "note": note}),
@@ -175,16 +200,26 @@ class Town:
 
 
 def tell(chance: random.Random) -> str:
-    parts = (f"## {chance.choice(WORDS)}\n\n{' '.join(chance.choices(WORDS, k=30))}\n" for _ in range(chance.randrange(1, 6)))
+    parts = (
+        f"## {chance.choice(WORDS)}\n\n{' '.join(chance.choices(WORDS, k=30))}\n"
+        for _ in range(chance.randrange(1, 6))
+    )
     return "# Note\n\n" + "\n".join(parts)
 
 
 def find_index(home: Home, client: Client) -> Path:
-    return home.folder / "cache" / "memsyncd" / str(client.call("status")["workspaces"][0]["id"]) / "index.db"
+    return (
+        home.folder
+        / "cache"
+        / "memsyncd"
+        / str(client.call("status")["workspaces"][0]["id"])
+        / "index.db"
+    )
 
 
 def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, Taken]:
-    """What the daemon took in the midst of it and at the end. Everything but memory is compared here."""
+    """What the daemon took in the midst of it and at the end. Everything but memory is compared
+    here."""
     home.config.write_text(f"[sync]\nreconcile_s = 5\n[socket]\nmax_clients = {MANY + 16}\n")
     root = home.make_folder()
     (root / ".memories").mkdir()
@@ -206,20 +241,43 @@ def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, 
         assert town.failures == []
 
         def equals_disk() -> bool:
-            return {note["path"]: note["digest"] for note in client.call("list")["notes"]} == read_notes(root)
+            return {
+                note["path"]: note["digest"] for note in client.call("list")["notes"]
+            } == read_notes(root)
 
         wait_until(equals_disk, "the index differs from the disk", limit_s=SETTLE_S)
-        wait_until(lambda: client.call("status")["workspaces"][0]["state"] == "ready", "it is not ready", limit_s=SETTLE_S)
+        wait_until(
+            lambda: client.call("status")["workspaces"][0]["state"] == "ready",
+            "it is not ready",
+            limit_s=SETTLE_S,
+        )
         report = client.call("sync")
-        assert [report[change] for change in ("added", "modified", "moved", "removed")] == [0, 0, 0, 0]
+        assert [report[change] for change in ("added", "modified", "moved", "removed")] == [
+            0,
+            0,
+            0,
+            0,
+        ]
         status = client.call("status")["workspaces"][0]
         assert (status["missed_events"], status["reasons"]) == (0, [])
         shutil.rmtree(root / ".memories")
         (root / ".memories").mkdir()
         client.call("sync")
-        wait_until(lambda: read_taken(daemon).watches <= before.watches, "watches are left", limit_s=SETTLE_S)
-        wait_until(lambda: read_taken(daemon).files <= before.files + FEW_FILES, "files are left", limit_s=SETTLE_S)
-        wait_until(lambda: os.path.getsize(f"{find_index(home, client)}-wal") == 0, "the log was not emptied", limit_s=SETTLE_S)
+        wait_until(
+            lambda: read_taken(daemon).watches <= before.watches,
+            "watches are left",
+            limit_s=SETTLE_S,
+        )
+        wait_until(
+            lambda: read_taken(daemon).files <= before.files + FEW_FILES,
+            "files are left",
+            limit_s=SETTLE_S,
+        )
+        wait_until(
+            lambda: os.path.getsize(f"{find_index(home, client)}-wal") == 0,
+            "the log was not emptied",
+            limit_s=SETTLE_S,
+        )
         end = read_taken(daemon)
         assert end.threads <= THREADS
     assert daemon.stop() == 0
@@ -227,9 +285,13 @@ def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, 
     return midst, end
 
 
-@pytest.mark.skipif(not Path("/proc/self/fdinfo").exists(), reason="only Linux says what a process takes")
+@pytest.mark.skipif(
+    not Path("/proc/self/fdinfo").exists(), reason="only Linux says what a process takes"
+)
 class TestSoak:
-    def test_after_all_that_people_and_agents_do_the_index_equals_the_disk_and_nothing_has_grown(self, own: Home) -> None:
+    def test_after_all_that_people_and_agents_do_the_index_equals_the_disk_and_nothing_has_grown(
+        self, own: Home
+    ) -> None:
         live_through(own, seconds=SHORT_S, n_clients=FEW)
 
     @pytest.mark.soak

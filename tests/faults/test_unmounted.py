@@ -1,4 +1,5 @@
-"""A workspace lies on a disk that goes away: it is missing and not empty, and answers from its index until the disk is back."""
+"""A workspace lies on a disk that goes away: it is missing and not empty, and answers from its
+index until the disk is back."""
 
 from __future__ import annotations
 
@@ -42,10 +43,16 @@ def list_notes(client: Client) -> dict[str, str]:
 
 def write(client: Client) -> str:
     """What a write is refused with, empty if it is not."""
-    return code_of(lambda: client.call("memory", command="create", path="/memories/written.md", file_text="written\n"))
+    return code_of(
+        lambda: client.call(
+            "memory", command="create", path="/memories/written.md", file_text="written\n"
+        )
+    )
 
 
-def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(own: Home, mount: Callable[[Path, str], None]) -> None:
+def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(
+    own: Home, mount: Callable[[Path, str], None]
+) -> None:
     root = own.make_folder()
     mount(root, "10m")
     fill(root, "larch")
@@ -54,7 +61,8 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(own: Home, moun
         client.call("workspace.add", path=str(root))
         client.call("sync")
         unmount(root)
-        # Not even before anybody has looked: what was written there would lie beneath the disk once it is back.
+        # Not even before anybody has looked: what was written there would lie beneath the disk once
+        # it is back.
         assert write(client) == "unwritable"
         wait_until(lambda: status(client)["state"] == "missing", "nobody noticed")
         assert write(client) == "unwritable"
@@ -77,7 +85,9 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(own: Home, moun
         fill(root, "hazel")
         wait_until(lambda: len(find(client, "hazel")) == N_NOTES, "it was not taken up")
         wait_until(lambda: status(client)["state"] == "ready", "it is not ready")
-        wait_until(lambda: list_notes(client) == read_notes(root), "the index differs from the disk")
+        wait_until(
+            lambda: list_notes(client) == read_notes(root), "the index differs from the disk"
+        )
     assert again.stop() == 0
 
 
@@ -95,7 +105,9 @@ def test_an_index_that_is_made_anew_while_the_disk_is_away_does_not_take_it_for_
         assert code_of(lambda: client.call("sync", rebuild=True, timeout_ms=200)) == "timeout"
         assert len(find(client, "larch")) == N_NOTES
         shutil.rmtree(own.folder / "cache")
-        wait_until(lambda: "index.db was deleted or replaced" in own.log.read_text(), "nobody noticed")
+        wait_until(
+            lambda: "index.db was deleted or replaced" in own.log.read_text(), "nobody noticed"
+        )
         assert status(client)["state"] == "missing"
         assert len(find(client, "larch")) == N_NOTES, "the open index answers"
     assert daemon.stop() == 0

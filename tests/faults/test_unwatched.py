@@ -1,4 +1,5 @@
-"""The system tells of nothing: it gives no watch, or no way to watch. It is said, and what is saved is found by the clock."""
+"""The system tells of nothing: it gives no watch, or no way to watch. It is said, and what is saved
+is found by the clock."""
 
 from __future__ import annotations
 
@@ -27,9 +28,13 @@ def is_limit_ours() -> bool:
     return succeeds(*limit_to_none(next(iter(LIMITS))), "true")
 
 
-@pytest.mark.skipif(not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches")
+@pytest.mark.skipif(
+    not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches"
+)
 @pytest.mark.parametrize("limit", LIMITS)
-def test_without_a_single_watch_saves_are_found_by_the_clock_and_it_is_said_why(own: Home, launch: Launch, limit: str) -> None:
+def test_without_a_single_watch_saves_are_found_by_the_clock_and_it_is_said_why(
+    own: Home, launch: Launch, limit: str
+) -> None:
     root = own.make_folder()
     (root / "MEMORY.md").write_text("larch\n")
     launch(own, limit_to_none(limit))
@@ -44,7 +49,10 @@ def test_without_a_single_watch_saves_are_found_by_the_clock_and_it_is_said_why(
         assert any(LIMITS[limit] in reason for reason in status()["reasons"])
         for word in ("maple", "hazel"):
             (root / "MEMORY.md").write_text(f"{word}\n")
-            wait_until(lambda word=word: bool(client.call("search", query=word)["hits"]), "timed looks did not find it")
+            wait_until(
+                lambda word=word: bool(client.call("search", query=word)["hits"]),
+                "timed looks did not find it",
+            )
         (root / "MEMORY.md").write_text("rowan\n")
         assert client.call("search", query="rowan", wait="disk")["hits"]
         assert status()["state"] == "degraded"

@@ -7,19 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.benchmarks.baselines import CHUNK_CHARACTERS, OVERLAP_CHARACTERS, Fts, Ripgrep, find_chunks, find_ripgrep
+from tests.benchmarks.baselines import (
+    CHUNK_CHARACTERS,
+    OVERLAP_CHARACTERS,
+    Fts,
+    Ripgrep,
+    find_chunks,
+    find_ripgrep,
+)
 from tests.benchmarks.questions import Lines, QuestionSet, read_set
 
 
 @given(st.lists(st.integers(0, 2 * CHUNK_CHARACTERS).map("x".__mul__), max_size=60))
 def test_chunks_hold_every_line_and_overlap_by_little(lines: list[str]) -> None:
     chunks = list(find_chunks(lines))
-    assert {number for first, last in chunks for number in range(first, last + 1)} == set(range(1, len(lines) + 1))
+    assert {number for first, last in chunks for number in range(first, last + 1)} == set(
+        range(1, len(lines) + 1)
+    )
     for (before, end), (first, _) in itertools.pairwise(chunks):
         assert before < first <= end + 1
         assert sum(len(line) + 1 for line in lines[first - 1 : end]) <= OVERLAP_CHARACTERS
     for first, last in chunks:
-        assert first == last or sum(len(line) + 1 for line in lines[first - 1 : last]) <= CHUNK_CHARACTERS
+        assert (
+            first == last
+            or sum(len(line) + 1 for line in lines[first - 1 : last]) <= CHUNK_CHARACTERS
+        )
 
 
 @pytest.fixture

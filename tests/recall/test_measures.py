@@ -20,7 +20,9 @@ def measure(results: list[Lines], *evidence: Lines) -> dict[str, Any]:
 
 
 def test_a_first_result_that_holds_the_evidence_is_perfect() -> None:
-    assert measure([lines("a.md", 1, 3)], lines("a.md", 3)) == dict.fromkeys(measure([], lines("a.md", 3)), 1.0)
+    assert measure([lines("a.md", 1, 3)], lines("a.md", 3)) == dict.fromkeys(
+        measure([], lines("a.md", 3)), 1.0
+    )
 
 
 def test_nothing_found_is_worth_nothing() -> None:

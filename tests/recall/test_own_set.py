@@ -1,4 +1,5 @@
-"""Is what somebody asks for found? Questions of many sorts about notes of our own, and, where they are at hand, larger sets."""
+"""Is what somebody asks for found? Questions of many sorts about notes of our own, and, where they
+are at hand, larger sets."""
 
 from __future__ import annotations
 
@@ -18,11 +19,17 @@ from tests.recall.gate import FLOORS, find_short, measure_category
 OWN = Path(__file__).parent
 GENERAL = "memories/harrier"
 R5_GATE, MRR_GATE, BLOCK_GATE = 0.99, 0.96, 0.99
-"""What every change must keep; raised whenever ranking gets better. The last is for blocks of 500 tokens."""
+"""What every change must keep; raised whenever ranking gets better. The last is for blocks of 500
+tokens."""
 
-LARGE_SETS = [Path(folder) for folder in os.environ.get("MEMSYNCD_RECALL_DATA", "").split(os.pathsep) if folder]
+LARGE_SETS = [
+    Path(folder)
+    for folder in os.environ.get("MEMSYNCD_RECALL_DATA", "").split(os.pathsep)
+    if folder
+]
 LARGE_GATES = {"locomo-dev": (0.84, 0.79, 0.74), "docs-dev": (0.74, 0.66, 0.62)}
-"""What larger sets must reach, by the folder's name: R@5, MRR, and the share that a block of 500 tokens shows."""
+"""What larger sets must reach, by the folder's name: R@5, MRR, and the share that a block of 500
+tokens shows."""
 
 Answers = dict[str, list[Lines]]
 AskAll = Callable[[QuestionSet], tuple[Answers, Answers]]
@@ -44,21 +51,29 @@ def answers(asked: tuple[Answers, Answers]) -> Answers:
 
 
 def find_general(asked: QuestionSet) -> QuestionSet:
-    """The questions about everything, without those that need one ranking parameter against rivals."""
+    """The questions about everything, without those that need one ranking parameter against
+    rivals."""
     questions = tuple(one for one in asked.questions if one.scope == GENERAL)
     return dataclasses.replace(asked, questions=questions)
 
 
 def find_figures(asked: QuestionSet, answers: Answers) -> dict[str, dict[str, float]]:
     """The figures of each question by its id."""
-    return {one.id: measure_answer(answers[one.id], one.evidence, asked.notes[one.scope]) for one in asked.questions}
+    return {
+        one.id: measure_answer(answers[one.id], one.evidence, asked.notes[one.scope])
+        for one in asked.questions
+    }
 
 
 def find_shares(asked: QuestionSet, blocks: Answers) -> dict[str, float]:
     """The share of each question's evidence that its block shows, by the question's id."""
     shares = {}
     for one in asked.questions:
-        lines = {(shown.path, line) for shown in blocks[one.id] for line in range(shown.start, shown.end + 1)}
+        lines = {
+            (shown.path, line)
+            for shown in blocks[one.id]
+            for line in range(shown.start, shown.end + 1)
+        }
         shares[one.id] = find_share(lines, one.evidence)
     return shares
 
@@ -80,10 +95,14 @@ def test_evidence_stands_on_the_lines_where_the_set_says(own: QuestionSet) -> No
     for row in map(json.loads, (OWN / "questions.jsonl").read_text(encoding="utf-8").splitlines()):
         for one in row["evidence"]:
             lines = (OWN / one["path"]).read_text(encoding="utf-8").splitlines()
-            assert one["quote"] in " ".join(" ".join(lines[one["start_line"] - 1 : one["end_line"]]).split()), row["id"]
+            assert one["quote"] in " ".join(
+                " ".join(lines[one["start_line"] - 1 : one["end_line"]]).split()
+            ), row["id"]
 
 
-def test_what_is_asked_for_is_among_the_first_five_results(own: QuestionSet, answers: Answers) -> None:
+def test_what_is_asked_for_is_among_the_first_five_results(
+    own: QuestionSet, answers: Answers
+) -> None:
     own = find_general(own)
     figures = find_figures(own, answers)
     assert find_mean([one["R@5"] for one in figures.values()]) >= R5_GATE, tell_missed(own, figures)
@@ -92,8 +111,12 @@ def test_what_is_asked_for_is_among_the_first_five_results(own: QuestionSet, ans
 def test_what_is_asked_for_stands_high(own: QuestionSet, answers: Answers) -> None:
     own = find_general(own)
     figures = find_figures(own, answers)
-    low = "\n".join(f"{one.id}: {one.text}" for one in own.questions if figures[one.id]["MRR"] < 0.5)
-    assert find_mean([one["MRR"] for one in figures.values()]) >= MRR_GATE, f"below the second result:\n{low}"
+    low = "\n".join(
+        f"{one.id}: {one.text}" for one in own.questions if figures[one.id]["MRR"] < 0.5
+    )
+    assert find_mean([one["MRR"] for one in figures.values()]) >= MRR_GATE, (
+        f"below the second result:\n{low}"
+    )
 
 
 @pytest.mark.parametrize("category", sorted(FLOORS))
@@ -103,14 +126,18 @@ def test_each_category_reaches_its_floor(
     assert [*find_short(category, measure_category(own, category, *asked))] == []
 
 
-def test_a_block_of_500_tokens_shows_what_is_asked_for(own: QuestionSet, asked: tuple[Answers, Answers]) -> None:
+def test_a_block_of_500_tokens_shows_what_is_asked_for(
+    own: QuestionSet, asked: tuple[Answers, Answers]
+) -> None:
     own = find_general(own)
     shares = find_shares(own, asked[1])
     missed = "\n".join(f"{one.id}: {one.text}" for one in own.questions if shares[one.id] < 1)
     assert find_mean([*shares.values()]) >= BLOCK_GATE, f"not shown:\n{missed}"
 
 
-@pytest.mark.skipif(not LARGE_SETS, reason="MEMSYNCD_RECALL_DATA names no larger sets (folders, as in PATH)")
+@pytest.mark.skipif(
+    not LARGE_SETS, reason="MEMSYNCD_RECALL_DATA names no larger sets (folders, as in PATH)"
+)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("folder", LARGE_SETS, ids=lambda folder: folder.name)
 def test_larger_sets_reach_their_gates(folder: Path, ask_all: AskAll) -> None:
@@ -118,6 +145,11 @@ def test_larger_sets_reach_their_gates(folder: Path, ask_all: AskAll) -> None:
     found, blocks = ask_all(asked)
     figures = find_figures(asked, found).values()
     shares = find_shares(asked, blocks)
-    reached = (*(find_mean([one[name] for one in figures]) for name in ("R@5", "MRR")), find_mean([*shares.values()]))
+    reached = (
+        *(find_mean([one[name] for one in figures]) for name in ("R@5", "MRR")),
+        find_mean([*shares.values()]),
+    )
     wanted = LARGE_GATES.get(asked.name, (0.0, 0.0, 0.0))
-    assert all(value >= gate for value, gate in zip(reached, wanted, strict=True)), f"R@5, MRR, block {reached}, not {wanted}"
+    assert all(value >= gate for value, gate in zip(reached, wanted, strict=True)), (
+        f"R@5, MRR, block {reached}, not {wanted}"
+    )

@@ -14,7 +14,9 @@ NOW_S = 100.0
 
 def make_workspace(tmp_path: Path, **condition: object) -> Workspace:
     entry = Entry(id="notes-1", name="notes", root=str(tmp_path))
-    made = Workspace(entry, SyncPolicy(), index_path=tmp_path / "index.db", records_path=tmp_path / "records.db")
+    made = Workspace(
+        entry, SyncPolicy(), index_path=tmp_path / "index.db", records_path=tmp_path / "records.db"
+    )
     made.change(is_indexing=False, scanned_s=NOW_S, **condition)
     return made
 
@@ -22,7 +24,9 @@ def make_workspace(tmp_path: Path, **condition: object) -> Workspace:
 def test_status_and_freshness_say_how_far_the_history_is_with_recording(tmp_path: Path) -> None:
     health = WatchHealth(mode="events", observer="inotify")
     recording = make_workspace(tmp_path, n_unrecorded=28_000, n_to_record=40_000)
-    status = to_workspace_status(recording, health, read_freshness(recording, SyncPolicy(), now_s=NOW_S))
+    status = to_workspace_status(
+        recording, health, read_freshness(recording, SyncPolicy(), now_s=NOW_S)
+    )
     assert (status.state, status.unrecorded) == ("ready", 28_000)
     assert status.reasons == ["history: recording 12,000 of 40,000 notes"]
     assert to_freshness_of([recording, recording], SyncPolicy(), now_s=NOW_S).unrecorded == 56_000

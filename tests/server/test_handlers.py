@@ -1,4 +1,5 @@
-"""What requests come to when the house they are put to is not as it should be. A real house on the real disk, on this loop."""
+"""What requests come to when the house they are put to is not as it should be. A real house on the
+real disk, on this loop."""
 
 from __future__ import annotations
 
@@ -41,7 +42,9 @@ class Seat:
 
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = Workspaces(registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK)
+        self.house = Workspaces(
+            registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK
+        )
         self.house.start([])
         self._threads = QueryPool(1)
         self.counts = ServerCounters()
@@ -49,7 +52,9 @@ class Seat:
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
             read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
-        self._handlers = Handlers(self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts)
+        self._handlers = Handlers(
+            self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts
+        )
         self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
     async def ask(self, method: str, params: Params) -> Any:
@@ -114,7 +119,9 @@ def damage_table(index_path: Path, table: str) -> None:
         ("context", ContextParams(), "sections"),
     ],
 )
-def test_damage_that_any_reading_meets_is_healed(tmp_path: Path, root: Path, method: str, params: Params, table: str) -> None:
+def test_damage_that_any_reading_meets_is_healed(
+    tmp_path: Path, root: Path, method: str, params: Params, table: str
+) -> None:
     async def index(seat: Seat) -> None:
         await seat.add(root)
 
@@ -142,7 +149,9 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
         assert reached > 0
 
     async def ask_at_once(seat: Seat) -> None:
-        found = await seat.ask("search", SearchParams(query="cache", min_generation=reached, timeout_ms=3000))
+        found = await seat.ask(
+            "search", SearchParams(query="cache", min_generation=reached, timeout_ms=3000)
+        )
         assert [hit.path for hit in found.hits] == ["MEMORY.md"]
 
     def open_slowly(*args: Any, **options: Any) -> Index:
@@ -154,7 +163,9 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
     run(tmp_path, ask_at_once)
 
 
-def test_why_there_is_no_hit_is_found_out_away_from_the_loop(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_there_is_no_hit_is_found_out_away_from_the_loop(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     places: list[bool] = []
 
     def explain(*args: Any) -> Any:

@@ -1,6 +1,8 @@
-"""A file system of a kind that networks have, with one note in it: `python afar.py FOLDER` mounts and serves it until stdin ends.
+"""A file system of a kind that networks have, with one note in it: `python afar.py FOLDER` mounts
+and serves it until stdin ends.
 
-It speaks the kernel's FUSE protocol, as much of it as reading takes; whatever else is asked it does not know.
+It speaks the kernel's FUSE protocol, as much of it as reading takes; whatever else is asked it does
+not know.
 """
 
 from __future__ import annotations
@@ -40,7 +42,11 @@ def answer(operation: int, node: int, body: bytes) -> bytes | int:
         return struct.pack("=4I2H2I2H8I", 7, 31, 0, 0, 0, 0, 1 << 16, 1, 0, 0, *[0] * 8)[:64]
     if operation == LOOKUP:
         found = NAMES.get(body.rstrip(b"\0"))
-        return errno.ENOENT if found is None else struct.pack("=4Q2I", found, 0, 1, 1, 0, 0) + describe(found)
+        return (
+            errno.ENOENT
+            if found is None
+            else struct.pack("=4Q2I", found, 0, 1, 1, 0, 0) + describe(found)
+        )
     if operation == GETATTR:
         return struct.pack("=QII", 1, 0, 0) + describe(node)
     if operation in (OPEN, OPENDIR):

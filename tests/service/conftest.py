@@ -1,6 +1,8 @@
-"""A real `systemd --user` in mount, process and cgroup namespaces of its own, and a user whose manager it is.
+"""A real `systemd --user` in mount, process and cgroup namespaces of its own, and a user whose
+manager it is.
 
-That takes root and the right to make namespaces; where either is missing these tests are skipped, and say so.
+That takes root and the right to make namespaces; where either is missing these tests are skipped,
+and say so.
 """
 
 from __future__ import annotations
@@ -23,12 +25,14 @@ from tests.programs import find_missing, succeeds
 REPOSITORY = Path(__file__).resolve().parents[2]
 SYSTEMD = Path("/usr/lib/systemd/systemd")
 WAIT_S = 60.0
-"""A guard for machines that are busy with other things, on which the service, being nice, comes last."""
+"""A guard for machines that are busy with other things, on which the service, being nice, comes
+last."""
 TEST_S = 240
 """So that it is said what was waited for in vain, and not just that a test took too long."""
 LOOK_S = 0.05
 NAMESPACES = ("--mount", "--pid", "--fork", "--mount-proc", "--cgroup")
-# A root of groups of its own, since all namespaces share one tree: what one end removes, another start may be about to use.
+# A root of groups of its own, since all namespaces share one tree: what one end removes, another
+# start may be about to use.
 APART = """
 mount --make-rprivate /
 umount -l /sys/fs/cgroup 2>/dev/null
@@ -36,8 +40,8 @@ mount -t cgroup2 none /sys/fs/cgroup || exit 1
 mkdir -p /sys/fs/cgroup/$1 && echo $$ > /sys/fs/cgroup/$1/cgroup.procs || exit 1
 exec unshare --mount --cgroup bash -c "$2"
 """
-# The manager must not be process 1 of its namespace, which would make it a system's; and its group is that of a user's manager,
-# by which the journal knows what belongs to whom.
+# The manager must not be process 1 of its namespace, which would make it a system's; and its group
+# is that of a user's manager, by which the journal knows what belongs to whom.
 BEGIN = f"""
 umount -l /sys/fs/cgroup
 mount -t cgroup2 none /sys/fs/cgroup || exit 1
@@ -86,7 +90,17 @@ class Manager:
         }
         with self.log.open("wb") as log:
             self._outer = subprocess.Popen(
-                ["unshare", *NAMESPACES, "--kill-child", "sh", "-c", APART, "sh", folder.name, BEGIN],
+                [
+                    "unshare",
+                    *NAMESPACES,
+                    "--kill-child",
+                    "sh",
+                    "-c",
+                    APART,
+                    "sh",
+                    folder.name,
+                    BEGIN,
+                ],
                 env=self.env,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -94,7 +108,10 @@ class Manager:
             )
 
     def is_running(self) -> bool:
-        return self.do("systemctl", "--user", "is-system-running").stdout.strip() in ("running", "degraded")
+        return self.do("systemctl", "--user", "is-system-running").stdout.strip() in (
+            "running",
+            "degraded",
+        )
 
     def _enter(self) -> list[str]:
         inner = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children").read_text().split()
@@ -104,9 +121,12 @@ class Manager:
 
     @contextlib.contextmanager
     def begin(self, *words: str) -> Iterator[None]:
-        """Have a program run until the block ends, from the first line that it prints; it goes when its stdin does."""
+        """Have a program run until the block ends, from the first line that it prints; it goes when
+        its stdin does."""
         command = [*self._enter(), *words]
-        with subprocess.Popen(command, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        with subprocess.Popen(
+            command, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as program:
             assert program.stdin is not None
             assert program.stdout is not None
             assert program.stdout.readline()
@@ -134,7 +154,9 @@ class Manager:
 
     def show(self, name: str, unit: str = "memsyncd.service") -> str:
         """What the manager says of a unit, such as `ActiveState`."""
-        return self.do("systemctl", "--user", "show", unit, f"--property={name}", "--value").stdout.strip()
+        return self.do(
+            "systemctl", "--user", "show", unit, f"--property={name}", "--value"
+        ).stdout.strip()
 
     def kill(self, number: signal.Signals) -> int:
         """Send the daemon a signal. Returns the process number that it had."""
@@ -146,7 +168,8 @@ class Manager:
 
     @contextlib.contextmanager
     def hang(self, folder: Path) -> Iterator[None]:
-        """Mount a filesystem on the folder that never answers, as one on a network may do; in the end it is dead, then gone."""
+        """Mount a filesystem on the folder that never answers, as one on a network may do; in the
+        end it is dead, then gone."""
         with self.begin(sys.executable, "-c", HANG, str(folder)):
             yield
         assert self.do("umount", "-l", str(folder)).returncode == 0
@@ -169,7 +192,9 @@ class Manager:
         self._outer.kill()
         self._outer.wait()
         subprocess.run(
-            ["unshare", "--mount", "--cgroup", "sh", "-c", END, "sh", self.folder.name], capture_output=True, check=False
+            ["unshare", "--mount", "--cgroup", "sh", "-c", END, "sh", self.folder.name],
+            capture_output=True,
+            check=False,
         )
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -188,9 +213,7 @@ def find_obstacle() -> str:
         return f"not installed: {', '.join(missing) or SYSTEMD}"
     if os.geteuid() != 0:
         return "only root may make the namespaces that a manager of its own needs"
-    probe = (
-        "mount --make-rprivate / && mount -t tmpfs none /mnt && umount -l /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup"
-    )
+    probe = "mount --make-rprivate / && mount -t tmpfs none /mnt && umount -l /sys/fs/cgroup && mount -t cgroup2 none /sys/fs/cgroup"
     is_allowed = succeeds("unshare", *NAMESPACES, "sh", "-c", probe)
     return "" if is_allowed else "namespaces or cgroups cannot be had here"
 

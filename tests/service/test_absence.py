@@ -1,4 +1,5 @@
-"""What is said where something is missing: a manager, systemd itself, the journal, a service that was ever installed."""
+"""What is said where something is missing: a manager, systemd itself, the journal, a service that
+was ever installed."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ def make_path(folder: Path, *left_out: str) -> str:
 
 def find_left(user: Manager) -> list[str]:
     """What stands in the folder of units."""
-    return sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*")) if user.units.exists() else []
+    return (
+        sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
+        if user.units.exists()
+        else []
+    )
 
 
 def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) -> None:
@@ -37,12 +42,21 @@ def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) ->
     assert done.returncode == 3, done.stderr
     assert "sudo loginctl enable-linger " in done.stderr
     assert "Traceback" not in done.stderr
-    assert find_left(user) == ["default.target.wants", "default.target.wants/memsyncd.service", "memsyncd.service"]
+    assert find_left(user) == [
+        "default.target.wants",
+        "default.target.wants/memsyncd.service",
+        "memsyncd.service",
+    ]
     status = user.memsyncd("service", "status", **nowhere)
     assert status.returncode == 3
     assert "installed, but not running: no systemd manager runs for you" in status.stdout
     told = json.loads(user.memsyncd("service", "status", "--json", **nowhere).stdout)
-    assert (told["installed"], told["enabled"], told["is_current"], told["state"]) == (True, True, True, "unknown")
+    assert (told["installed"], told["enabled"], told["is_current"], told["state"]) == (
+        True,
+        True,
+        True,
+        "unknown",
+    )
     assert "enable-linger" in told["absence"]
     assert user.memsyncd("service", "restart", **nowhere).returncode == 3
     gone = user.memsyncd("service", "uninstall", **nowhere)
@@ -52,20 +66,32 @@ def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) ->
 
 
 def test_where_systemd_does_not_run_the_system_it_says_what_does_instead(user: Manager) -> None:
-    script = f"mount -t tmpfs none /run/systemd && exec {sys.executable} -m memsyncd service install"
-    done = user.do("unshare", "--mount", "sh", "-c", script, XDG_RUNTIME_DIR=str(user.folder / "nowhere"))
+    script = (
+        f"mount -t tmpfs none /run/systemd && exec {sys.executable} -m memsyncd service install"
+    )
+    done = user.do(
+        "unshare", "--mount", "sh", "-c", script, XDG_RUNTIME_DIR=str(user.folder / "nowhere")
+    )
     assert done.returncode == 3, done.stderr
     assert "as in a container; use instead: memsyncd start" in done.stderr
     assert "loginctl" not in done.stderr
 
 
 def test_where_there_is_no_systemd_daemons_start_in_the_background(tmp_path: Path) -> None:
-    env = {"PATH": make_path(tmp_path / "bin", "systemctl"), "HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run")}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, (os.getcwd(), os.environ.get("PYTHONPATH", ""))))
+    env = {
+        "PATH": make_path(tmp_path / "bin", "systemctl"),
+        "HOME": str(tmp_path),
+        "XDG_RUNTIME_DIR": str(tmp_path / "run"),
+    }
+    env["PYTHONPATH"] = os.pathsep.join(
+        filter(None, (os.getcwd(), os.environ.get("PYTHONPATH", "")))
+    )
 
     def memsyncd(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "memsyncd", *words]
-        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            command, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
 
     try:
         for command in ("start", "restart"):

@@ -1,4 +1,5 @@
-"""The doctor on a file system of a network's kind: for notes a warning, for databases an error, and well on a local disk."""
+"""The doctor on a file system of a network's kind: for notes a warning, for databases an error, and
+well on a local disk."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from tests.service.conftest import Manager
 
 SERVER = Path(__file__).with_name("afar.py")
-pytestmark = pytest.mark.skipif(not Path("/dev/fuse").exists(), reason="the kernel has no FUSE here")
+pytestmark = pytest.mark.skipif(
+    not Path("/dev/fuse").exists(), reason="the kernel has no FUSE here"
+)
 
 
 def examine(user: Manager, **env: str) -> dict[str, dict[str, Any]]:
@@ -22,7 +25,11 @@ def examine(user: Manager, **env: str) -> dict[str, dict[str, Any]]:
     done = user.memsyncd("doctor", "--json", **env)
     assert done.stdout, done.stderr
     findings = json.loads(done.stdout)["findings"]
-    return {finding["check"]: finding for finding in findings if finding["level"] in ("warning", "error")}
+    return {
+        finding["check"]: finding
+        for finding in findings
+        if finding["level"] in ("warning", "error")
+    }
 
 
 def test_notes_on_a_network_are_found_and_said_to_be_heard_late(user: Manager) -> None:
@@ -45,7 +52,9 @@ def test_notes_on_a_network_are_found_and_said_to_be_heard_late(user: Manager) -
     shutil.rmtree(near)
 
 
-@pytest.mark.parametrize(("variable", "what"), [("XDG_STATE_HOME", "history"), ("XDG_CACHE_HOME", "indexes")])
+@pytest.mark.parametrize(
+    ("variable", "what"), [("XDG_STATE_HOME", "history"), ("XDG_CACHE_HOME", "indexes")]
+)
 def test_databases_on_a_network_are_found(user: Manager, variable: str, what: str) -> None:
     far = user.folder / "far"
     far.mkdir(exist_ok=True)

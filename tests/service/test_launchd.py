@@ -1,4 +1,5 @@
-"""The agent as launchd would read it: linted, its shell run for real; `launchctl` itself there is on macOS only."""
+"""The agent as launchd would read it: linted, its shell run for real; `launchctl` itself there is
+on macOS only."""
 
 from __future__ import annotations
 
@@ -39,7 +40,9 @@ RUNNING = """gui/501/org.memsyncd.agent = {
 
 
 def make_agent(*words: str, **env: str) -> dict[str, Any]:
-    agent: dict[str, Any] = plistlib.loads(render_agent(Program(words or (sys.executable, "-c", "0"), env)).encode())
+    agent: dict[str, Any] = plistlib.loads(
+        render_agent(Program(words or (sys.executable, "-c", "0"), env)).encode()
+    )
     return agent
 
 
@@ -59,7 +62,11 @@ def test_environment_and_odd_paths_come_through_as_they_are() -> None:
     agent = make_agent(ODD, "run", MEMSYNCD_CONFIG="/a & b/<c>.toml")
     assert agent["EnvironmentVariables"] == {"MEMSYNCD_CONFIG": "/a & b/<c>.toml"}
     told = subprocess.run(
-        ["sh", "-c", agent["ProgramArguments"][-1].replace("exec ", "printf '%s|' ").partition(" 2>>")[0]],
+        [
+            "sh",
+            "-c",
+            agent["ProgramArguments"][-1].replace("exec ", "printf '%s|' ").partition(" 2>>")[0],
+        ],
         env={"HOME": "/nowhere"},
         capture_output=True,
         text=True,
@@ -68,14 +75,20 @@ def test_environment_and_odd_paths_come_through_as_they_are() -> None:
     assert told.stdout == f"{ODD}|run|"
 
 
-@pytest.mark.parametrize("reader", [pytest.param(name, marks=pytest.mark.needs(name)) for name in READERS])
+@pytest.mark.parametrize(
+    "reader", [pytest.param(name, marks=pytest.mark.needs(name)) for name in READERS]
+)
 def test_other_readers_of_property_lists_read_the_same(tmp_path: Path, reader: str) -> None:
     program = Program((ODD, "run"), {"MEMSYNCD_CONFIG": ODD})
     places = {"IN": str(tmp_path / f"{LABEL}.plist"), "OUT": str(tmp_path / "out")}
     Path(places["IN"]).write_text(render_agent(program))
-    subprocess.run([places.get(word, word) for word in READERS[reader]], capture_output=True, check=True)
+    subprocess.run(
+        [places.get(word, word) for word in READERS[reader]], capture_output=True, check=True
+    )
     # plistutil leaves with 0 whatever it met, so what it wrote is what counts.
-    assert plistlib.loads(Path(places["OUT"]).read_bytes()) == make_agent(*program.words, **program.env)
+    assert plistlib.loads(Path(places["OUT"]).read_bytes()) == make_agent(
+        *program.words, **program.env
+    )
 
 
 def start_as_launchd_does(home: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
@@ -93,7 +106,9 @@ def test_its_shell_becomes_the_program_and_keeps_a_log(tmp_path: Path) -> None:
     logs = tmp_path / "Library" / "Logs"
     logs.mkdir(parents=True)
     for _ in range(2):
-        done = start_as_launchd_does(tmp_path, sys.executable, "-c", "import sys; sys.exit('it & failed')")
+        done = start_as_launchd_does(
+            tmp_path, sys.executable, "-c", "import sys; sys.exit('it & failed')"
+        )
         assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
     log = logs / "memsyncd.log"
     assert log.read_text() == "it & failed\n" * 2
@@ -130,11 +145,18 @@ def test_it_cannot_be_started_by_a_client(tmp_path: Path) -> None:
     ("text", "state", "pid", "restarts"),
     [
         (RUNNING, "active", 4711, 2),
-        (RUNNING.replace("state = running", "state = not running").replace("\tpid = 4711\n", ""), "inactive", None, 2),
+        (
+            RUNNING.replace("state = running", "state = not running").replace("\tpid = 4711\n", ""),
+            "inactive",
+            None,
+            2,
+        ),
         ("", "unknown", None, 0),
     ],
 )
-def test_what_launchctl_prints_is_read(text: str, state: str, pid: int | None, restarts: int) -> None:
+def test_what_launchctl_prints_is_read(
+    text: str, state: str, pid: int | None, restarts: int
+) -> None:
     read = read_print(text)
     assert (read["state"], read["pid"], read["restarts"]) == (state, pid, restarts)
 

@@ -1,4 +1,5 @@
-"""The service of a program, a configuration and notes that lie in odd places, or were brought up to date where they lie."""
+"""The service of a program, a configuration and notes that lie in odd places, or were brought up to
+date where they lie."""
 
 from __future__ import annotations
 
@@ -24,9 +25,13 @@ ODD = ('a b%h;# "it\'s" \\n $HOME$$ ${X} ünï 日本 & <b>', "-@!+=x ")
 
 def make_program(folder: Path) -> str:
     """An interpreter in an environment of its own, which finds what this one finds."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True
+    )
     (packages,) = folder.glob("lib/python3*/site-packages")
-    (packages / "borrowed.pth").write_text("\n".join(site.getsitepackages()) + "\n", encoding="utf-8")
+    (packages / "borrowed.pth").write_text(
+        "\n".join(site.getsitepackages()) + "\n", encoding="utf-8"
+    )
     return str(folder / "bin" / "python")
 
 
@@ -42,13 +47,20 @@ def test_program_configuration_and_notes_may_lie_anywhere(user: Manager, name: s
     pid = user.show("MainPID")
     assert user.do("cat", f"/proc/{pid}/cmdline").stdout.split("\0")[0] == python
     assert user.do(python, "-m", "memsyncd", "add", str(odd / "notes"), **env).returncode == 0
-    found = user.do(python, "-m", "memsyncd", "search", "larch", "-w", str(odd / "notes"), "--wait", **env)
-    assert (found.returncode, found.stdout.splitlines()[0].partition(":")[0]) == (0, str(odd / "notes" / "MEMORY.md"))
+    found = user.do(
+        python, "-m", "memsyncd", "search", "larch", "-w", str(odd / "notes"), "--wait", **env
+    )
+    assert (found.returncode, found.stdout.splitlines()[0].partition(":")[0]) == (
+        0,
+        str(odd / "notes" / "MEMORY.md"),
+    )
     assert json.loads(user.memsyncd("status", "--json").stdout)["config"] == str(odd / "c.toml")
     again = user.do(python, "-m", "memsyncd", "service", "install", **env)
     assert again.stdout.startswith("kept ")
     report = json.loads(user.do(python, "-m", "memsyncd", "doctor", "--json", **env).stdout)
-    assert [finding for finding in report["findings"] if finding["level"] in ("warning", "error")] == []
+    assert [
+        finding for finding in report["findings"] if finding["level"] in ("warning", "error")
+    ] == []
     assert user.show("MainPID") == pid
     assert user.do(python, "-m", "memsyncd", "service", "uninstall", **env).returncode == 0
     shutil.rmtree(odd)
@@ -80,9 +92,13 @@ def test_who_has_no_home_is_told_so_and_nothing_is_written_where_he_stands(user:
     assert not (user.folder / "elsewhere").exists()
 
 
-def test_a_program_that_was_brought_up_to_date_in_its_place_is_what_runs_after_installing_again(user: Manager) -> None:
+def test_a_program_that_was_brought_up_to_date_in_its_place_is_what_runs_after_installing_again(
+    user: Manager,
+) -> None:
     own = user.folder / "own"
-    shutil.copytree(REPOSITORY / "memsyncd", own / "memsyncd", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        REPOSITORY / "memsyncd", own / "memsyncd", ignore=shutil.ignore_patterns("__pycache__")
+    )
     shutil.copytree(REPOSITORY / "systemd", own / "systemd")
     env = {"PYTHONPATH": str(own)}
     assert user.memsyncd("service", "install", **env).returncode == 0

@@ -1,4 +1,5 @@
-"""It stops by itself and in order, whatever it is at: indexing, rebuilding, comparing, answering many clients."""
+"""It stops by itself and in order, whatever it is at: indexing, rebuilding, comparing, answering
+many clients."""
 
 from __future__ import annotations
 
@@ -21,7 +22,11 @@ if TYPE_CHECKING:
     from tests.service.conftest import Manager
 
 N_NOTES, N_TEXTS, N_LINES, N_CLIENTS = 1500, 20, 60, 64
-WORDS = [f"{first}{second}" for first in ("lar", "oa", "bir", "ald", "ash", "elm", "fir") for second in "abcdefghijklmnop"]
+WORDS = [
+    f"{first}{second}"
+    for first in ("lar", "oa", "bir", "ald", "ash", "elm", "fir")
+    for second in "abcdefghijklmnop"
+]
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +35,10 @@ def many(manager: Manager) -> Iterator[Path]:
     chance = random.Random(7)
     root = manager.folder / "many"
     texts = [
-        "".join(" ".join(chance.choices(WORDS, k=12)) + ("\n" if line % 4 else f"\n\n## {line}\n") for line in range(N_LINES))
+        "".join(
+            " ".join(chance.choices(WORDS, k=12)) + ("\n" if line % 4 else f"\n\n## {line}\n")
+            for line in range(N_LINES)
+        )
         for _ in range(N_TEXTS)
     ]
     for number in range(N_NOTES):
@@ -54,11 +62,14 @@ def connect_many(user: Manager) -> Iterator[list[socket.socket]]:
 
 
 def ask(client: socket.socket, *, method: str, **params: object) -> None:
-    client.sendall(json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n")
+    client.sendall(
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
+    )
 
 
 def read_indexed(user: Manager) -> tuple[str, int]:
-    """State and number of notes of the workspace, once all that stands on the disk has been looked at."""
+    """State and number of notes of the workspace, once all that stands on the disk has been looked
+    at."""
     with Client(str(user.socket_path), WAIT_S) as client:
         client.call("sync", workspace="many", timeout_ms=int(WAIT_S * 1000))
         (told,) = client.call("status", workspace="many")["workspaces"]
@@ -66,7 +77,8 @@ def read_indexed(user: Manager) -> tuple[str, int]:
 
 
 def stop(user: Manager) -> None:
-    """Stop it as systemd does, which would kill it after a while, and see that it ended by itself and in order."""
+    """Stop it as systemd does, which would kill it after a while, and see that it ended by itself
+    and in order."""
     assert user.do("systemctl", "--user", "stop", "memsyncd").returncode == 0
     assert (user.show("Result"), user.show("ExecMainStatus")) == ("success", "0")
     assert not user.socket_path.exists()
@@ -77,11 +89,15 @@ def index(user: Manager, root: Path) -> None:
     assert user.memsyncd("add", str(root)).returncode == 0
 
 
-def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(user: Manager, many: Path) -> None:
+def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(
+    user: Manager, many: Path
+) -> None:
     index(user, many)
     with connect_many(user) as clients:
         for client in clients:
-            ask(client, method="search", query="lara", workspace="*", wait="disk", timeout_ms=60_000)
+            ask(
+                client, method="search", query="lara", workspace="*", wait="disk", timeout_ms=60_000
+            )
         wait_until(lambda: "; indexing " in user.show("StatusText"), user.log.read_text)
         stop(user)
     # What was read so far is there, and the rest follows.
@@ -94,11 +110,19 @@ def test_while_it_is_at_something_long_for_each_client(user: Manager, many: Path
     long: list[dict[str, object]] = [
         {"method": "sync", "rebuild": True},
         {"method": "doctor", "verify": True},
-        {"method": "search", "query": " ".join(WORDS[:30]), "limit": 50, "explain": True, "timeout_ms": 30_000},
+        {
+            "method": "search",
+            "query": " ".join(WORDS[:30]),
+            "limit": 50,
+            "explain": True,
+            "timeout_ms": 30_000,
+        },
     ]
     index(user, many)
     assert read_indexed(user) == ("ready", N_NOTES)
-    workspace = json.loads(user.memsyncd("status", "--json", "-w", "many").stdout)["workspaces"][0]["id"]
+    workspace = json.loads(user.memsyncd("status", "--json", "-w", "many").stdout)["workspaces"][0][
+        "id"
+    ]
     with connect_many(user) as clients:
         for client, params in zip(clients, itertools.cycle(long), strict=False):
             for _ in range(8):

@@ -1,4 +1,5 @@
-"""The doctor where something does not answer: a disk beneath the notes, the writer that waits for it, a manager."""
+"""The doctor where something does not answer: a disk beneath the notes, the writer that waits for
+it, a manager."""
 
 from __future__ import annotations
 
@@ -19,17 +20,23 @@ def examine(user: Manager, *words: str) -> tuple[int, list[dict[str, Any]]]:
     done = user.memsyncd("doctor", "--json", *words)
     assert done.stdout, done.stderr
     findings = json.loads(done.stdout)["findings"]
-    return done.returncode, [finding for finding in findings if finding["level"] in ("warning", "error")]
+    return done.returncode, [
+        finding for finding in findings if finding["level"] in ("warning", "error")
+    ]
 
 
 @pytest.mark.soak
-def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_go(installed: Manager) -> None:
+def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_go(
+    installed: Manager,
+) -> None:
     far = installed.folder / "trees" / ".memories" / "far"
     far.mkdir(exist_ok=True)
     installed.memsyncd("sync")
     with installed.hang(far):
         installed.memsyncd("sync", "-w", "trees", "--timeout-ms", "100")
-        wait_until(lambda: "has not answered for" in str(examine(installed)), installed.log.read_text)
+        wait_until(
+            lambda: "has not answered for" in str(examine(installed)), installed.log.read_text
+        )
         status, found = examine(installed, "--verify")
         assert status == 1
         [stuck] = [finding for finding in found if "has not answered for" in finding["what"]]
@@ -40,7 +47,9 @@ def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_
 
 
 @pytest.mark.soak
-def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_without(installed: Manager) -> None:
+def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_without(
+    installed: Manager,
+) -> None:
     root = installed.folder / "trees"
     with installed.hang(root):
         for status in (1, 3):
@@ -56,7 +65,9 @@ def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_with
     wait_until(lambda: examine(installed) == (0, []), lambda: str(examine(installed)))
 
 
-def test_a_daemon_that_has_as_many_clients_as_it_takes_is_not_to_be_killed_for_it(user: Manager) -> None:
+def test_a_daemon_that_has_as_many_clients_as_it_takes_is_not_to_be_killed_for_it(
+    user: Manager,
+) -> None:
     user.memsyncd("service", "install", MEMSYNCD_SOCKET_MAX_CLIENTS="1")
     # One that has asked something is not sent away for somebody else.
     script = "import sys; from memsyncd.client import connect; c = connect(); print(c.call('ping'), flush=True); sys.stdin.read()"

@@ -1,4 +1,5 @@
-"""What becomes of the service and what the doctor says of it: each state made under a real manager, ended by what is advised."""
+"""What becomes of the service and what the doctor says of it: each state made under a real manager,
+ended by what is advised."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ def examine(user: Manager, **env: str) -> list[dict[str, Any]]:
 def is_well(user: Manager) -> bool:
     """Nothing is amiss, with the service or otherwise."""
     done = user.memsyncd("doctor", "--json")
-    levels = [finding["level"] for finding in json.loads(done.stdout)["findings"] if finding["check"] == "service"]
+    levels = [
+        finding["level"]
+        for finding in json.loads(done.stdout)["findings"]
+        if finding["check"] == "service"
+    ]
     return (done.returncode, levels) == (0, ["ok"])
 
 
@@ -46,7 +51,9 @@ def find_left(user: Manager) -> list[str]:
     return sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
 
 
-def test_one_kind_of_start_takes_the_place_of_the_other_and_each_is_well(installed: Manager) -> None:
+def test_one_kind_of_start_takes_the_place_of_the_other_and_each_is_well(
+    installed: Manager,
+) -> None:
     assert installed.memsyncd("service", "install", "--on-demand").returncode == 0
     assert installed.show("ActiveState", "memsyncd.socket") == "active"
     # What it said last, that it stops, is not what it says.
@@ -56,11 +63,17 @@ def test_one_kind_of_start_takes_the_place_of_the_other_and_each_is_well(install
     assert installed.memsyncd("search", "larch", "-w", "trees", "--wait").returncode == 0
     done = installed.memsyncd("service", "install")
     assert done.returncode == 0, done.stderr
-    assert find_left(installed) == ["default.target.wants", "default.target.wants/memsyncd.service", "memsyncd.service"]
+    assert find_left(installed) == [
+        "default.target.wants",
+        "default.target.wants/memsyncd.service",
+        "memsyncd.service",
+    ]
     assert is_well(installed)
 
 
-def test_a_daemon_that_runs_by_itself_is_found_and_the_service_takes_its_place(user: Manager) -> None:
+def test_a_daemon_that_runs_by_itself_is_found_and_the_service_takes_its_place(
+    user: Manager,
+) -> None:
     assert user.memsyncd("start").returncode == 0
     [finding] = examine(user)
     assert (finding["level"], "memsyncd service install" in finding["remedy"]) == ("info", True)
@@ -71,7 +84,9 @@ def test_a_daemon_that_runs_by_itself_is_found_and_the_service_takes_its_place(u
     assert is_well(user)
 
 
-def test_a_daemon_beside_one_that_was_installed_and_not_started_is_found_and_a_restart_takes_its_place(user: Manager) -> None:
+def test_a_daemon_beside_one_that_was_installed_and_not_started_is_found_and_a_restart_takes_its_place(
+    user: Manager,
+) -> None:
     assert user.memsyncd("start").returncode == 0
     assert user.memsyncd("service", "install", "--no-start").returncode == 0
     assert (user.show("ActiveState"), user.show("UnitFileState")) == ("inactive", "enabled")
@@ -101,17 +116,27 @@ def test_one_that_was_stopped_or_does_not_start_by_itself_is_found(user: Manager
     assert is_well(user)
 
 
-def test_one_with_a_wrong_configuration_is_tried_once_and_found_with_where_its_reason_stands(user: Manager) -> None:
+def test_one_with_a_wrong_configuration_is_tried_once_and_found_with_where_its_reason_stands(
+    user: Manager,
+) -> None:
     assert user.memsyncd("service", "install").returncode == 0
     config = write_config(user, "[sync]\ndebouce_ms = 5\n")
     done = user.memsyncd("service", "restart")
     assert done.returncode == 70
     assert "memsyncd service logs" in done.stderr
-    assert (user.show("ActiveState"), user.show("ExecMainStatus"), user.show("NRestarts")) == ("failed", "78", "0")
+    assert (user.show("ActiveState"), user.show("ExecMainStatus"), user.show("NRestarts")) == (
+        "failed",
+        "78",
+        "0",
+    )
     # Nor is it installed with one.
     assert user.memsyncd("service", "install", "--on-demand").returncode == 78
     done = user.memsyncd("doctor", "--json")
-    findings = {finding["check"]: finding for finding in json.loads(done.stdout)["findings"] if finding["level"] == "error"}
+    findings = {
+        finding["check"]: finding
+        for finding in json.loads(done.stdout)["findings"]
+        if finding["level"] == "error"
+    }
     assert done.returncode == 3
     assert "failed" in findings["service"]["what"]
     assert "debouce_ms" in findings["config"]["what"]
@@ -121,25 +146,39 @@ def test_one_with_a_wrong_configuration_is_tried_once_and_found_with_where_its_r
     assert is_well(user)
 
 
-def test_another_environment_is_found_and_installing_with_it_restarts_it_with_that(installed: Manager) -> None:
+def test_another_environment_is_found_and_installing_with_it_restarts_it_with_that(
+    installed: Manager,
+) -> None:
     pid = installed.show("MainPID")
     [finding] = examine(installed, MEMSYNCD_LOG_LEVEL="debug")
-    assert (finding["level"], "do not match this program and environment" in finding["what"]) == ("warning", True)
+    assert (finding["level"], "do not match this program and environment" in finding["what"]) == (
+        "warning",
+        True,
+    )
     assert installed.memsyncd("service", "install", MEMSYNCD_LOG_LEVEL="debug").returncode == 0
     assert installed.show("MainPID") != pid
-    assert "Environment=MEMSYNCD_LOG_LEVEL=debug" in (installed.units / "memsyncd.service").read_text()
+    assert (
+        "Environment=MEMSYNCD_LOG_LEVEL=debug" in (installed.units / "memsyncd.service").read_text()
+    )
     assert [each["level"] for each in examine(installed, MEMSYNCD_LOG_LEVEL="debug")] == ["ok"]
     status = installed.memsyncd("service", "status")
     assert (status.returncode, "its files do not match this program" in status.stdout) == (0, True)
 
 
-def test_one_that_crashes_is_started_again_and_one_that_does_so_again_and_again_is_found_and_mended(user: Manager) -> None:
+def test_one_that_crashes_is_started_again_and_one_that_does_so_again_and_again_is_found_and_mended(
+    user: Manager,
+) -> None:
     root = make_trees(user)
-    user.drop_in("[Unit]\nStartLimitIntervalSec=600\nStartLimitBurst=2\n[Service]\nRestartSec=100ms\n")
+    user.drop_in(
+        "[Unit]\nStartLimitIntervalSec=600\nStartLimitBurst=2\n[Service]\nRestartSec=100ms\n"
+    )
     assert user.memsyncd("service", "install").returncode == 0
     assert user.memsyncd("add", str(root)).returncode == 0
     pid = str(user.kill(signal.SIGKILL))
-    wait_until(lambda: user.show("ActiveState") == "active" and user.show("MainPID") not in ("0", pid), user.log.read_text)
+    wait_until(
+        lambda: user.show("ActiveState") == "active" and user.show("MainPID") not in ("0", pid),
+        user.log.read_text,
+    )
     assert user.show("NRestarts") == "1"
     assert user.memsyncd("search", "larch", "-w", "trees", "--wait").returncode == 0
     assert "restarted 1 time" in user.memsyncd("service", "status").stdout
@@ -169,9 +208,14 @@ def test_one_that_fails_for_its_first_client_is_found_and_mended(user: Manager) 
     wait_until(lambda: is_well(user), user.log.read_text)
 
 
-def test_a_reload_goes_by_hangup_and_one_that_is_refused_leaves_it_running_and_is_found(installed: Manager) -> None:
+def test_a_reload_goes_by_hangup_and_one_that_is_refused_leaves_it_running_and_is_found(
+    installed: Manager,
+) -> None:
     pid = installed.show("MainPID")
-    for text, event in (("[search]\nmax_results = 3\n", "config_reloaded"), ("[sync]\ndebouce_ms = 5\n", "config_refused")):
+    for text, event in (
+        ("[search]\nmax_results = 3\n", "config_reloaded"),
+        ("[sync]\ndebouce_ms = 5\n", "config_refused"),
+    ):
         config = write_config(installed, text)
         assert installed.do("systemctl", "--user", "reload", "memsyncd").returncode == 0
         wait_until(lambda event=event: event in installed.log_of_service(), installed.log.read_text)
@@ -179,7 +223,11 @@ def test_a_reload_goes_by_hangup_and_one_that_is_refused_leaves_it_running_and_i
         assert installed.show("MainPID") == pid
     report = installed.memsyncd("doctor", "--json")
     assert report.returncode == 1
-    assert {finding["check"] for finding in json.loads(report.stdout)["findings"] if finding["level"] == "error"} == {"config"}
+    assert {
+        finding["check"]
+        for finding in json.loads(report.stdout)["findings"]
+        if finding["level"] == "error"
+    } == {"config"}
     config.unlink()
     assert installed.do("systemctl", "--user", "reload", "memsyncd").returncode == 0
     wait_until(lambda: is_well(installed), installed.log.read_text)

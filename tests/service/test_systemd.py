@@ -21,7 +21,11 @@ def is_found(user: Manager, word: str) -> bool:
 
 def find_left(user: Manager) -> list[str]:
     """What stands in the folder of units, links that enable one included."""
-    return sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*")) if user.units.exists() else []
+    return (
+        sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
+        if user.units.exists()
+        else []
+    )
 
 
 def uninstall(user: Manager) -> None:
@@ -36,7 +40,9 @@ def uninstall(user: Manager) -> None:
     assert "nothing was changed" in user.memsyncd("service", "uninstall").stderr
 
 
-def test_what_was_installed_runs_says_how_it_is_stays_when_installed_again_and_goes_without_a_trace(user: Manager) -> None:
+def test_what_was_installed_runs_says_how_it_is_stays_when_installed_again_and_goes_without_a_trace(
+    user: Manager,
+) -> None:
     done = user.memsyncd("service", "install")
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == f"wrote {user.units}/memsyncd.service"
@@ -44,11 +50,20 @@ def test_what_was_installed_runs_says_how_it_is_stays_when_installed_again_and_g
     assert user.show("ActiveState") == "active"
     assert user.memsyncd("status").returncode == 0
     assert user.show("StatusText") == "0 workspaces, 0 notes"
-    assert find_left(user) == ["default.target.wants", "default.target.wants/memsyncd.service", "memsyncd.service"]
+    assert find_left(user) == [
+        "default.target.wants",
+        "default.target.wants/memsyncd.service",
+        "memsyncd.service",
+    ]
     assert stat.S_IMODE((user.units / "memsyncd.service").stat().st_mode) == 0o600
     status = json.loads(user.memsyncd("service", "status", "--json").stdout)
     assert status["pid"] == int(user.show("MainPID"))
-    assert (status["state"], status["enabled"], status["is_current"], status["installed"]) == ("active", True, True, True)
+    assert (status["state"], status["enabled"], status["is_current"], status["installed"]) == (
+        "active",
+        True,
+        True,
+        True,
+    )
     again = user.memsyncd("service", "install")
     assert again.returncode == 0
     assert again.stdout.startswith("kept ")
@@ -64,21 +79,31 @@ def test_printing_writes_nothing(user: Manager) -> None:
     assert find_left(user) == []
 
 
-def test_notes_are_written_through_it_and_status_and_log_tell_what_it_did(installed: Manager) -> None:
-    done = installed.memsyncd("memory", "create", "/memories/oak.md", "# Oak quercus", "-w", "trees")
+def test_notes_are_written_through_it_and_status_and_log_tell_what_it_did(
+    installed: Manager,
+) -> None:
+    done = installed.memsyncd(
+        "memory", "create", "/memories/oak.md", "# Oak quercus", "-w", "trees"
+    )
     assert done.returncode == 0, done.stderr
     assert (installed.folder / "trees" / ".memories" / "oak.md").read_text().startswith("# Oak")
     assert is_found(installed, "quercus")
-    wait_until(lambda: installed.show("StatusText").startswith("1 workspace, "), installed.log.read_text)
+    wait_until(
+        lambda: installed.show("StatusText").startswith("1 workspace, "), installed.log.read_text
+    )
     assert installed.memsyncd("remove", "trees").returncode == 0
-    wait_until(lambda: installed.show("StatusText") == "0 workspaces, 0 notes", installed.log.read_text)
+    wait_until(
+        lambda: installed.show("StatusText") == "0 workspaces, 0 notes", installed.log.read_text
+    )
     shown = installed.memsyncd("service", "logs", "-n", "20").stdout
     assert "workspace_added" in shown
     assert len(shown.splitlines()) <= 20
     assert len(installed.memsyncd("service", "logs", "-n", "1").stdout.splitlines()) <= 1
 
 
-def test_start_and_restart_mean_the_service_which_answers_as_soon_as_it_is_active(installed: Manager) -> None:
+def test_start_and_restart_mean_the_service_which_answers_as_soon_as_it_is_active(
+    installed: Manager,
+) -> None:
     pid = installed.show("MainPID")
     done = installed.memsyncd("restart")
     assert "memsyncd runs as a service (pid " in done.stderr
@@ -91,14 +116,19 @@ def test_start_and_restart_mean_the_service_which_answers_as_soon_as_it_is_activ
     assert installed.show("ActiveState") == "active"
 
 
-def test_a_daemon_that_stands_still_is_restarted_and_one_with_a_dead_disk_goes_on(user: Manager) -> None:
+def test_a_daemon_that_stands_still_is_restarted_and_one_with_a_dead_disk_goes_on(
+    user: Manager,
+) -> None:
     root = make_trees(user)
     (root / ".memories" / "far").mkdir()
     user.drop_in("[Service]\nWatchdogSec=3\nRestartSec=200ms\n")
     assert user.memsyncd("service", "install").returncode == 0
     assert user.memsyncd("add", str(root)).returncode == 0
     pid = str(user.kill(signal.SIGSTOP))
-    wait_until(lambda: user.show("ActiveState") == "active" and user.show("MainPID") not in ("0", pid), user.log.read_text)
+    wait_until(
+        lambda: user.show("ActiveState") == "active" and user.show("MainPID") not in ("0", pid),
+        user.log.read_text,
+    )
     assert is_found(user, "larch")
     pid, n_restarts = user.show("MainPID"), int(user.show("NRestarts"))
     assert n_restarts >= 1

@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.cli.service_files import MARK, Program, find_program, find_socket_path, is_foreign, is_ours, remove_own, write_own
+from memsyncd.cli.service_files import (
+    MARK,
+    Program,
+    find_program,
+    find_socket_path,
+    is_foreign,
+    is_ours,
+    remove_own,
+    write_own,
+)
 from memsyncd.cli.systemd import render_service, render_socket
 from memsyncd.errors import AlreadyExists, AlreadyRunning, BadConfig
 
@@ -27,10 +36,14 @@ def read_settings(unit: str) -> dict[str, str]:
 
 def analyze(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     (tmp_path / "memsyncd.service").write_text(render_service(PROGRAM))
-    (tmp_path / "memsyncd.socket").write_text(render_socket("/run/user/1000/memsyncd/memsyncd.sock", "/run/user/1000"))
+    (tmp_path / "memsyncd.socket").write_text(
+        render_socket("/run/user/1000/memsyncd/memsyncd.sock", "/run/user/1000")
+    )
     env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
     command = ["systemd-analyze", "--user", "--no-pager", *words]
-    return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def measure_exposure(tmp_path: Path, unit: str) -> float:
@@ -49,7 +62,11 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
 
 @pytest.mark.needs("systemd-analyze")
 def test_the_exposure_that_the_readme_tells_is_not_exceeded(tmp_path: Path) -> None:
-    told = re.search(r"scores (\d\.\d) .*; (\d\.\d) with none of its settings.*told so, it is (\d\.\d)", README, re.DOTALL)
+    told = re.search(
+        r"scores (\d\.\d) .*; (\d\.\d) with none of its settings.*told so, it is (\d\.\d)",
+        README,
+        re.DOTALL,
+    )
     assert told is not None
     ours, bare, unprivileged = map(float, told.groups())
     unit = render_service(PROGRAM)
@@ -57,7 +74,12 @@ def test_the_exposure_that_the_readme_tells_is_not_exceeded(tmp_path: Path) -> N
     assert command is not None
     assert measure_exposure(tmp_path, unit) <= ours
     assert measure_exposure(tmp_path, f"[Service]\n{command[0]}\n") >= bare
-    assert measure_exposure(tmp_path, unit.replace("[Service]", "[Service]\nUser=me\nCapabilityBoundingSet=")) <= unprivileged
+    assert (
+        measure_exposure(
+            tmp_path, unit.replace("[Service]", "[Service]\nUser=me\nCapabilityBoundingSet=")
+        )
+        <= unprivileged
+    )
 
 
 def test_the_unit_waits_for_readiness_and_restarts_what_a_restart_can_mend() -> None:
@@ -65,25 +87,40 @@ def test_the_unit_waits_for_readiness_and_restarts_what_a_restart_can_mend() -> 
     assert unit["Type"] == "notify"
     assert unit["Restart"] == "on-failure"
     assert float(unit["WatchdogSec"]) >= 60
-    assert {AlreadyRunning.exit_status, BadConfig.exit_status} == set(map(int, unit["RestartPreventExitStatus"].split()))
+    assert {AlreadyRunning.exit_status, BadConfig.exit_status} == set(
+        map(int, unit["RestartPreventExitStatus"].split())
+    )
     assert "HUP" in unit["ExecReload"]
 
 
 def test_the_unit_leaves_notes_writable_wherever_they_lie_and_state_where_xdg_says() -> None:
     unit = read_settings(render_service(PROGRAM))
-    assert not unit.keys() & {"ProtectHome", "ProtectSystem", "PrivateTmp", "ReadOnlyPaths", "StateDirectory", "RuntimeDirectory"}
+    assert not unit.keys() & {
+        "ProtectHome",
+        "ProtectSystem",
+        "PrivateTmp",
+        "ReadOnlyPaths",
+        "StateDirectory",
+        "RuntimeDirectory",
+    }
 
 
 def test_the_socket_is_for_its_user_alone() -> None:
     unit = read_settings(render_socket("/run/user/7/memsyncd/memsyncd.sock", "/run/user/7"))
     assert (unit["SocketMode"], unit["DirectoryMode"]) == ("0600", "0700")
     assert unit["ListenStream"] == "%t/memsyncd/memsyncd.sock"
-    assert read_settings(render_socket("/srv/50%/m.sock", "/run/user/7"))["ListenStream"] == "/srv/50%%/m.sock"
+    assert (
+        read_settings(render_socket("/srv/50%/m.sock", "/run/user/7"))["ListenStream"]
+        == "/srv/50%%/m.sock"
+    )
 
 
 @given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1))
 def test_no_path_breaks_out_of_its_line(text: str) -> None:
-    plain, odd = render_service(Program(("x",), {})), render_service(Program((text,), {"MEMSYNCD_CONFIG": text}))
+    plain, odd = (
+        render_service(Program(("x",), {})),
+        render_service(Program((text,), {"MEMSYNCD_CONFIG": text})),
+    )
     assert len(odd.split("\n")) == len(plain.split("\n")) + 1
 
 
@@ -92,13 +129,29 @@ def test_the_program_is_this_very_one_wherever_it_is_started(tmp_path: Path) -> 
     (tmp_path / "memsyncd" / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
     words, env = find_program(os.environ)
     bare = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run([*words[:-1], "--version"], cwd=tmp_path, env=bare | env, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*words[:-1], "--version"],
+        cwd=tmp_path,
+        env=bare | env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.stdout.startswith("memsyncd "), done.stderr
 
 
 def test_variables_that_say_what_the_daemon_should_be_go_along() -> None:
-    wanted = {"XDG_STATE_HOME": "/s", "MEMSYNCD_SYNC_DEBOUNCE_MS": "50", "MEMSYNCD_CONFIG": "/c.toml"}
-    left = {"MEMSYNCD_TRACEBACK": "1", "XDG_CACHE_HOME": "relative", "PATH": "/bin", "AWS_SECRET_ACCESS_KEY": "x"}
+    wanted = {
+        "XDG_STATE_HOME": "/s",
+        "MEMSYNCD_SYNC_DEBOUNCE_MS": "50",
+        "MEMSYNCD_CONFIG": "/c.toml",
+    }
+    left = {
+        "MEMSYNCD_TRACEBACK": "1",
+        "XDG_CACHE_HOME": "relative",
+        "PATH": "/bin",
+        "AWS_SECRET_ACCESS_KEY": "x",
+    }
     env = find_program(wanted | left).env
     env.pop("PYTHONPATH", None)
     assert env == wanted
@@ -106,7 +159,10 @@ def test_variables_that_say_what_the_daemon_should_be_go_along() -> None:
 
 def test_the_socket_lies_where_the_service_will_listen(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path)}
-    assert find_socket_path(Program((), {}), home, "/run/user/7") == "/run/user/7/memsyncd/memsyncd.sock"
+    assert (
+        find_socket_path(Program((), {}), home, "/run/user/7")
+        == "/run/user/7/memsyncd/memsyncd.sock"
+    )
     named = Program((), {"MEMSYNCD_SOCKET": "/srv/m.sock"})
     assert find_socket_path(named, home, "/run/user/7") == "/srv/m.sock"
     config = tmp_path / "c.toml"

@@ -19,15 +19,23 @@ POLICY = ChunkPolicy(max_tokens=20, overlap_tokens=0)
 FINGERPRINT = compute_fingerprint("chunks of a test")
 
 
-def put_note(path: str, text: str | bytes, *, moved_from: str | None = None, tick: int = 1) -> PutNote:
+def put_note(
+    path: str, text: str | bytes, *, moved_from: str | None = None, tick: int = 1
+) -> PutNote:
     """What a sync would write of a note with these bytes; `tick` stands for all that stat says."""
     data = text.encode() if isinstance(text, str) else text
     stat = FileStat(size_bytes=len(data), mtime_ns=tick, ctime_ns=tick, inode=tick, device=1)
-    return PutNote(note=parse_note(NotePath(path), data, POLICY), stat=stat, read_at_ns=tick, moved_from=moved_from)
+    return PutNote(
+        note=parse_note(NotePath(path), data, POLICY),
+        stat=stat,
+        read_at_ns=tick,
+        moved_from=moved_from,
+    )
 
 
 def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
-    """What an index file says, in words of the notes: no ids, so that two indexes of the same notes are equal."""
+    """What an index file says, in words of the notes: no ids, so that two indexes of the same notes
+    are equal."""
     statements = {
         "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day, kind,"
         " tags FROM files",
@@ -44,7 +52,10 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
     }
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        return {name: sorted(connection.execute(statement).fetchall(), key=repr) for name, statement in statements.items()}
+        return {
+            name: sorted(connection.execute(statement).fetchall(), key=repr)
+            for name, statement in statements.items()
+        }
     finally:
         connection.close()
 

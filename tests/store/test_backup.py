@@ -60,7 +60,9 @@ def write(records: Records, *numbers: int) -> None:
         change = Intended(path=f"{number}.md", old=None, new=b"%d\n" % number + TEXT)
         path = f"{number}.md"
         history = records.history
-        act = history.begin(at_s=number, client="ada", command="create", path=path, changes=[change])
+        act = history.begin(
+            at_s=number, client="ada", command="create", path=path, changes=[change]
+        )
         history.finish(act)
 
 
@@ -119,7 +121,9 @@ def test_a_backup_is_one_file_for_its_owner_alone_that_has_everything(here: Reco
     assert list_names(alone) == ["alone.db", "here"]
 
 
-def test_a_backup_is_consistent_though_the_history_is_written_meanwhile(here: Records, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_backup_is_consistent_though_the_history_is_written_meanwhile(
+    here: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(backup, "STEP_PAGES", 1)
     steps = back_up(here.path)
     for number in range(10, 15):
@@ -278,7 +282,9 @@ def test_a_backup_of_another_workspace_becomes_this_ones(here: Records, open_rec
     there.history.begin(at_s=9.0, client="", command="create", path="half.md", changes=[change])
     staged = stage(take(back_up(there.path)).path, here.path)
     adopt_here(staged)
-    assert [(one.id, one.root) for one in peek_owners(staged, newest_version=99)] == [("here", "/here")]
+    assert [(one.id, one.root) for one in peek_owners(staged, newest_version=99)] == [
+        ("here", "/here")
+    ]
     here.close()
     assert swap_in(staged, here.path, now_s=9.0, is_kept=False) is None
     again = open_records("here")
@@ -298,7 +304,9 @@ def test_logs_that_lie_beside_a_staged_file_are_not_mixed_into_it(here: Records)
 
 
 @pytest.mark.parametrize("has_links", [True, False])
-def test_the_former_history_stays_beside_the_new_one(here: Records, monkeypatch: pytest.MonkeyPatch, has_links: bool) -> None:
+def test_the_former_history_stays_beside_the_new_one(
+    here: Records, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
     if not has_links:
         monkeypatch.setattr(os, "link", refuse_links)
     staged = stage(take(back_up(here.path)).path, here.path)
@@ -321,7 +329,9 @@ def refuse_links(*_: object) -> None:
     raise PermissionError(1, "Operation not permitted")
 
 
-def test_a_history_that_another_program_has_open_is_not_replaced(here: Records, open_records: Open) -> None:
+def test_a_history_that_another_program_has_open_is_not_replaced(
+    here: Records, open_records: Open
+) -> None:
     staged = stage(take(back_up(here.path)).path, here.path)
     write(here, 4)
     adopt_here(staged)
@@ -336,7 +346,9 @@ def test_a_history_that_another_program_has_open_is_not_replaced(here: Records, 
     assert len(again.history.find_revisions(limit=9)) == 3
 
 
-def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole(here: Records, tmp_path: Path) -> None:
+def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole(
+    here: Records, tmp_path: Path
+) -> None:
     made = Path(shutil.move(take(back_up(here.path)).path, tmp_path / "made.db"))
     write(here, 4)
     former, seen = ["0.md", "3.md", "4.md"], set()
@@ -373,7 +385,8 @@ def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole
 
 
 def restore_and_kill(staged: Path, records: Path, n_lines: int) -> bool:
-    """Restore in a process that kills itself before a line of backup.py; False if it came through."""
+    """Restore in a process that kills itself before a line of backup.py; False if it came
+    through."""
     child = os.fork()
     if child == 0:
         try:

@@ -69,7 +69,8 @@ def make_versions(n: int, size: int) -> list[bytes]:
 
 
 def find_bases(records: Records) -> dict[str, str | None]:
-    return dict(records._writer.execute("SELECT digest, base FROM blobs").fetchall())  # type: ignore[arg-type]
+    # type: ignore[arg-type]
+    return dict(records._writer.execute("SELECT digest, base FROM blobs").fetchall())
 
 
 def sum_bytes(records: Records) -> int:

@@ -22,11 +22,23 @@ from memsyncd.store.connection import (
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 
-@pytest.mark.parametrize(("durability", "level"), [(Durability.REBUILDABLE, 1), (Durability.LASTING, 2)])
-def test_a_writer_is_set_as_the_file_needs_it(tmp_path: Path, durability: Durability, level: int) -> None:
+@pytest.mark.parametrize(
+    ("durability", "level"), [(Durability.REBUILDABLE, 1), (Durability.LASTING, 2)]
+)
+def test_a_writer_is_set_as_the_file_needs_it(
+    tmp_path: Path, durability: Durability, level: int
+) -> None:
     writer = open_writer(str(tmp_path / "a.db"), durability)
-    found = {name: writer.pragma(name) for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys")}
-    assert found == {"journal_mode": "wal", "synchronous": level, "secure_delete": 1, "foreign_keys": 1}
+    found = {
+        name: writer.pragma(name)
+        for name in ("journal_mode", "synchronous", "secure_delete", "foreign_keys")
+    }
+    assert found == {
+        "journal_mode": "wal",
+        "synchronous": level,
+        "secure_delete": 1,
+        "foreign_keys": 1,
+    }
     assert writer.pragma("trusted_schema") == 0
     assert writer.pragma("cell_size_check") == 1
     assert writer.pragma("busy_timeout") == 5000
@@ -107,7 +119,9 @@ def test_a_full_disk_is_named_so_and_rolled_back(tmp_path: Path) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize(("version", "is_fit"), [("3.51.2", False), ("3.40.1", False), ("3.51.3", True), ("4.0.0", True)])
+@pytest.mark.parametrize(
+    ("version", "is_fit"), [("3.51.2", False), ("3.40.1", False), ("3.51.3", True), ("4.0.0", True)]
+)
 def test_a_sqlite_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) -> None:
     if is_fit:
         assert check_sqlite(version) == version

@@ -37,7 +37,8 @@ redis
 """
 API = "# Cache\n<!-- memory: {kind: error, tags: [auth]} -->\nredis\n\n# Cachet\nredis\n"
 TOP, CACHE, KEYS, OLD, SERVER = (
-    f"MEMORY.md#{slug}" for slug in ("", "cache", "cache/cache-keys", "cache/old-keys", "clientserver")
+    f"MEMORY.md#{slug}"
+    for slug in ("", "cache", "cache/cache-keys", "cache/old-keys", "clientserver")
 )
 API_CACHE, API_CACHET = (f".memories/api/notes.md#{slug}" for slug in ("cache", "cachet"))
 DIARY, GONE = ".memories/2026-02-28 diary.txt#", ".memories/gone.md#"
@@ -105,11 +106,17 @@ LET_THROUGH = [
 
 
 def test_filters_let_these_sections_through(filled: Index) -> None:
-    assert [(text, find(filled, extract_filters(text)[0])) for text, _ in LET_THROUGH] == LET_THROUGH
+    assert [
+        (text, find(filled, extract_filters(text)[0])) for text, _ in LET_THROUGH
+    ] == LET_THROUGH
 
 
 def test_joined_filters_let_through_what_all_of_them_do(filled: Index) -> None:
-    tagged, errors, archived = Filters(tags=("auth",)), Filters(kinds=("error",)), Filters(is_archived=True)
+    tagged, errors, archived = (
+        Filters(tags=("auth",)),
+        Filters(kinds=("error",)),
+        Filters(is_archived=True),
+    )
     assert find(filled, tagged.join(errors)) == {API_CACHE}
     assert find(filled, Filters(kinds=("decision",)).join(errors)) == set()
     assert find(filled, errors.join(archived)) == find(filled, archived.join(errors)) == {OLD}
@@ -135,13 +142,23 @@ def test_a_renamed_note_has_the_day_of_its_new_name(filled: Index, put: Put) -> 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 def test_case_and_composed_accents_make_no_difference(index: Index, put: Put, form: str) -> None:
-    text = unicodedata.normalize(form, "# Café Müller\n<!-- memory: {tags: [Über], task: Ölung-1} -->\nredis\n")
+    text = unicodedata.normalize(
+        form, "# Café Müller\n<!-- memory: {tags: [Über], task: Ölung-1} -->\nredis\n"
+    )
     note = put(unicodedata.normalize(form, ".memories/größe é.md"), text)
     index.apply([note, put("MEMORY.md", "redis")])
     anchors = {section.anchor for section in note.note.sections}
-    for typed in ("tag:über", "task:ölung-1", 'section:"café müller"', 'path:"größe é.md"', "path:gr*.md"):
+    for typed in (
+        "tag:über",
+        "task:ölung-1",
+        'section:"café müller"',
+        'path:"größe é.md"',
+        "path:gr*.md",
+    ):
         for typed_form in ("NFC", "NFD"):
-            assert find(index, extract_filters(unicodedata.normalize(typed_form, typed))[0]) == anchors, (typed, typed_form)
+            assert (
+                find(index, extract_filters(unicodedata.normalize(typed_form, typed))[0]) == anchors
+            ), (typed, typed_form)
 
 
 def test_a_glob_that_cannot_be_is_refused_with_the_reason(filled: Index) -> None:
@@ -150,7 +167,18 @@ def test_a_glob_that_cannot_be_is_refused_with_the_reason(filled: Index) -> None
 
 
 def test_paths_name_files_folders_and_globs(filled: Index) -> None:
-    asked = {"MEMORY.md": 1, ".memories": 3, ".memories/api": 1, "api": 1, "**": 4, "[": 0, "none": 0, "": 0, "/": 0, "./": 0}
+    asked = {
+        "MEMORY.md": 1,
+        ".memories": 3,
+        ".memories/api": 1,
+        "api": 1,
+        "**": 4,
+        "[": 0,
+        "none": 0,
+        "": 0,
+        "/": 0,
+        "./": 0,
+    }
     with filled.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT id, path FROM files"))
         for path, n_found in asked.items():
@@ -159,7 +187,12 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
 
 
 def test_filters_cost_no_query_for_each_chunk_that_they_let_through(index: Index, put: Put) -> None:
-    index.apply([put(f".memories/{number}.md", "---\nkind: log\n---\n" + "redis runs\n\n" * 60) for number in range(40)])
+    index.apply(
+        [
+            put(f".memories/{number}.md", "---\nkind: log\n---\n" + "redis runs\n\n" * 60)
+            for number in range(40)
+        ]
+    )
     with index.pool.acquire(30) as reader:
         costs = []
         for filters in (NO_FILTERS, Filters(kinds=("log",))):
@@ -175,8 +208,20 @@ def test_filters_cost_no_query_for_each_chunk_that_they_let_through(index: Index
 
 
 filters_typed = st.lists(
-    st.sampled_from(["kind:decision", "kind:error", "tag:auth", "path:api", "path:**/*.md", "section:cache", "task:WU-1"])
-    | st.sampled_from(["after:2026-03-15", "before:2026-04", "-kind:error", "-path:MEMORY.md", "-section:keys"]),
+    st.sampled_from(
+        [
+            "kind:decision",
+            "kind:error",
+            "tag:auth",
+            "path:api",
+            "path:**/*.md",
+            "section:cache",
+            "task:WU-1",
+        ]
+    )
+    | st.sampled_from(
+        ["after:2026-03-15", "before:2026-04", "-kind:error", "-path:MEMORY.md", "-section:keys"]
+    ),
     max_size=6,
 ).map(" ".join)
 
@@ -191,9 +236,16 @@ def test_filters_only_remove(filled: Index, typed: str, more: str) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(values=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=3).map(tuple))
+@given(
+    values=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=8), max_size=3).map(
+        tuple
+    )
+)
 def test_any_values_are_filters(filled: Index, values: tuple[str, ...]) -> None:
     for name in ("kinds", "tags", "sections", "tasks"):
         more: dict[str, Any] = {name: values}
         assert find(filled, Filters(**more)) <= LIVE
-        assert find(filled, Filters(exclude=Filters(**more))) == LIVE - find(filled, Filters(**more)) or not values
+        assert (
+            find(filled, Filters(exclude=Filters(**more))) == LIVE - find(filled, Filters(**more))
+            or not values
+        )

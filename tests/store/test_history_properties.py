@@ -1,4 +1,5 @@
-"""Any story of writes, outside changes, crashes and forgetting, against a plain model of what should be known."""
+"""Any story of writes, outside changes, crashes and forgetting, against a plain model of what
+should be known."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ class Model:
 
 
 class Story(RuleBasedStateMachine):
-    """Every so often the machine "crashes": the file is opened anew, and what was only intended is settled."""
+    """Every so often the machine "crashes": the file is opened anew, and what was only intended is
+    settled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,19 +77,32 @@ class Story(RuleBasedStateMachine):
 
     def begin(self, changes: list[Intended]) -> int:
         self.model.now_s += 1
-        self.model.forgotten -= {text for one in changes for text in (one.old, one.new) if text is not None}
+        self.model.forgotten -= {
+            text for one in changes for text in (one.old, one.new) if text is not None
+        }
         return self.records.history.begin(
-            at_s=self.model.now_s, client="ada", command="edit", path=changes[0].path, changes=changes
+            at_s=self.model.now_s,
+            client="ada",
+            command="edit",
+            path=changes[0].path,
+            changes=changes,
         )
 
-    def record(self, path: str, old_path: str | None, old: bytes | None, new: bytes | None, client: str) -> None:
+    def record(
+        self, path: str, old_path: str | None, old: bytes | None, new: bytes | None, client: str
+    ) -> None:
         newest = self.records.history.find_revisions(limit=50)
-        digests = (None if old is None else digest_bytes(old), None if new is None else digest_bytes(new))
+        digests = (
+            None if old is None else digest_bytes(old),
+            None if new is None else digest_bytes(new),
+        )
         known = {kept.id for kept in self.model.revisions}
         found = [
             one.id
             for one in newest
-            if one.id not in known and (one.path, one.old_path, one.old_digest, one.new_digest) == (path, old_path, *digests)
+            if one.id not in known
+            and (one.path, one.old_path, one.old_digest, one.new_digest)
+            == (path, old_path, *digests)
         ]
         assert found, f"the change of {path} is not recorded"
         kept = Kept(found[-1], path, old_path, old, new, self.model.now_s, client)
@@ -118,7 +133,9 @@ class Story(RuleBasedStateMachine):
         if data is None or new in self.model.files:
             return
         self.look([old, new])
-        self.records.history.finish(self.begin([Intended(path=new, old_path=old, old=data, new=data)]))
+        self.records.history.finish(
+            self.begin([Intended(path=new, old_path=old, old=data, new=data)])
+        )
         self.put(old, None)
         self.put(new, data)
         self.record(new, old, data, data, "ada")
@@ -127,13 +144,16 @@ class Story(RuleBasedStateMachine):
     def crash_within_two_notes(self, texts: tuple[bytes, bytes], is_first_done: bool) -> None:
         self.look(list(PATHS[:2]))
         changes = [
-            Intended(path=path, old=self.model.files.get(path), new=text) for path, text in zip(PATHS, texts, strict=False)
+            Intended(path=path, old=self.model.files.get(path), new=text)
+            for path, text in zip(PATHS, texts, strict=False)
         ]
         act = self.begin(changes)
         self.reopen()
         [(found, revisions)] = self.records.history.find_intended()
         assert found == act
-        assert [(one.path, one.new_digest) for one in revisions] == [(one.path, digest_bytes(one.new or b"")) for one in changes]
+        assert [(one.path, one.new_digest) for one in revisions] == [
+            (one.path, digest_bytes(one.new or b"")) for one in changes
+        ]
         self.records.history.settle(act, [revisions[0].id] if is_first_done else [])
         if is_first_done:
             old = self.model.files.get(PATHS[0])
@@ -151,7 +171,10 @@ class Story(RuleBasedStateMachine):
         self.model.now_s += 1
         differ = [path for path in which if self.model.files.get(path) != self.model.tips.get(path)]
         seen = [ObservedNote(path=path, data=self.model.files.get(path)) for path in which]
-        assert self.records.history.record_external(seen, at_s=self.model.now_s, is_first=False) == differ
+        assert (
+            self.records.history.record_external(seen, at_s=self.model.now_s, is_first=False)
+            == differ
+        )
         for path in differ:
             old, new = self.model.tips.get(path), self.model.files.get(path)
             self.model.forgotten.discard(new or b"") if new is not None else None
@@ -165,14 +188,18 @@ class Story(RuleBasedStateMachine):
             pass
         young = [kept for kept in model.revisions if kept.at_s >= model.now_s - max_age_s]
         model.revisions = [
-            kept for kept in young if sum(one.path == kept.path and one.id > kept.id for one in young) < max_revisions
+            kept
+            for kept in young
+            if sum(one.path == kept.path and one.id > kept.id for one in young) < max_revisions
         ]
 
     @rule(data=st.data())
     def purge(self, data: st.DataObject) -> None:
         if not self.model.revisions:
             return
-        chosen = data.draw(st.lists(st.sampled_from(self.model.revisions), min_size=1, max_size=3, unique_by=id))
+        chosen = data.draw(
+            st.lists(st.sampled_from(self.model.revisions), min_size=1, max_size=3, unique_by=id)
+        )
         done = self.records.history.purge(revisions=[one.id for one in chosen])
         assert (done.n_revisions, done.is_clean) == (len(chosen), True)
         held = {text for one in chosen for text in (one.old, one.new) if text is not None}
@@ -189,37 +216,63 @@ class Story(RuleBasedStateMachine):
     def everything_that_is_kept_reads_back_byte_for_byte(self) -> None:
         history = self.records.history
         found = history.find_revisions(limit=1000)
-        assert [one.id for one in found] == sorted((one.id for one in self.model.revisions), reverse=True)
+        assert [one.id for one in found] == sorted(
+            (one.id for one in self.model.revisions), reverse=True
+        )
         by_id = {one.id: one for one in found}
         for kept in self.model.revisions:
             self.check(by_id[kept.id], kept)
         assert history.damaged == frozenset()
 
     def check(self, found: Revision, kept: Kept) -> None:
-        assert (found.path, found.old_path, found.at_s, found.client) == (kept.path, kept.old_path, kept.at_s, kept.client)
-        sides = ((found.old_digest, found.old_bytes, kept.old), (found.new_digest, found.new_bytes, kept.new))
+        assert (found.path, found.old_path, found.at_s, found.client) == (
+            kept.path,
+            kept.old_path,
+            kept.at_s,
+            kept.client,
+        )
+        sides = (
+            (found.old_digest, found.old_bytes, kept.old),
+            (found.new_digest, found.new_bytes, kept.new),
+        )
         for digest, size, text in sides:
             assert digest == (None if text is None else digest_bytes(text))
             is_there = text is not None and text not in self.model.forgotten
             assert size == (len(text or b"") if is_there else None)
             if digest is not None:
                 assert self.records.history.read_text(digest) == (text if is_there else None)
-        assert found.is_kept == (kept.old not in self.model.forgotten and kept.new not in self.model.forgotten)
+        assert found.is_kept == (
+            kept.old not in self.model.forgotten and kept.new not in self.model.forgotten
+        )
 
     @invariant()
     def the_tips_are_what_was_last_heard_of_and_can_be_read(self) -> None:
         history = self.records.history
-        assert history.heads() == {path: digest_bytes(text) for path, text in self.model.tips.items()}
-        assert all(history.read_text(digest_bytes(text)) == text for text in self.model.tips.values())
+        assert history.heads() == {
+            path: digest_bytes(text) for path, text in self.model.tips.items()
+        }
+        assert all(
+            history.read_text(digest_bytes(text)) == text for text in self.model.tips.values()
+        )
 
     @invariant()
     def no_text_is_there_that_nobody_names(self) -> None:
-        named = {text for kept in self.model.revisions for text in (kept.old, kept.new) if text is not None}
+        named = {
+            text
+            for kept in self.model.revisions
+            for text in (kept.old, kept.new)
+            if text is not None
+        }
         named = (named - self.model.forgotten) | set(self.model.tips.values())
         rows = self.records._writer.execute("SELECT digest FROM blobs").fetchall()
         assert {row[0] for row in rows} == {digest_bytes(text) for text in named}
         assert self.records._writer.execute("PRAGMA foreign_key_check").fetchall() == []
-        assert self.records._writer.execute("SELECT count(*) FROM acts WHERE id NOT IN (SELECT act FROM revisions)").get == 0
+        assert (
+            self.records._writer.execute(
+                "SELECT count(*) FROM acts WHERE id NOT IN (SELECT act FROM revisions)"
+            ).get
+            == 0
+        )
 
 
 FOLDER: list[Path] = []

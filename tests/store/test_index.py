@@ -43,7 +43,7 @@ def write_raw(path: Path, *statements: str) -> None:
     connection.close()
 
 
-# --- opening ----------------------------------------------------------------------------------------------------------
+# --- opening --------------------------------------------------------------------------------------
 
 
 def test_a_missing_index_is_made_in_a_folder_of_its_own(tmp_path: Path) -> None:
@@ -64,7 +64,11 @@ def test_an_index_opens_as_it_was_left(open_index: Open, put: Put) -> None:
     first.close()
     second = open_index()
     assert not second.is_new
-    assert (second.generation, second.counts, second.recorded()) == (first.generation, first.counts, second.recorded())
+    assert (second.generation, second.counts, second.recorded()) == (
+        first.generation,
+        first.counts,
+        second.recorded(),
+    )
     assert second.counts.files == 2
     second.apply([put(".memories/c.md", "# new\nrows get ids of their own\n")])
     assert second.counts.files == 3
@@ -83,10 +87,14 @@ def test_the_fingerprint_depends_on_the_schema_and_the_chunking() -> None:
     assert 0 < compute_user_version("f" * 32) < 2**31
 
 
-def test_other_programs_can_tell_the_schema_by_user_version(open_index: Open, tmp_path: Path) -> None:
+def test_other_programs_can_tell_the_schema_by_user_version(
+    open_index: Open, tmp_path: Path
+) -> None:
     fingerprint = open_index().fingerprint
     connection = sqlite3.connect(tmp_path / "index.db")
-    assert connection.execute("PRAGMA user_version").fetchone()[0] == compute_user_version(fingerprint)
+    assert connection.execute("PRAGMA user_version").fetchone()[0] == compute_user_version(
+        fingerprint
+    )
     connection.close()
 
 
@@ -99,7 +107,9 @@ def test_other_programs_can_tell_the_schema_by_user_version(open_index: Open, tm
         "CREATE VIEW meta AS SELECT 1 AS key, 2 AS value",
     ],
 )
-def test_a_database_that_is_none_of_ours_is_unfit(tmp_path: Path, open_index: Open, statement: str) -> None:
+def test_a_database_that_is_none_of_ours_is_unfit(
+    tmp_path: Path, open_index: Open, statement: str
+) -> None:
     write_raw(tmp_path / "index.db", statement)
     with pytest.raises(IndexUnfit):
         open_index()
@@ -113,15 +123,24 @@ def test_an_index_that_lost_a_table_is_unfit(tmp_path: Path, open_index: Open) -
 
 
 @pytest.mark.parametrize("content", [b"garbage" * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_file_that_is_no_database_is_unfit(tmp_path: Path, open_index: Open, content: bytes) -> None:
+def test_a_file_that_is_no_database_is_unfit(
+    tmp_path: Path, open_index: Open, content: bytes
+) -> None:
     (tmp_path / "index.db").write_bytes(content)
     with pytest.raises(IndexUnfit, match="damaged"):
         open_index()
 
 
-def test_damage_within_the_file_is_unfit_and_keeps_no_file_open(tmp_path: Path, open_index: Open, put: Put) -> None:
+def test_damage_within_the_file_is_unfit_and_keeps_no_file_open(
+    tmp_path: Path, open_index: Open, put: Put
+) -> None:
     index = open_index()
-    index.apply([put(f".memories/{number}.md", f"# heading {number}\n{'word ' * 200}") for number in range(40)])
+    index.apply(
+        [
+            put(f".memories/{number}.md", f"# heading {number}\n{'word ' * 200}")
+            for number in range(40)
+        ]
+    )
     index.close()
     data = bytearray((tmp_path / "index.db").read_bytes())
     for at in range(4096 * 8, len(data), 4096):
@@ -131,12 +150,16 @@ def test_damage_within_the_file_is_unfit_and_keeps_no_file_open(tmp_path: Path, 
         open_index()
     if os.path.isdir("/proc/self/fd"):
         links = [
-            os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.lexists(f"/proc/self/fd/{fd}")
+            os.readlink(f"/proc/self/fd/{fd}")
+            for fd in os.listdir("/proc/self/fd")
+            if os.path.lexists(f"/proc/self/fd/{fd}")
         ]
         assert not [link for link in links if link.startswith(str(tmp_path))]
 
 
-def test_damage_that_shows_while_writing_is_named_and_not_only_once(tmp_path: Path, open_index: Open, put: Put) -> None:
+def test_damage_that_shows_while_writing_is_named_and_not_only_once(
+    tmp_path: Path, open_index: Open, put: Put
+) -> None:
     index = open_index()
     index.apply([put("MEMORY.md", "one")])
     write_raw(tmp_path / "index.db", "DROP TABLE problems")
@@ -156,7 +179,7 @@ def test_removing_an_index_leaves_nothing(tmp_path: Path, open_index: Open, put:
     assert not list(tmp_path.iterdir())
 
 
-# --- what is recorded -------------------------------------------------------------------------------------------------
+# --- what is recorded -----------------------------------------------------------------------------
 
 
 def test_a_record_says_what_stat_said(index: Index, put: Put) -> None:
@@ -177,10 +200,20 @@ def test_touching_changes_the_record_and_nothing_else(index: Index, put: Put) ->
 
 
 def test_records_can_be_asked_for_by_path_and_folder(index: Index, put: Put) -> None:
-    paths = [".memories/a.md", ".memories/a/b.md", ".memories/a/c/d.md", ".memories/a-b.md", ".memories/a0.md", "MEMORY.md"]
+    paths = [
+        ".memories/a.md",
+        ".memories/a/b.md",
+        ".memories/a/c/d.md",
+        ".memories/a-b.md",
+        ".memories/a0.md",
+        "MEMORY.md",
+    ]
     index.apply([put(path, path) for path in paths])
     assert sorted(index.recorded([".memories/a"])) == [".memories/a/b.md", ".memories/a/c/d.md"]
-    assert sorted(index.recorded(["MEMORY.md", ".memories/a.md", "none"])) == [".memories/a.md", "MEMORY.md"]
+    assert sorted(index.recorded(["MEMORY.md", ".memories/a.md", "none"])) == [
+        ".memories/a.md",
+        "MEMORY.md",
+    ]
     assert sorted(index.recorded([""])) == sorted(index.recorded()) == sorted(paths)
     assert index.recorded([]) == {}
 
@@ -194,7 +227,9 @@ def test_records_can_be_asked_for_by_path_and_folder(index: Index, put: Put) -> 
         st.integers(0, 2**64 - 1),
     )
 )
-def test_whatever_stat_says_comes_back_from_a_row_of_64_bit_integers(numbers: tuple[int, ...]) -> None:
+def test_whatever_stat_says_comes_back_from_a_row_of_64_bit_integers(
+    numbers: tuple[int, ...],
+) -> None:
     file_stat = FileStat(*numbers)
     row = stat_row(file_stat)
     assert all(-(2**63) <= number < 2**63 for number in row)
@@ -210,10 +245,12 @@ def test_a_note_of_the_far_future_on_an_odd_file_system_is_indexed(index: Index,
     assert index.recorded()["MEMORY.md"].stat == odd
 
 
-# --- transactions -----------------------------------------------------------------------------------------------------
+# --- transactions ---------------------------------------------------------------------------------
 
 
-def test_the_generation_grows_by_one_with_each_change_whatever_its_size(index: Index, put: Put) -> None:
+def test_the_generation_grows_by_one_with_each_change_whatever_its_size(
+    index: Index, put: Put
+) -> None:
     assert index.apply([put("MEMORY.md", "one"), put(".memories/a.md", "two")]).generation == 1
     assert index.apply([put("MEMORY.md", "more"), DropNote(".memories/a.md")]).generation == 2
     assert index.apply([DropNote("none.md")]).generation == 2
@@ -224,7 +261,13 @@ def test_the_generation_grows_by_one_with_each_change_whatever_its_size(index: I
 def test_written_says_what_was_done(index: Index, put: Put) -> None:
     text = "# a\nred\n\n# b\nblue\n\n# c\ngreen\n"
     written = index.apply([put("MEMORY.md", text)])
-    assert (written.paths, written.upserted, written.deleted, written.kept, written.moved) == (("MEMORY.md",), 3, 0, 0, 0)
+    assert (written.paths, written.upserted, written.deleted, written.kept, written.moved) == (
+        ("MEMORY.md",),
+        3,
+        0,
+        0,
+        0,
+    )
     written = index.apply([put("MEMORY.md", text.replace("blue", "black\n\nand white"))])
     assert (written.upserted, written.deleted, written.kept, written.moved) == (1, 1, 1, 1)
     written = index.apply([DropNote("MEMORY.md")])
@@ -232,7 +275,9 @@ def test_written_says_what_was_done(index: Index, put: Put) -> None:
     assert index.counts == Counts()
 
 
-def test_if_one_update_fails_none_is_written(index: Index, put: Put, dump: Callable[[Path], object]) -> None:
+def test_if_one_update_fails_none_is_written(
+    index: Index, put: Put, dump: Callable[[Path], object]
+) -> None:
     index.apply([put("MEMORY.md", "# a\none")])
     before = dump(index.path)
     bad = put(".memories/b.md", "# b\ntwo")
@@ -249,19 +294,33 @@ def test_if_one_update_fails_none_is_written(index: Index, put: Put, dump: Calla
 def test_a_reader_sees_a_settle_whole_or_not_at_all(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "before"), put(".memories/a.md", "before")])
     with index.pool.acquire(5) as reader:
-        assert reader.rows("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'before'") == [(2,)]
+        assert reader.rows("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'before'") == [
+            (2,)
+        ]
         index.apply([put("MEMORY.md", "after"), DropNote(".memories/a.md")])
-        assert reader.rows("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'before'") == [(2,)]
+        assert reader.rows("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'before'") == [
+            (2,)
+        ]
     assert ask(index, "SELECT path, text FROM files, chunks_fts") == [("MEMORY.md", "after")]
 
 
-# --- keeping ----------------------------------------------------------------------------------------------------------
+# --- keeping --------------------------------------------------------------------------------------
 
 
 def test_deleted_text_leaves_the_files(tmp_path: Path, index: Index, put: Put) -> None:
     secret = "xyzzyplugh"
-    index.apply([put(f".memories/{number}.md", f"# note {number}\n{'filler ' * 50}") for number in range(30)])
-    index.apply([put("MEMORY.md", f"# {secret}heading\ntoken {secret}\n\n#{secret}tag here\n"), put(".memories/s.md", secret)])
+    index.apply(
+        [
+            put(f".memories/{number}.md", f"# note {number}\n{'filler ' * 50}")
+            for number in range(30)
+        ]
+    )
+    index.apply(
+        [
+            put("MEMORY.md", f"# {secret}heading\ntoken {secret}\n\n#{secret}tag here\n"),
+            put(".memories/s.md", secret),
+        ]
+    )
     index.apply([put("MEMORY.md", "# gone\nnothing\n"), DropNote(".memories/s.md")])
     tidy(index)
     assert index.is_tidy
@@ -275,7 +334,9 @@ def test_deleted_text_leaves_however_many_steps_merging_takes(
 ) -> None:
     monkeypatch.setattr(index_module, "MERGE_PAGES", 2)
     secret = "xyzzyplugh"
-    others = [put(f".memories/{n}.md", " ".join(f"word{n}x{m}" for m in range(300))) for n in range(30)]
+    others = [
+        put(f".memories/{n}.md", " ".join(f"word{n}x{m}" for m in range(300))) for n in range(30)
+    ]
     index.apply([*others, put("MEMORY.md", secret)])
     index.apply([DropNote("MEMORY.md")])
     n_steps = 1
@@ -286,7 +347,9 @@ def test_deleted_text_leaves_however_many_steps_merging_takes(
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'word7x7'") == [(1,)]
 
 
-def test_a_new_index_is_merged_by_tidying_alone_and_then_as_it_goes(tmp_path: Path, put: Put) -> None:
+def test_a_new_index_is_merged_by_tidying_alone_and_then_as_it_goes(
+    tmp_path: Path, put: Put
+) -> None:
     settings = "SELECT k, v FROM chunks_fts_config WHERE k LIKE '%merge' ORDER BY k"
     index = Index(tmp_path / "new.db", "f" * 32)
     for number in range(20):
@@ -302,7 +365,9 @@ def test_a_new_index_is_merged_by_tidying_alone_and_then_as_it_goes(tmp_path: Pa
 
 def test_tidying_ends_and_empties_the_wal(tmp_path: Path, index: Index, put: Put) -> None:
     for turn in range(20):
-        index.apply([put(f".memories/{number}.md", f"turn {turn} of note {number}") for number in range(10)])
+        index.apply(
+            [put(f".memories/{number}.md", f"turn {turn} of note {number}") for number in range(10)]
+        )
     assert (tmp_path / "index.db-wal").stat().st_size > 0
     tidy(index)
     assert (tmp_path / "index.db-wal").stat().st_size == 0
@@ -336,7 +401,9 @@ HARMS: dict[str, tuple[Callable[[Path], object], Tampering]] = {
 
 @pytest.mark.parametrize("name", HARMS)
 @pytest.mark.parametrize("is_written_since", [False, True])
-def test_what_somebody_did_to_an_index_is_noticed(name: str, is_written_since: bool, index: Index, put: Put) -> None:
+def test_what_somebody_did_to_an_index_is_noticed(
+    name: str, is_written_since: bool, index: Index, put: Put
+) -> None:
     harm, harmed = HARMS[name]
     index.apply([put("MEMORY.md", "one")])
     tidy(index)
@@ -348,7 +415,9 @@ def test_what_somebody_did_to_an_index_is_noticed(name: str, is_written_since: b
     assert index.find_tampering() is harmed
 
 
-def test_an_index_that_another_program_truncated_is_called_damaged_once(index: Index, put: Put) -> None:
+def test_an_index_that_another_program_truncated_is_called_damaged_once(
+    index: Index, put: Put
+) -> None:
     index.apply([put("MEMORY.md", "one")])
     index.check_not_truncated()
     tidy(index)
@@ -361,10 +430,13 @@ def test_an_index_that_another_program_truncated_is_called_damaged_once(index: I
 def test_whatever_an_index_does_by_itself_is_no_harm(index: Index, put: Put) -> None:
     text = "\n\n".join(f"word{part} " * 40 for part in range(400))
     for number in range(30):
-        index.apply([put(f"{number}.md", "\n\n".join(f"word{number} part{part}" for part in range(200)))])
+        index.apply(
+            [put(f"{number}.md", "\n\n".join(f"word{number} part{part}" for part in range(200)))]
+        )
         assert index.find_tampering() is None
     with pytest.raises(AssertionError):
-        index.apply([*(put(f"late{number}.md", text) for number in range(40)), object()])  # type: ignore[list-item]
+        # type: ignore[list-item]
+        index.apply([*(put(f"late{number}.md", text) for number in range(40)), object()])
     assert index.find_tampering() is None
     tidy(index)
     assert index.find_tampering() is None
@@ -374,7 +446,9 @@ def test_whatever_an_index_does_by_itself_is_no_harm(index: Index, put: Put) -> 
 def test_sound_files_show_no_damage_and_their_size(tmp_path: Path, index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", "one")])
     assert index.find_damage() == ""
-    assert index.size_bytes() == sum((tmp_path / f"index.db{suffix}").stat().st_size for suffix in ("", "-wal"))
+    assert index.size_bytes() == sum(
+        (tmp_path / f"index.db{suffix}").stat().st_size for suffix in ("", "-wal")
+    )
 
 
 def test_the_schema_refuses_words_that_are_none_of_its_own(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Damage on the disk is found whatever the daemon has in memory, and nothing is found where there is none."""
+"""Damage on the disk is found whatever the daemon has in memory, and nothing is found where there
+is none."""
 
 from __future__ import annotations
 
@@ -15,7 +16,9 @@ from memsyncd.store.integrity import find_damage, find_set_aside, read_generatio
 
 
 def fill(index: Index, put: Callable[..., object], n_notes: int = 60) -> None:
-    index.apply([put(f".memories/{n}.md", f"# Note {n}\n\nlarch number{n}\n") for n in range(n_notes)])  # type: ignore[misc]
+    index.apply(
+        [put(f".memories/{n}.md", f"# Note {n}\n\nlarch number{n}\n") for n in range(n_notes)]
+    )  # type: ignore[misc]
 
 
 def has_damage(path: Path) -> bool:
@@ -27,7 +30,9 @@ def has_damage(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("is_thorough", [False, True])
-def test_nothing_is_wrong_with_a_sound_index(index: Index, put: Callable[..., object], *, is_thorough: bool) -> None:
+def test_nothing_is_wrong_with_a_sound_index(
+    index: Index, put: Callable[..., object], *, is_thorough: bool
+) -> None:
     fill(index, put)
     assert find_damage(index.path, is_thorough=is_thorough) == []
 
@@ -41,7 +46,9 @@ def test_text_that_parted_from_its_words_is_found(index: Index, put: Callable[..
     assert any("chunks_fts" in each for each in find_damage(index.path, is_thorough=False))
 
 
-def test_bytes_that_rot_under_an_open_index_are_found(index: Index, put: Callable[..., object]) -> None:
+def test_bytes_that_rot_under_an_open_index_are_found(
+    index: Index, put: Callable[..., object]
+) -> None:
     fill(index, put)
     while index.tidy():
         pass
@@ -62,7 +69,9 @@ def test_a_file_that_is_not_there_is_a_failure_and_no_damage(tmp_path: Path) -> 
         find_damage(tmp_path / "index.db", is_thorough=False)
 
 
-def test_rows_that_belong_to_nothing_are_found_by_a_thorough_look(index: Index, put: Callable[..., object]) -> None:
+def test_rows_that_belong_to_nothing_are_found_by_a_thorough_look(
+    index: Index, put: Callable[..., object]
+) -> None:
     fill(index, put)
     index.close()
     other = apsw.Connection(str(index.path))
@@ -74,9 +83,17 @@ def test_rows_that_belong_to_nothing_are_found_by_a_thorough_look(index: Index, 
 
 def test_a_look_writes_nothing(index: Index, put: Callable[..., object]) -> None:
     fill(index, put)
-    before = {each.name: each.read_bytes() for each in index.path.parent.iterdir() if not each.name.endswith("-shm")}
+    before = {
+        each.name: each.read_bytes()
+        for each in index.path.parent.iterdir()
+        if not each.name.endswith("-shm")
+    }
     find_damage(index.path, is_thorough=True)
-    assert {each.name: each.read_bytes() for each in index.path.parent.iterdir() if not each.name.endswith("-shm")} == before
+    assert {
+        each.name: each.read_bytes()
+        for each in index.path.parent.iterdir()
+        if not each.name.endswith("-shm")
+    } == before
 
 
 def test_the_file_says_its_generation(index: Index, put: Callable[..., object]) -> None:
@@ -86,6 +103,15 @@ def test_the_file_says_its_generation(index: Index, put: Callable[..., object]) 
 
 
 def test_files_that_were_set_aside_are_named_without_what_belongs_to_them(tmp_path: Path) -> None:
-    for name in ("records.db", "records.db.damaged-12", "records.db.damaged-12-wal", "records.db.damaged-2x", "other.damaged-1"):
+    for name in (
+        "records.db",
+        "records.db.damaged-12",
+        "records.db.damaged-12-wal",
+        "records.db.damaged-2x",
+        "other.damaged-1",
+    ):
         (tmp_path / name).touch()
-    assert [each.name for each in find_set_aside(tmp_path / "records.db")] == ["records.db.damaged-12", "records.db.damaged-2x"]
+    assert [each.name for each in find_set_aside(tmp_path / "records.db")] == [
+        "records.db.damaged-12",
+        "records.db.damaged-2x",
+    ]

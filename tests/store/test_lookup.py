@@ -6,7 +6,15 @@ import pytest
 
 from memsyncd.core.model import Problem, Span
 from memsyncd.store.index import Index, PutNote
-from memsyncd.store.lookup import StoredNote, read_anchors, read_digest, read_notes, read_problems, read_section, read_sections_of
+from memsyncd.store.lookup import (
+    StoredNote,
+    read_anchors,
+    read_digest,
+    read_notes,
+    read_problems,
+    read_section,
+    read_sections_of,
+)
 
 Put = Callable[..., PutNote]
 
@@ -28,18 +36,26 @@ dark
 @pytest.fixture
 def filled(index: Index, put: Put) -> Index:
     index.apply(
-        [put("MEMORY.md", NOTE), put(".memories/b.md", "plain\n\n```\nopen"), put(".memories/a/c.md", "# C\n#auth text\n")]
+        [
+            put("MEMORY.md", NOTE),
+            put(".memories/b.md", "plain\n\n```\nopen"),
+            put(".memories/a/c.md", "# C\n#auth text\n"),
+        ]
     )
     return index
 
 
-def list_notes(index: Index, *, path: str | None = None, kind: str | None = None, tag: str | None = None) -> list[StoredNote]:
+def list_notes(
+    index: Index, *, path: str | None = None, kind: str | None = None, tag: str | None = None
+) -> list[StoredNote]:
     with index.pool.acquire(5) as reader:
         return read_notes(reader, path=path, kind=kind, tag=tag)
 
 
 def show(notes: list[StoredNote]) -> dict[str, list[str]]:
-    return {note.path: [section.anchor.partition("#")[2] for section in note.sections] for note in notes}
+    return {
+        note.path: [section.anchor.partition("#")[2] for section in note.sections] for note in notes
+    }
 
 
 def test_notes_come_in_order_of_path_with_their_sections_in_order_of_lines(filled: Index) -> None:
@@ -50,13 +66,28 @@ def test_notes_come_in_order_of_path_with_their_sections_in_order_of_lines(fille
 
 def test_a_note_says_what_is_known_of_it(filled: Index) -> None:
     note = list_notes(filled, path="MEMORY.md")[0]
-    assert (note.title, note.kind, note.tags, note.n_lines) == ("Cache", "decision", ("auth", "two words"), 11)
+    assert (note.title, note.kind, note.tags, note.n_lines) == (
+        "Cache",
+        "decision",
+        ("auth", "two words"),
+        11,
+    )
     assert note.size_bytes == len(NOTE)
     assert note.digest == filled.recorded()["MEMORY.md"].digest
     _, cache, deep = note.sections
-    assert (cache.heading, cache.level, cache.span, cache.kind) == (("Cache",), 1, Span(6, 8), "decision")
+    assert (cache.heading, cache.level, cache.span, cache.kind) == (
+        ("Cache",),
+        1,
+        Span(6, 8),
+        "decision",
+    )
     assert cache.tags == ("Hot", "auth", "two words")
-    assert (deep.heading, deep.level, deep.span, deep.kind) == (("Cache", "Deep"), 2, Span(9, 11), "error")
+    assert (deep.heading, deep.level, deep.span, deep.kind) == (
+        ("Cache", "Deep"),
+        2,
+        Span(9, 11),
+        "error",
+    )
     assert deep.importance == 0.5
 
 
@@ -85,7 +116,11 @@ def test_a_section_is_found_by_its_anchor(filled: Index) -> None:
         assert found is not None
         assert (found[0], found[1].span) == ("MEMORY.md", Span(9, 11))
         assert read_section(reader, "MEMORY.md#none") is None
-        assert read_anchors(reader, "MEMORY.md") == ["MEMORY.md#", "MEMORY.md#cache", "MEMORY.md#cache/deep"]
+        assert read_anchors(reader, "MEMORY.md") == [
+            "MEMORY.md#",
+            "MEMORY.md#cache",
+            "MEMORY.md#cache/deep",
+        ]
         assert read_sections_of(reader, "none.md") == []
 
 

@@ -1,4 +1,5 @@
-"""An endless statement ends when its time is over or when nobody waits for it; what comes after it on that thread is not hurt."""
+"""An endless statement ends when its time is over or when nobody waits for it; what comes after it
+on that thread is not hurt."""
 
 from __future__ import annotations
 
@@ -36,7 +37,10 @@ def test_what_runs_ends_when_it_is_given_up(index: Index) -> None:
 @pytest.mark.timeout(60)
 def test_all_that_is_asked_together_has_one_limit(index: Index) -> None:
     def read() -> None:
-        for allow in (Reader.rows, lambda reader, statement: (reader.allow(LONG_S), reader.rows(statement))):
+        for allow in (
+            Reader.rows,
+            lambda reader, statement: (reader.allow(LONG_S), reader.rows(statement)),
+        ):
             with pytest.raises(NotFresh), index.pool.acquire(LONG_S) as reader:
                 allow(reader, ENDLESS)
 

@@ -33,7 +33,9 @@ def test_no_more_than_a_few_stay_open(index: Index) -> None:
     assert sum(is_open(reader) for reader in readers) == MAX_IDLE
 
 
-def test_those_that_nobody_used_for_long_are_closed(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_those_that_nobody_used_for_long_are_closed(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with index.pool.acquire(5) as reader:
         pass
     index.pool.close_idle()
@@ -60,7 +62,9 @@ def test_retiring_waits_for_what_is_lent_and_closes_it_then(index: Index, put: P
     assert not any(is_open(reader) for reader in (idle, lent, other))
 
 
-def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhile(index: Index, put: Put) -> None:
+def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhile(
+    index: Index, put: Put
+) -> None:
     index.apply([put("MEMORY.md", "# a\nredis")])
     with index.pool.acquire(5) as reader:
         [candidate] = find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
@@ -81,8 +85,11 @@ def test_a_reader_that_comes_back_holds_no_snapshot(index: Index, put: Put) -> N
     assert index.is_tidy
 
 
-def test_a_reader_whose_time_is_long_over_can_be_lent_again_and_again(index: Index, put: Put) -> None:
-    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is looked at in the ROLLBACK."""
+def test_a_reader_whose_time_is_long_over_can_be_lent_again_and_again(
+    index: Index, put: Put
+) -> None:
+    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is looked
+    at in the ROLLBACK."""
     for _ in range(1000):
         with index.pool.acquire(0):
             pass
@@ -110,7 +117,9 @@ def test_a_reader_of_what_is_no_database_says_that_it_is_damaged(tmp_path: Path)
 
 
 def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
-    index.apply([put(f".memories/{number}.md", f"# note {number}\nredis {number}") for number in range(10)])
+    index.apply(
+        [put(f".memories/{number}.md", f"# note {number}\nredis {number}") for number in range(10)]
+    )
     stop = threading.Event()
 
     def read() -> int:
@@ -127,7 +136,12 @@ def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
         reading = [threads.submit(read) for _ in range(4)]
         try:
             for turn in range(30):
-                index.apply([put(f".memories/{number}.md", f"# note {turn}\nredis {turn}") for number in range(turn % 3, 10, 3)])
+                index.apply(
+                    [
+                        put(f".memories/{number}.md", f"# note {turn}\nredis {turn}")
+                        for number in range(turn % 3, 10, 3)
+                    ]
+                )
         finally:
             stop.set()
         assert all(future.result() > 0 for future in reading)
@@ -135,7 +149,11 @@ def test_many_threads_read_while_one_writes(index: Index, put: Put) -> None:
 
 def test_words_are_told_as_the_index_knows_them(index: Index) -> None:
     with index.pool.acquire(5) as reader:
-        assert reader.tokenize("The Résumés, \ud800running") == [(0, 3, "the"), (4, 13, "resum"), (16, 23, "run")]
+        assert reader.tokenize("The Résumés, \ud800running") == [
+            (0, 3, "the"),
+            (4, 13, "resum"),
+            (16, 23, "run"),
+        ]
 
 
 def test_a_word_of_the_query_is_told_like_the_same_word_of_a_note(index: Index, put: Put) -> None:

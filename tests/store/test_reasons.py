@@ -6,7 +6,13 @@ import pytest
 
 from memsyncd.core.search.query import Filters
 from memsyncd.store.index import Index, PutNote
-from memsyncd.store.lookup import count_kinds, count_matches, count_tags, find_matching_kinds, find_matching_tags
+from memsyncd.store.lookup import (
+    count_kinds,
+    count_matches,
+    count_tags,
+    find_matching_kinds,
+    find_matching_tags,
+)
 
 
 @pytest.fixture

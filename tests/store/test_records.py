@@ -22,7 +22,13 @@ Open = Callable[..., Records]
 def open_records(tmp_path: Path) -> Iterator[Open]:
     opened: list[Records] = []
 
-    def open_one(*, workspace: str = "project-1", root: str = "/home/ada/project", now_s: float = 1000.0, **more: Any) -> Records:
+    def open_one(
+        *,
+        workspace: str = "project-1",
+        root: str = "/home/ada/project",
+        now_s: float = 1000.0,
+        **more: Any,
+    ) -> Records:
         path = tmp_path / "state" / "records.db"
         opened.append(Records(path, workspace=workspace, root=root, now_s=now_s, **more))
         return opened[-1]
@@ -48,7 +54,10 @@ def test_moves_are_kept_and_found_newest_first(open_records: Open) -> None:
     kept = open_records()
     kept.add_moves([make_move("a.md", "b.md", 1.0), make_move("x.md", "y.md", 2.0)])
     kept.add_moves([make_move("c.md", "b.md", 3.0)])
-    assert kept.find_moves("b.md") == [make_move("c.md", "b.md", 3.0), make_move("a.md", "b.md", 1.0)]
+    assert kept.find_moves("b.md") == [
+        make_move("c.md", "b.md", 3.0),
+        make_move("a.md", "b.md", 1.0),
+    ]
     assert kept.find_moves("a.md") == []
 
 
@@ -67,7 +76,9 @@ def test_the_file_says_whose_it_is_and_since_when(open_records: Open) -> None:
     assert ask(path, "SELECT id, root, created_at FROM workspace") == [("project-1", "/new", 1.0)]
 
 
-def test_a_file_that_several_workspaces_opened_before_belongs_to_the_next_of_them(tmp_path: Path, open_records: Open) -> None:
+def test_a_file_that_several_workspaces_opened_before_belongs_to_the_next_of_them(
+    tmp_path: Path, open_records: Open
+) -> None:
     """Before version 3 nobody looked whose a file was."""
     (tmp_path / "state").mkdir()
     path = tmp_path / "state" / "records.db"
@@ -77,7 +88,9 @@ def test_a_file_that_several_workspaces_opened_before_belongs_to_the_next_of_the
     connection.pragma("user_version", 2)
     rows = [("other-1", "/home/ada/other", 1.0), ("project-1", "/home/ada/project", 2.0)]
     connection.executemany("INSERT INTO workspace VALUES(?,?,?)", rows)
-    connection.execute("INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES('a.md', 'b.md', 'd', 1.0)")
+    connection.execute(
+        "INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES('a.md', 'b.md', 'd', 1.0)"
+    )
     connection.close()
     kept = open_records(inode=2**63 + 1)
     assert (kept.foreign, kept.moved_from) == (None, "")
@@ -89,7 +102,9 @@ def test_a_file_that_several_workspaces_opened_before_belongs_to_the_next_of_the
 
 def test_a_file_of_another_workspace_is_set_aside_as_it_is(open_records: Open) -> None:
     theirs = open_records(workspace="other-1")
-    theirs.history.record_external([ObservedNote(path="a.md", data=b"theirs")], at_s=1.0, is_first=False)
+    theirs.history.record_external(
+        [ObservedNote(path="a.md", data=b"theirs")], at_s=1.0, is_first=False
+    )
     theirs.close()
     before = theirs.path.read_bytes()
     kept = open_records(now_s=77.0)
@@ -100,7 +115,9 @@ def test_a_file_of_another_workspace_is_set_aside_as_it_is(open_records: Open) -
     assert kept.find_set_aside() == ["records.db.foreign-77"]
 
 
-def test_a_file_of_another_workspace_that_stands_in_its_log_alone_is_set_aside_with_it(open_records: Open) -> None:
+def test_a_file_of_another_workspace_that_stands_in_its_log_alone_is_set_aside_with_it(
+    open_records: Open,
+) -> None:
     theirs = open_records(workspace="other-1")
     files = {file: file.read_bytes() for file in (theirs.path, Path(f"{theirs.path}-wal"))}
     theirs.close()
@@ -112,9 +129,13 @@ def test_a_file_of_another_workspace_that_stands_in_its_log_alone_is_set_aside_w
     assert kept.history.find_revisions() == []
 
 
-def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(open_records: Open) -> None:
+def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(
+    open_records: Open,
+) -> None:
     before = open_records(workspace="old-1", root="/old", inode=5, now_s=1.0)
-    before.history.record_external([ObservedNote(path="a.md", data=b"text")], at_s=1.0, is_first=False)
+    before.history.record_external(
+        [ObservedNote(path="a.md", data=b"text")], at_s=1.0, is_first=False
+    )
     before.close()
     asked: list[object] = []
 
@@ -126,19 +147,25 @@ def test_a_file_of_the_workspace_that_this_one_was_is_taken_with_all_it_holds(op
     assert asked == [(Owner(id="old-1", root="/old", inode=5), {"a.md": digest_bytes(b"text")})]
     assert (kept.foreign, kept.moved_from) == (None, "/old")
     assert len(kept.history.find_revisions()) == 1
-    assert ask(kept.path, "SELECT id, root, created_at, inode FROM workspace") == [("project-1", "/new", 1.0, "6")]
+    assert ask(kept.path, "SELECT id, root, created_at, inode FROM workspace") == [
+        ("project-1", "/new", 1.0, "6")
+    ]
 
 
 def test_what_is_purged_or_undone_is_no_other_programs_writing(open_records: Open) -> None:
     records = open_records()
     for number in range(40):
-        records.history.record_external([ObservedNote(path="a.md", data=b"%d\n" % number * 9000)], at_s=number, is_first=False)
+        records.history.record_external(
+            [ObservedNote(path="a.md", data=b"%d\n" % number * 9000)], at_s=number, is_first=False
+        )
         assert records.find_tampering() is None
     records.history.purge(revisions=[one.id for one in records.history.find_revisions(limit=30)])
     assert records.find_tampering() is None
     much = [ObservedNote(path=f"{number}.md", data=os.urandom(200_000)) for number in range(20)]
     with pytest.raises(UnicodeEncodeError):
-        records.history.record_external([*much, ObservedNote(path="\ud800", data=b"")], at_s=99, is_first=False)
+        records.history.record_external(
+            [*much, ObservedNote(path="\ud800", data=b"")], at_s=99, is_first=False
+        )
     assert records.find_tampering() is None
 
 
@@ -182,7 +209,9 @@ def test_a_file_of_a_newer_program_is_refused_and_left_as_it_is(open_records: Op
     assert ask(path, "PRAGMA user_version") == [(len(MIGRATIONS) + 1,)]
 
 
-def test_each_version_is_brought_to_the_next_and_keeps_everything(open_records: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_version_is_brought_to_the_next_and_keeps_everything(
+    open_records: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = open_records()
     first.add_moves([make_move("a.md", "b.md")])
     first.close()
@@ -194,10 +223,15 @@ def test_each_version_is_brought_to_the_next_and_keeps_everything(open_records: 
     assert ask(second.path, "PRAGMA user_version") == [(len(MIGRATIONS) + 2,)]
 
 
-def test_a_migration_that_fails_leaves_the_version_before(open_records: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_fails_leaves_the_version_before(
+    open_records: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = open_records().path
     open_records().close()
-    steps = ("ALTER TABLE moves ADD COLUMN why TEXT", "ALTER TABLE moves ADD COLUMN note TEXT; SELECT * FROM moves LIMIT 'x'")
+    steps = (
+        "ALTER TABLE moves ADD COLUMN why TEXT",
+        "ALTER TABLE moves ADD COLUMN note TEXT; SELECT * FROM moves LIMIT 'x'",
+    )
     monkeypatch.setattr(records, "MIGRATIONS", (*MIGRATIONS, *steps))
     with pytest.raises(StoreFailed):
         open_records()
@@ -207,7 +241,9 @@ def test_a_migration_that_fails_leaves_the_version_before(open_records: Open, mo
     assert "note" not in columns
 
 
-def test_a_file_of_the_first_version_keeps_everything_and_can_hold_history(tmp_path: Path, open_records: Open) -> None:
+def test_a_file_of_the_first_version_keeps_everything_and_can_hold_history(
+    tmp_path: Path, open_records: Open
+) -> None:
     path = tmp_path / "state" / "records.db"
     path.parent.mkdir()
     connection = apsw.Connection(str(path))
@@ -219,10 +255,14 @@ def test_a_file_of_the_first_version_keeps_everything_and_can_hold_history(tmp_p
     connection.close()
     kept = open_records()
     assert kept.set_aside is None
-    assert ask(path, "SELECT id, root, created_at FROM workspace") == [("project-1", "/home/ada/project", 12.5)]
+    assert ask(path, "SELECT id, root, created_at FROM workspace") == [
+        ("project-1", "/home/ada/project", 12.5)
+    ]
     assert ask(path, "SELECT * FROM moves") == [(7, "a.md", "b.md", "d" * 32, 13.5)]
     assert ask(path, "PRAGMA user_version") == [(len(MIGRATIONS),)]
-    assert kept.history.record_external([ObservedNote(path="b.md", data=b"now")], at_s=20.0, is_first=False) == ["b.md"]
+    assert kept.history.record_external(
+        [ObservedNote(path="b.md", data=b"now")], at_s=20.0, is_first=False
+    ) == ["b.md"]
     assert kept.history.read_text(kept.history.heads()["b.md"]) == b"now"
 
 
@@ -240,8 +280,8 @@ UNCHANGED = {
 def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     tmp_path: Path, open_records: Open
 ) -> None:
-    """The program of version 3 made the file: 80 edits of one note, notes that were renamed, deleted
-    and swapped back, a text of 40 KB, an intended change set, and one text that rotted.
+    """The program of version 3 made the file: 80 edits of one note, notes that were renamed,
+    deleted and swapped back, a text of 40 KB, an intended change set, and one text that rotted.
     """
     path = tmp_path / "state" / "records.db"
     path.parent.mkdir()
@@ -251,7 +291,9 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     heads = dict(ask(path, "SELECT path, digest FROM tips"))
     [rotted] = [
         str(row[0])
-        for row in ask(path, "SELECT digest FROM texts WHERE size > 0 AND data = zeroblob(length(data))")
+        for row in ask(
+            path, "SELECT digest FROM texts WHERE size > 0 AND data = zeroblob(length(data))"
+        )
     ]
     assert (len(sizes), ask(path, "SELECT max(height) FROM texts")) == (92, [(64,)])
     kept = open_records()
@@ -289,7 +331,10 @@ def test_a_file_with_deltas_that_is_migrated_tells_its_heads_before_and_after(
 
 
 TABLES = (
-    {"workspace": ["id", "root", "created_at"], "moves": ["id", "old_path", "new_path", "digest", "seen_at"]},
+    {
+        "workspace": ["id", "root", "created_at"],
+        "moves": ["id", "old_path", "new_path", "digest", "seen_at"],
+    },
     {
         "meta": ["key", "value"],
         "texts": ["digest", "size", "base", "height", "data"],
@@ -301,15 +346,25 @@ TABLES = (
 
 
 @pytest.mark.parametrize(("number", "tables"), list(enumerate(TABLES)))
-def test_a_version_that_was_released_never_changes(number: int, tables: dict[str, list[str]]) -> None:
+def test_a_version_that_was_released_never_changes(
+    number: int, tables: dict[str, list[str]]
+) -> None:
     """What has run on people's machines stands for ever; a new version is a new script."""
     connection = apsw.Connection(":memory:")
     connection.execute(MIGRATIONS[number])
     made = [
-        row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        row[0]
+        for row in connection.execute(
+            "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        )
     ]
     columns = {
-        table: [row[0] for row in connection.execute(f"SELECT name FROM pragma_table_info('{table}') ORDER BY cid")]
+        table: [
+            row[0]
+            for row in connection.execute(
+                f"SELECT name FROM pragma_table_info('{table}') ORDER BY cid"
+            )
+        ]
         for table in made
     }
     assert columns == tables

@@ -25,7 +25,9 @@ def ask(index: Index, statement: str, *bindings: object) -> list[tuple[object, .
 
 def find_ids(index: Index) -> dict[str, int]:
     """Chunk ids by text."""
-    return {str(text): int(str(row)) for row, text in ask(index, "SELECT rowid, text FROM chunks_fts")}
+    return {
+        str(text): int(str(row)) for row, text in ask(index, "SELECT rowid, text FROM chunks_fts")
+    }
 
 
 @given(st.lists(st.text(max_size=20), max_size=3))
@@ -34,11 +36,14 @@ def test_headings_are_kept_as_any_reader_of_json_expects(words: list[str]) -> No
 
 
 def find_places(index: Index) -> dict[str, tuple[int, int]]:
-    rows = ask(index, "SELECT t.text, start_line, end_line FROM chunks c JOIN chunks_fts t ON t.rowid = c.id")
+    rows = ask(
+        index,
+        "SELECT t.text, start_line, end_line FROM chunks c JOIN chunks_fts t ON t.rowid = c.id",
+    )
     return {str(text): (int(str(start)), int(str(end))) for text, start, end in rows}
 
 
-# --- what a changed note costs ----------------------------------------------------------------------------------------
+# --- what a changed note costs --------------------------------------------------------------------
 
 
 def test_lines_inserted_above_move_spans_and_write_nothing_to_fts(index: Index, put: Put) -> None:
@@ -49,7 +54,9 @@ def test_lines_inserted_above_move_spans_and_write_nothing_to_fts(index: Index, 
     written = index.apply([put("MEMORY.md", f"\n\n\n{NOTE}")])
     assert (written.upserted, written.deleted, written.kept, written.moved) == (0, 0, 0, 4)
     assert find_ids(index) == ids
-    assert find_places(index) == {text: (start + 3, end + 3) for text, (start, end) in places.items()}
+    assert find_places(index) == {
+        text: (start + 3, end + 3) for text, (start, end) in places.items()
+    }
     assert ask(index, "SELECT id, block FROM chunks_fts_data ORDER BY id") == data
     assert ask(index, "SELECT * FROM chunks_fts_content ORDER BY id") == content
 
@@ -76,7 +83,12 @@ def test_a_heading_that_changes_rewrites_what_stands_beneath_it(index: Index, pu
     index.apply([put("MEMORY.md", NOTE)])
     index.apply([put("MEMORY.md", NOTE.replace("# blue", "# azure"))])
     found = ask(index, "SELECT heading FROM chunks_fts ORDER BY rowid")
-    assert {heading for (heading,) in found} == {"MEMORY red", "MEMORY azure", "MEMORY azure dark #tint", "MEMORY green"}
+    assert {heading for (heading,) in found} == {
+        "MEMORY red",
+        "MEMORY azure",
+        "MEMORY azure dark #tint",
+        "MEMORY green",
+    }
 
 
 def test_a_tag_that_changes_rewrites_the_section(index: Index, put: Put) -> None:
@@ -106,17 +118,25 @@ def test_a_moved_note_takes_its_rows_along(index: Index, put: Put) -> None:
     assert written.paths == (".memories/new/name.md", ".memories/old-name.md")
     assert ask(index, "SELECT id FROM files WHERE path = '.memories/new/name.md'") == [(file_id,)]
     assert index.counts.files == 2
-    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'heading : old'") == [(0,)]
-    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'heading : new'") == [(4,)]
+    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'heading : old'") == [
+        (0,)
+    ]
+    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'heading : new'") == [
+        (4,)
+    ]
     assert not ask(index, "SELECT anchor FROM sections WHERE anchor LIKE '%old%'")
 
 
-def test_a_move_from_a_note_that_the_index_never_had_adds_the_new_one(index: Index, put: Put) -> None:
+def test_a_move_from_a_note_that_the_index_never_had_adds_the_new_one(
+    index: Index, put: Put
+) -> None:
     written = index.apply([put("MEMORY.md", NOTE, moved_from=".memories/never.md")])
     assert (written.upserted, index.counts.files) == (4, 1)
 
 
-def test_notes_may_trade_places_in_one_transaction(index: Index, put: Put, dump: Dump, open_index: Callable[..., Index]) -> None:
+def test_notes_may_trade_places_in_one_transaction(
+    index: Index, put: Put, dump: Dump, open_index: Callable[..., Index]
+) -> None:
     index.apply([put(".memories/a.md", "red"), put(".memories/b.md", "blue")])
     after = [put(".memories/a.md", "blue"), put(".memories/b.md", "red")]
     index.apply(after)
@@ -132,15 +152,21 @@ def test_dropping_a_note_leaves_no_row_of_it(index: Index, put: Put) -> None:
         assert ask(index, f"SELECT count(*) FROM {table}") == [(0,)], table
 
 
-def test_a_tag_of_the_front_matter_that_changes_rewrites_what_it_marks(index: Index, put: Put) -> None:
+def test_a_tag_of_the_front_matter_that_changes_rewrites_what_it_marks(
+    index: Index, put: Put
+) -> None:
     """The text stays as it is, and the tag stands in no chunk of it but the front matter's own."""
     for tag in ("old", "new"):
         index.apply([put("MEMORY.md", f"---\ntags: [{tag}]\n---\n# a\ntext\n")])
-    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : new'") == [(2,)]
-    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : old'") == [(0,)]
+    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : new'") == [
+        (2,)
+    ]
+    assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : old'") == [
+        (0,)
+    ]
 
 
-# --- properties -------------------------------------------------------------------------------------------------------
+# --- properties -----------------------------------------------------------------------------------
 
 pieces = st.sampled_from([
     "# red\n", "## blue\n", "# red\n", "Setext\n===\n", "text here\n", "more text\n", "\n", "- item #tag\n", "- rel [[x#y]]\n",
@@ -152,14 +178,18 @@ pieces = st.sampled_from([
 ])  # fmt: skip
 documents = st.lists(pieces, max_size=14).map("".join)
 FREE = (".memories/free1.md", ".memories/free2.md", ".memories/free3.md")
-paths = st.sampled_from(["MEMORY.md", ".memories/a.md", ".memories/a.txt", ".memories/b/ü.markdown", ".memories/a#b.md"])
+paths = st.sampled_from(
+    ["MEMORY.md", ".memories/a.md", ".memories/a.txt", ".memories/b/ü.markdown", ".memories/a#b.md"]
+)
 
 
 @given(written=st.lists(st.tuples(paths, documents | st.binary(max_size=200)), max_size=4))
 @example(written=[("MEMORY.md", b"\xff\xfe\x00# \xed\xa0\x80\n")])
 @example(written=[("MEMORY.md", '---\ntitle: "\\uD800"\nkind: "\\0"\nimportance: .nan\n---\n# \n')])
 @example(written=[("MEMORY.md", "x" * 200_000)])
-def test_whatever_bytes_a_note_has_its_rows_can_be_written(put: Put, written: list[tuple[str, str | bytes]]) -> None:
+def test_whatever_bytes_a_note_has_its_rows_can_be_written(
+    put: Put, written: list[tuple[str, str | bytes]]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = Index(Path(folder) / "index.db", "f" * 32)
         for path, text in written:
@@ -170,7 +200,9 @@ def test_whatever_bytes_a_note_has_its_rows_can_be_written(put: Put, written: li
 
 
 @given(data=st.data())
-def test_an_index_that_followed_the_changes_equals_one_made_anew(put: Put, dump: Dump, data: st.DataObject) -> None:
+def test_an_index_that_followed_the_changes_equals_one_made_anew(
+    put: Put, dump: Dump, data: st.DataObject
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         index = Index(Path(folder) / "followed.db", "f" * 32)
         disk: dict[str, str] = {}
@@ -201,7 +233,9 @@ def draw_settle(data: st.DataObject, disk: dict[str, str], put: Put) -> list[Upd
             disk[free[0]] = disk.pop(path)
             updates.append(put(free[0], disk[free[0]], moved_from=path))
         elif act in ("write", "insert above"):
-            disk[path] = data.draw(documents) + (disk.get(path, "") if act == "insert above" else "")
+            disk[path] = data.draw(documents) + (
+                disk.get(path, "") if act == "insert above" else ""
+            )
             updates.append(put(path, disk[path]))
     return updates
 

@@ -8,7 +8,14 @@ from memsyncd.core.model import Span
 from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.errors import NotFresh
 from memsyncd.store.index import Index, PutNote
-from memsyncd.store.search import find_candidates, find_matching, is_frequent, is_matching, read_sections, read_texts
+from memsyncd.store.search import (
+    find_candidates,
+    find_matching,
+    is_frequent,
+    is_matching,
+    read_sections,
+    read_texts,
+)
 
 Put = Callable[..., PutNote]
 
@@ -28,7 +35,10 @@ def find(index: Index, match: str, filters: Filters = NO_FILTERS, *, limit: int 
     """`path:start-end` of what matches, the best first."""
     with index.pool.acquire(5) as reader:
         found = find_candidates(reader, match, filters, limit=limit)
-    return [f"{c.path}:{c.span.start}-{c.span.end}" for c in sorted(found, key=lambda c: (-c.stemmed, c.path, c.span))]
+    return [
+        f"{c.path}:{c.span.start}-{c.span.end}"
+        for c in sorted(found, key=lambda c: (-c.stemmed, c.path, c.span))
+    ]
 
 
 def find_paths(index: Index, match: str, **filters: tuple[str, ...]) -> list[str]:
@@ -44,20 +54,41 @@ def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) 
     assert candidate.stemmed > 0
     assert candidate.exact > 0
     assert candidate.n_tokens == 5
-    assert (section.anchor, section.heading, section.kind) == ("MEMORY.md#cache", ("Cache",), "decision")
+    assert (section.anchor, section.heading, section.kind) == (
+        "MEMORY.md#cache",
+        ("Cache",),
+        "decision",
+    )
     assert section.tags == ("Two Words", "auth")
     assert section.digest == filled.recorded()["MEMORY.md"].digest
-    assert (text.heading, text.text, text.tags) == ("MEMORY Cache", "# Cache\nredis is hot", "auth Two Words")
+    assert (text.heading, text.text, text.tags) == (
+        "MEMORY Cache",
+        "# Cache\nredis is hot",
+        "auth Two Words",
+    )
 
 
-def test_of_some_chunks_those_are_told_that_hold_a_term_wherever_it_is_indexed(filled: Index) -> None:
+def test_of_some_chunks_those_are_told_that_hold_a_term_wherever_it_is_indexed(
+    filled: Index,
+) -> None:
     with filled.pool.acquire(5) as reader:
         found = find_candidates(reader, '"redis" OR "disk"', NO_FILTERS, limit=10)
         chunks = {candidate.chunk: candidate.path for candidate in found}
-        held = {term: find_matching(reader, f'"{term}"', [*chunks]) for term in ("cache", "auth", "redis", "slow", "nowhere")}
-        few = find_matching(reader, '"redis"', [chunk for chunk, path in chunks.items() if path.endswith(".txt")])
-    assert sorted(chunks[chunk] for chunk in held["cache"]) == [".memories/api/notes.md", "MEMORY.md"]
-    assert sorted({chunks[chunk] for chunk in held["auth"]}) == [".memories/api/notes.md", "MEMORY.md"]
+        held = {
+            term: find_matching(reader, f'"{term}"', [*chunks])
+            for term in ("cache", "auth", "redis", "slow", "nowhere")
+        }
+        few = find_matching(
+            reader, '"redis"', [chunk for chunk, path in chunks.items() if path.endswith(".txt")]
+        )
+    assert sorted(chunks[chunk] for chunk in held["cache"]) == [
+        ".memories/api/notes.md",
+        "MEMORY.md",
+    ]
+    assert sorted({chunks[chunk] for chunk in held["auth"]}) == [
+        ".memories/api/notes.md",
+        "MEMORY.md",
+    ]
     assert [chunks[chunk] for chunk in held["slow"]] == [".memories/api-old.md"]
     assert not held["nowhere"]
     assert [chunks[chunk] for chunk in few] == [".memories/b.txt"]
@@ -94,7 +125,9 @@ LET_THROUGH = [
 
 
 def test_filters_let_through_what_they_name(filled: Index) -> None:
-    assert [(filters, find_paths(filled, '"redis"', **filters)) for filters, _ in LET_THROUGH] == LET_THROUGH
+    assert [
+        (filters, find_paths(filled, '"redis"', **filters)) for filters, _ in LET_THROUGH
+    ] == LET_THROUGH
 
 
 def test_filters_hold_before_the_best_are_taken(index: Index, put: Put) -> None:
@@ -109,7 +142,9 @@ def test_whether_anything_matches_is_told_without_filters(filled: Index) -> None
         assert not is_matching(reader, '"nowhere"')
 
 
-def test_a_query_that_takes_too_long_is_stopped_and_its_reader_goes_on(index: Index, put: Put) -> None:
+def test_a_query_that_takes_too_long_is_stopped_and_its_reader_goes_on(
+    index: Index, put: Put
+) -> None:
     index.apply([put(f".memories/{number}.md", "a b c d e f g h " * 400) for number in range(60)])
     match = " OR ".join(f'"{word} {other}"' for word in "abcdefgh" for other in "abcdefgh")
     with pytest.raises(NotFresh), index.pool.acquire(0.001) as reader:

@@ -7,23 +7,43 @@ import pytest
 
 from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.store.index import Index
-from memsyncd.store.search import N_RECENT_NOTES, N_START_CHUNKS, count_blank_lines_before, find_start_chunks
+from memsyncd.store.search import (
+    N_RECENT_NOTES,
+    N_START_CHUNKS,
+    count_blank_lines_before,
+    find_start_chunks,
+)
 
 
 def find(index: Index, filters: Filters = NO_FILTERS) -> list[tuple[str, str]]:
     with index.pool.acquire(5) as reader:
-        return sorted((f"{chunk.path}:{chunk.span.start}", chunk.reason) for chunk in find_start_chunks(reader, filters))
+        return sorted(
+            (f"{chunk.path}:{chunk.span.start}", chunk.reason)
+            for chunk in find_start_chunks(reader, filters)
+        )
 
 
 @pytest.fixture
 def filled(index: Index, put: Callable[..., Any]) -> Index:
     index.apply(
         [
-            put("MEMORY.md", "# One\nalpha\n\n# Two\n<!-- memory: {tags: [Pinned]} -->\nbeta\n", tick=1),
+            put(
+                "MEMORY.md",
+                "# One\nalpha\n\n# Two\n<!-- memory: {tags: [Pinned]} -->\nbeta\n",
+                tick=1,
+            ),
             put(".memories/weighty.md", "---\nimportance: 0.9\n---\nheavy\n", tick=2),
             put(".memories/light.md", "---\nimportance: 0.89\n---\nlight\n", tick=3),
-            put(".memories/project.md", "---\nlifecycle: project\nkind: profile\n---\nthe project\n", tick=4),
-            put(".memories/gone.md", "---\nstatus: archived\ntags: [pinned]\n---\nlong ago\n", tick=99),
+            put(
+                ".memories/project.md",
+                "---\nlifecycle: project\nkind: profile\n---\nthe project\n",
+                tick=4,
+            ),
+            put(
+                ".memories/gone.md",
+                "---\nstatus: archived\ntags: [pinned]\n---\nlong ago\n",
+                tick=99,
+            ),
         ]
     )
     return index
@@ -35,7 +55,11 @@ def test_each_chunk_has_the_first_reason_that_holds(filled: Index) -> None:
         ("MEMORY.md:1", "MEMORY.md"),
         ("MEMORY.md:4", "pinned"),
     ]
-    assert {(place.partition(":")[0], reason) for place, reason in found if not place.startswith("MEMORY")} == {
+    assert {
+        (place.partition(":")[0], reason)
+        for place, reason in found
+        if not place.startswith("MEMORY")
+    } == {
         (".memories/weighty.md", "pinned"),
         (".memories/light.md", "recent"),
         (".memories/project.md", "project"),
@@ -44,31 +68,51 @@ def test_each_chunk_has_the_first_reason_that_holds(filled: Index) -> None:
 
 def test_what_is_archived_is_offered_only_when_asked_for(filled: Index) -> None:
     assert not [place for place, _ in find(filled) if "gone" in place]
-    assert {place.partition(":")[0] for place, _ in find(filled, Filters(is_archived=True))} == {".memories/gone.md"}
+    assert {place.partition(":")[0] for place, _ in find(filled, Filters(is_archived=True))} == {
+        ".memories/gone.md"
+    }
 
 
 def test_filters_hold_here_too(filled: Index) -> None:
-    assert {place.partition(":")[0] for place, _ in find(filled, Filters(kinds=("profile",)))} == {".memories/project.md"}
-    assert {place for place, _ in find(filled, Filters(paths=("MEMORY.md",)))} == {"MEMORY.md:1", "MEMORY.md:4"}
+    assert {place.partition(":")[0] for place, _ in find(filled, Filters(kinds=("profile",)))} == {
+        ".memories/project.md"
+    }
+    assert {place for place, _ in find(filled, Filters(paths=("MEMORY.md",)))} == {
+        "MEMORY.md:1",
+        "MEMORY.md:4",
+    }
 
 
 def test_only_the_notes_saved_last_are_recent(index: Index, put: Callable[..., Any]) -> None:
-    index.apply([put(f".memories/{i:03}.md", f"note {i}\n", tick=i) for i in range(N_RECENT_NOTES + 5)])
+    index.apply(
+        [put(f".memories/{i:03}.md", f"note {i}\n", tick=i) for i in range(N_RECENT_NOTES + 5)]
+    )
     recent = [place for place, _ in find(index)]
     assert len(recent) == N_RECENT_NOTES
     assert recent[0] == ".memories/005.md:1"
 
 
-def test_filters_choose_before_what_is_recent_is_counted(index: Index, put: Callable[..., Any]) -> None:
+def test_filters_choose_before_what_is_recent_is_counted(
+    index: Index, put: Callable[..., Any]
+) -> None:
     old = put(".memories/old.md", "---\nkind: decision\n---\nold\n", tick=1)
-    index.apply([old, *(put(f".memories/{i:03}.md", f"note {i}\n", tick=i) for i in range(2, N_RECENT_NOTES + 5))])
+    index.apply(
+        [
+            old,
+            *(
+                put(f".memories/{i:03}.md", f"note {i}\n", tick=i)
+                for i in range(2, N_RECENT_NOTES + 5)
+            ),
+        ]
+    )
     assert find(index, Filters(kinds=("decision",)))
     assert not [place for place, _ in find(index) if "old" in place]
 
 
 def test_of_each_sort_there_is_a_most(index: Index, put: Callable[..., Any]) -> None:
     paragraphs = "\n\n".join(
-        f"paragraph {i} is as long as a chunk may be, or nearly, give or take a word" for i in range(N_START_CHUNKS + 50)
+        f"paragraph {i} is as long as a chunk may be, or nearly, give or take a word"
+        for i in range(N_START_CHUNKS + 50)
     )
     index.apply([put("MEMORY.md", paragraphs), put(".memories/new.md", "new\n", tick=2)])
     reasons = [reason for _, reason in find(index)]
@@ -76,8 +120,12 @@ def test_of_each_sort_there_is_a_most(index: Index, put: Callable[..., Any]) -> 
 
 
 def test_blank_lines_between_chunks_are_counted(index: Index, put: Callable[..., Any]) -> None:
-    paragraph = "words enough for a chunk of its own, whatever else there is, so that none is joined to it"
-    index.apply([put("MEMORY.md", f"{paragraph}\n\n{paragraph}\n\n\n{paragraph}\n# Next\n\nword\n")])
+    paragraph = (
+        "words enough for a chunk of its own, whatever else there is, so that none is joined to it"
+    )
+    index.apply(
+        [put("MEMORY.md", f"{paragraph}\n\n{paragraph}\n\n\n{paragraph}\n# Next\n\nword\n")]
+    )
     with index.pool.acquire(5) as reader:
         lines = dict(reader.rows("SELECT id, start_line FROM chunks"))
         sections = [row[0] for row in reader.rows("SELECT id FROM sections")]

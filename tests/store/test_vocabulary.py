@@ -30,7 +30,9 @@ def find_of_letter(index: Index, word: str) -> dict[str, int]:
         return dict(find_words_by_first_letter(reader, word))
 
 
-def test_words_stand_as_they_are_written_without_case_and_accents_and_are_counted(filled: Index) -> None:
+def test_words_stand_as_they_are_written_without_case_and_accents_and_are_counted(
+    filled: Index,
+) -> None:
     assert find_alike(filled, "rebus") == {"redis": 2}
     assert find_alike(filled, "caxxxx") == {"caching": 1, "caches": 1, "cafe": 1}
     assert find_of_letter(filled, "cxxxxx") == {"caching": 1, "caches": 1, "cafe": 1}

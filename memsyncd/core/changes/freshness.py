@@ -1,4 +1,5 @@
-"""Tells whether an index may be behind its disk: paths that no scan has looked at yet, and scans that are overdue.
+"""Tells whether an index may be behind its disk: paths that no scan has looked at yet, and scans
+that are overdue.
 
 Time comes in as `now_s`; nothing here looks at a disk.
 """
@@ -11,7 +12,8 @@ UNSCANNED_LIMIT = 4096
 """Paths remembered; beyond it the root itself counts as changed."""
 ROOT = ""
 OVERDUE_SLACK_S = 30.0
-"""How much later than planned a full scan may end: a busy machine, a long job of another workspace."""
+"""How much later than planned a full scan may end: a busy machine, a long job of another
+workspace."""
 
 
 class UnscannedPaths:
@@ -44,7 +46,10 @@ class UnscannedPaths:
 
 
 def describe_overdue(scanned_s: float | None, now_s: float, reconcile_s: float) -> str:
-    """What is said if the last full scan, which began at `scanned_s`, is too long ago; empty if it is not."""
+    """What is said if the last full scan, which began at `scanned_s`, is too long ago; empty if it
+    is not.
+    """
     if scanned_s is None or now_s - scanned_s <= reconcile_s + OVERDUE_SLACK_S:
         return ""
-    return f"the last full scan began {now_s - scanned_s:,.0f} s ago, one is due every {reconcile_s:g} s"
+    age = f"{now_s - scanned_s:,.0f} s"
+    return f"the last full scan began {age} ago, one is due every {reconcile_s:g} s"

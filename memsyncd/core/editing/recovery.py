@@ -1,8 +1,8 @@
 """Decides whether a change set of which a part has happened is completed or rolled back.
 
-A change set is all or nothing. Its targets change one after another: where one has happened, so have
-those before it, and where one has not, neither have those after it. What another program wrote is
-never replaced, which may leave only one direction, or none.
+A change set is all or nothing. Its targets change one after another: where one has happened, so
+have those before it, and where one has not, neither have those after it. What another program wrote
+is never replaced, which may leave only one direction, or none.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ NOT_HAPPENED = frozenset({TargetState.OLD, TargetState.CHANGED_OLD})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryPlan:
-    """The direction, the states as far as they can be told, and the targets (by number) of which nobody can tell."""
+    """The direction, the states as far as they can be told, and the targets (by number) of which
+    nobody can tell.
+    """
 
     direction: Direction
     states: tuple[TargetState, ...]
@@ -65,12 +67,16 @@ def plan_recovery(
 
 
 def resolve_states(states: Sequence[TargetState]) -> tuple[TargetState, ...]:
-    """Tell by its neighbours what another program's text replaced, where they do not contradict each other."""
+    """Tell by its neighbours what another program's text replaced, where they do not contradict
+    each other.
+    """
     return tuple(_resolve(state, states[:at], states[at + 1 :]) for at, state in enumerate(states))
 
 
 def can_complete(states: Sequence[TargetState]) -> bool:
-    """True if every target that has not happened still holds its old text, as far as can be told."""
+    """True if every target that has not happened still holds its old text, as far as can be
+    told.
+    """
     return TargetState.CHANGED_OLD not in states
 
 

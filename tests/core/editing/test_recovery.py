@@ -22,7 +22,8 @@ STATES = st.lists(st.sampled_from(TargetState), min_size=1, max_size=8)
 
 @st.composite
 def interrupted(draw: st.DrawFn) -> list[TargetState]:
-    """As a kill leaves it, and other programs after it: so many targets have happened, the rest have not."""
+    """As a kill leaves it, and other programs after it: so many targets have happened, the rest
+    have not."""
     n_happened, n_rest = draw(st.integers(0, 5)), draw(st.integers(0, 5))
     happened = draw(
         st.lists(

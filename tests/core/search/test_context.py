@@ -41,7 +41,8 @@ def make_chunk(
 
 
 def places(parts: tuple[object, ...]) -> list[str]:
-    return [(f"{part.chunk.path}:{part.span.start}-{part.span.end}") for part in parts]  # type: ignore[attr-defined]
+    # type: ignore[attr-defined]
+    return [(f"{part.chunk.path}:{part.span.start}-{part.span.end}") for part in parts]
 
 
 AUTH = make_chunk(
