@@ -42,8 +42,8 @@ from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import AlreadyRunning, MemsyncdError
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
 from memsyncd.server.counts import Answered
-from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
-from memsyncd.server.metrics import Load
+from memsyncd.server.handlers import WAITING_METHODS, Handlers
+from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.sockets import OwnedSocket, open_socket
 from memsyncd.server.unix import Server

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.changesets import read_digest
+from memsyncd.engine.recovery import read_disk_digest
 from memsyncd.errors import StoreFailed
 from memsyncd.files.scope import Scope, is_gone
 from memsyncd.store.identity import OPEN_FILES, Owner, peek_owners, peek_tips, take_over
@@ -60,5 +60,5 @@ def _has_same_notes(scope: Scope, tips: Mapping[str, str]) -> bool:
     """True if more than half of those that are compared say the same; an empty one proves nothing."""
     known = sorted((path, digest) for path, digest in tips.items() if digest != EMPTY)
     compared = known[:: max(1, len(known) // N_COMPARED)]
-    n_same = sum(read_digest(scope, path) == digest for path, digest in compared)
+    n_same = sum(read_disk_digest(scope, path) == digest for path, digest in compared)
     return 2 * n_same > len(compared)

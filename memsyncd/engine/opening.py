@@ -12,7 +12,7 @@ from pathlib import Path
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.moved import is_moved, take_over_former
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.recovery import mend_texts, report_half_done
+from memsyncd.engine.recovery import repair_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import MemsyncdError
@@ -51,7 +51,7 @@ def open_records(workspace: Workspace, clock: Clock) -> None:
     workspace.set_fault(RECORDS_FAULT, "")
     if is_to_open and workspace.records is not None:
         _log_opened(workspace, workspace.records)
-    mend_texts(workspace)
+    repair_texts(workspace)
     if workspace.records is not None and (is_to_open or workspace.condition.notices or workspace.records.history.damaged):
         _say_losses(workspace, workspace.records)
         report_half_done(workspace)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.edit import see_others
+from memsyncd.engine.edit import record_external
 from memsyncd.engine.indexing import update_index
 from memsyncd.engine.lane import Steps
 from memsyncd.engine.opening import tell_logs
@@ -192,7 +192,7 @@ def _see_batch(workspace: Workspace, clock: Clock, waiting: deque[str], texts: M
         if n_bytes >= BATCH_BYTES:
             break
     if seen:
-        see_others(workspace, records.history, seen, at_s=clock.wall_s())
+        record_external(workspace, records.history, seen, at_s=clock.wall_s())
     for _ in range(n_looked):
         waiting.popleft()
 

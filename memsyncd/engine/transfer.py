@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from memsyncd.engine.edit import Edited
+from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.history import open_history
 from memsyncd.engine.indexing import check_wanted, update_index
 from memsyncd.engine.lane import Steps
@@ -55,7 +55,7 @@ def export_page(workspace: Workspace, _policy: SyncPolicy, clock: Clock, *, afte
 
 def take_page(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, *, entries: Sequence[Entry], client: str
-) -> Steps[Edited[Taken]]:
+) -> Steps[EditOutcome[Taken]]:
     """Take what is new of these. Raises BadRequest if no history is kept or a text is not itself, NotFresh without a folder.
 
     It counts as no change: else what is to be forgotten by its age could go before all that belongs to it has come.
@@ -68,7 +68,7 @@ def take_page(
             raise NotFresh("the workspace's folder is missing", hint="bring it back, then import once more")
         yield from see_all(workspace, policy, clock)
     taken = _open(workspace, clock).arrivals.take(entries, at_s=clock.wall_s(), client=client)
-    return Edited(answer=taken, synced=synced)
+    return EditOutcome(answer=taken, synced=synced)
 
 
 def _open(workspace: Workspace, clock: Clock) -> Records:

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
-from memsyncd.engine.edit import Edited
+from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.lane import Lane, Steps
 from memsyncd.engine.outside import PRUNE_AFTER, catch_up, prune
 from memsyncd.engine.policies import Clock, SyncPolicy
@@ -41,7 +41,7 @@ class Writers:
         self._on_written = on_written
         self._looking: set[str] = set()
 
-    def edit(self, workspace: Workspace, job: Job[Edited[T]]) -> Future[Edited[T]]:
+    def edit(self, workspace: Workspace, job: Job[EditOutcome[T]]) -> Future[EditOutcome[T]]:
         """Have a change made; whoever listens hears of it as of any sync."""
         future = self.ask(workspace, job)
         future.add_done_callback(partial(self._ended, workspace))
@@ -80,7 +80,7 @@ class Writers:
     def _start(self, workspace: Workspace, job: Job[T]) -> Steps[T]:
         return job(workspace, self._rounds.policy, self._clock)
 
-    def _ended(self, workspace: Workspace, future: Future[Edited[Any]]) -> None:
+    def _ended(self, workspace: Workspace, future: Future[EditOutcome[Any]]) -> None:
         """On the lane's thread."""
         if future.cancelled() or future.exception() is not None:
             return
@@ -90,7 +90,7 @@ class Writers:
         except RuntimeError:
             return  # the loop has ended, and with it everybody who could listen
 
-    def _tell(self, workspace: Workspace, edited: Edited[Any]) -> None:
+    def _tell(self, workspace: Workspace, edited: EditOutcome[Any]) -> None:
         self._stalls.relax()
         if workspace.n_unpruned >= PRUNE_AFTER:
             self._go_on(workspace, prune)

@@ -15,8 +15,8 @@ from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.registry import SeenFolder
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import Busy
-from memsyncd.server.freshness import STALL_HINT
 from memsyncd.server.sockets import check_outside
+from memsyncd.server.waits import STALL_HINT
 
 FIND_S, ADD_S, LIST_S = 2.0, 5.0, 1.0
 

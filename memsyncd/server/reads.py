@@ -21,8 +21,8 @@ from memsyncd.engine.policies import Clock
 from memsyncd.engine.queries import QueryThreads
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import NotFresh, StoreFailed
-from memsyncd.server.freshness import say_stalled, wait_for_work
 from memsyncd.server.session import Session, current_request
+from memsyncd.server.waits import make_stall_error, wait_for_work
 from memsyncd.store.patience import Patience
 
 REST_FACTOR = 10
@@ -84,7 +84,7 @@ class Reads:
 
     async def _read_disk(self, workspace: Workspace, read: Callable[[], T], end_s: float) -> T:
         if self._house.stalls.is_stalled(workspace):
-            raise say_stalled(workspace)
+            raise make_stall_error(workspace)
         self._house.stalls.arm()
         patience = Patience(end_s - self._clock.now_s())
         future = self.threads.read_disk(workspace.id, partial(patience.run, read))

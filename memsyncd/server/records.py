@@ -12,7 +12,7 @@ from memsyncd.engine.transfer import export_page, take_page
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import records as wire
 from memsyncd.server.session import Outcome, Session
-from memsyncd.server.writing import WRITE_S, await_turn
+from memsyncd.server.writes import WRITE_S, wait_for_turn
 from memsyncd.store.entries import Entry, Move, PastChange, TextPiece, Tip
 
 
@@ -29,7 +29,7 @@ class RecordsTransfer:
     async def _export(self, _session: Session, params: wire.ExportParams) -> wire.ExportPage:
         workspace = self._house.find(params.workspace)
         future = self._house.writers.ask(workspace, partial(export_page, after=params.after))
-        page = await await_turn(self._house, workspace, future, WRITE_S)
+        page = await wait_for_turn(self._house, workspace, future, WRITE_S)
         return wire.ExportPage(
             workspace=workspace.id,
             root=workspace.entry.root,
@@ -48,7 +48,7 @@ class RecordsTransfer:
             )
         job = partial(take_page, entries=[_from_wire(entry) for entry in params.entries], client=params.client or session.name)
         future = self._house.writers.edit(workspace, job)
-        taken = (await await_turn(self._house, workspace, future, WRITE_S)).answer
+        taken = (await wait_for_turn(self._house, workspace, future, WRITE_S)).answer
         return wire.Imported(
             workspace=workspace.id,
             revisions=taken.n_revisions,

@@ -1,7 +1,8 @@
-"""Who wants to hear of changes, and what do they hear?
+"""Sends `changed` notifications to subscribed sessions.
 
-After every sync that changed something, each subscription whose workspace and paths fit is told once. One that names an older
-generation is told first what changed since, or that too much was forgotten.
+After each sync that changed something, every subscription whose workspace and paths match gets one
+notification. A subscription that names an older generation first gets what has changed since, or
+is told that older changes are no longer known.
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from memsyncd.engine.house import House
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspace
 from memsyncd.errors import BadRequest, NotFound, NotFresh
-from memsyncd.protocol import search as search_protocol
-from memsyncd.protocol.search import SubscribeParams, UnsubscribeParams
+from memsyncd.protocol.search import (
+    Changed,
+    Subscribed,
+    SubscribeParams,
+    Unsubscribed,
+    UnsubscribeParams,
+)
 from memsyncd.server.session import Session
 
 MAX_PER_SESSION = 64
@@ -30,57 +36,83 @@ class _Subscription:
     workspace: str | None
     globs: Globs | None
 
-    def wants(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
+    def matching_paths(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
         if self.workspace not in (None, workspace.id):
             return []
         return [path for path in paths if self.globs is None or self.globs.matches(path)]
 
 
 class Subscriptions:
-    """All subscriptions of all sessions, on the loop."""
+    """The subscriptions of all sessions. Lives on the event loop."""
 
     def __init__(self, house: House) -> None:
         self._house = house
         self._ids = itertools.count(1)
         self._subscriptions: dict[str, _Subscription] = {}
         self._changed = asyncio.Event()
-        house.listen(self._tell)
+        house.listen(self._notify)
 
-    def subscribe(self, session: Session, params: SubscribeParams) -> search_protocol.Subscribed:
-        """Raises BadRequest for a glob that cannot be, for `since` without a workspace, and for too many."""
+    def subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
+        """Raises BadRequest for an invalid glob, `since` without a workspace, and too many
+        subscriptions.
+        """
         if params.since is not None and params.workspace is None:
-            raise BadRequest("since needs a workspace: each has its own generations", hint="name the workspace too")
-        if sum(other.session is session for other in self._subscriptions.values()) >= MAX_PER_SESSION:
-            raise BadRequest(f"one connection may hold {MAX_PER_SESSION} subscriptions", hint="unsubscribe from some")
+            raise BadRequest(
+                "since needs a workspace: each has its own generations",
+                hint="name the workspace too",
+            )
+        if (
+            sum(other.session is session for other in self._subscriptions.values())
+            >= MAX_PER_SESSION
+        ):
+            raise BadRequest(
+                f"one connection may hold {MAX_PER_SESSION} subscriptions",
+                hint="unsubscribe from some",
+            )
         workspace = self._house.find(params.workspace) if params.workspace is not None else None
         globs = Globs.parse(params.paths) if params.paths else None
         subscription = _Subscription(
-            id=f"s{next(self._ids)}", session=session, workspace=workspace.id if workspace else None, globs=globs
+            id=f"s{next(self._ids)}",
+            session=session,
+            workspace=workspace.id if workspace else None,
+            globs=globs,
         )
         if not any(other.session is session for other in self._subscriptions.values()):
             session.on_close(lambda: self._drop(session))
         self._subscriptions[subscription.id] = subscription
         session.is_listening = True
         if workspace is not None and params.since is not None:
-            asyncio.get_running_loop().call_soon(self._catch_up, subscription, workspace, params.since)
+            asyncio.get_running_loop().call_soon(
+                self._catch_up, subscription, workspace, params.since
+            )
         chosen = [workspace] if workspace else list(self._house.workspaces.values())
-        return search_protocol.Subscribed(
+        return Subscribed(
             subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen}
         )
 
-    def unsubscribe(self, session: Session, params: UnsubscribeParams) -> search_protocol.Unsubscribed:
+    def unsubscribe(self, session: Session, params: UnsubscribeParams) -> Unsubscribed:
         subscription = self._subscriptions.get(params.subscription)
         if subscription is None or subscription.session is not session:
-            raise NotFound("this connection holds no such subscription", hint="send the name that subscribe answered")
+            raise NotFound(
+                "this connection holds no such subscription",
+                hint="send the name that subscribe answered",
+            )
         del self._subscriptions[params.subscription]
-        session.is_listening = any(other.session is session for other in self._subscriptions.values())
-        return search_protocol.Unsubscribed(subscription=params.subscription)
+        session.is_listening = any(
+            other.session is session for other in self._subscriptions.values()
+        )
+        return Unsubscribed(subscription=params.subscription)
 
-    async def wait_for_generation(self, workspaces: Sequence[Workspace], generation: int, timeout_s: float) -> None:
+    async def wait_for_generation(
+        self, workspaces: Sequence[Workspace], generation: int, timeout_s: float
+    ) -> None:
         """Return once one of the workspaces has reached `generation`; raises NotFresh after `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
-                while max((workspace.condition.generation for workspace in workspaces), default=0) < generation:
+                while (
+                    max((workspace.condition.generation for workspace in workspaces), default=0)
+                    < generation
+                ):
                     await self._changed.wait()
         except TimeoutError:
             raise NotFresh(
@@ -88,25 +120,42 @@ class Subscriptions:
                 hint='ask with wait "disk", or a longer timeout_ms',
             ) from None
 
-    def _tell(self, workspace: Workspace, done: SyncDone) -> None:
+    def _notify(self, workspace: Workspace, done: SyncDone) -> None:
         if not done.paths:
             return
         self._changed.set()
         self._changed = asyncio.Event()
         for subscription in list(self._subscriptions.values()):
-            paths = subscription.wants(workspace, done.paths)
+            paths = subscription.matching_paths(workspace, done.paths)
             if paths:
-                self._send(subscription, workspace, done.generation, paths, done.n_upserted + done.n_deleted)
+                self._send(
+                    subscription,
+                    workspace,
+                    done.generation,
+                    paths,
+                    done.n_upserted + done.n_deleted,
+                )
 
     def _catch_up(self, subscription: _Subscription, workspace: Workspace, since: int) -> None:
-        missed = [written for written in list(workspace.changes) if written.generation > since]
-        first = missed[0].generation if missed else workspace.condition.generation + 1
-        # A generation that is yet to come was another index's: one that has been made anew since.
+        written_since = [
+            written for written in list(workspace.changes) if written.generation > since
+        ]
+        first = written_since[0].generation if written_since else workspace.condition.generation + 1
+        # A generation in the future belongs to an index that has been rebuilt since.
         is_complete = first <= since + 1 and since <= workspace.condition.generation
-        paths = subscription.wants(workspace, dict.fromkeys(path for written in missed for path in written.paths))
+        paths = subscription.matching_paths(
+            workspace, dict.fromkeys(path for written in written_since for path in written.paths)
+        )
         if paths or not is_complete:
-            n_chunks = sum(written.upserted + written.deleted for written in missed)
-            self._send(subscription, workspace, workspace.condition.generation, paths, n_chunks, is_complete=is_complete)
+            n_chunks = sum(written.upserted + written.deleted for written in written_since)
+            self._send(
+                subscription,
+                workspace,
+                workspace.condition.generation,
+                paths,
+                n_chunks,
+                is_complete=is_complete,
+            )
 
     def _send(
         self,
@@ -118,7 +167,7 @@ class Subscriptions:
         *,
         is_complete: bool = True,
     ) -> None:
-        changed = search_protocol.Changed(
+        changed = Changed(
             subscription=subscription.id,
             workspace=workspace.id,
             generation=generation,
@@ -129,5 +178,9 @@ class Subscriptions:
         subscription.session.notify("changed", changed)
 
     def _drop(self, session: Session) -> None:
-        for key in [key for key, subscription in self._subscriptions.items() if subscription.session is session]:
+        for key in [
+            key
+            for key, subscription in self._subscriptions.items()
+            if subscription.session is session
+        ]:
             del self._subscriptions[key]

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from memsyncd.core.search.query import NO_FILTERS, compile_query
-from memsyncd.engine import recall
+from memsyncd.core.search.query import NO_FILTERS, compile_query, parse_query
+from memsyncd.core.search.ranking import N_CANDIDATES
 from memsyncd.engine.policies import SearchPolicy
+from memsyncd.engine.search import search as search_index
 from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.protocol.search import SearchParams
 from memsyncd.store.readers import Readers
 from memsyncd.store.search import find_candidates
 from memsyncd.store.updates import Counts
@@ -35,13 +37,13 @@ def measure(corpus: Path) -> Iterator[Figure]:
         policy = SearchPolicy()
 
         def search_here(query: str) -> None:
-            recall.search([workspace], recall.Asked(query=query, timeout_s=10.0), policy)
+            search_index([workspace], SearchParams(query=query, timeout_ms=10_000), policy)
 
         def match_only(query: str) -> None:
             assert workspace.old_readers is not None
-            match = compile_query(recall.parse_query(query))
+            match = compile_query(parse_query(query))
             with workspace.old_readers.lend(10.0) as reader:
-                find_candidates(reader, match, NO_FILTERS, limit=recall.N_CANDIDATES)
+                find_candidates(reader, match, NO_FILTERS, limit=N_CANDIDATES)
 
         with home.client() as client:
             status = client.call("status")["workspaces"][0]

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,47 @@ from typing import Any
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
-from memsyncd.engine.history import list_revisions, parse_subject
-from memsyncd.engine.indexing import Opened, close_workspace, open_workspace, rebuild_index, update_index
-from memsyncd.engine.memory import Answer, Asked, find_decision, view
+from memsyncd.engine.history import list_revisions, parse_target, undo
+from memsyncd.engine.indexing import (
+    Opened,
+    close_workspace,
+    open_workspace,
+    rebuild_index,
+    update_index,
+)
+from memsyncd.engine.memory_tool import Answer, make_decision, view
 from memsyncd.engine.outside import follow_disk, see_all
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
+from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
-from memsyncd.engine.undo import undo
 from memsyncd.engine.workspaces import Entry, Workspace
-from memsyncd.store.history import Revision
+from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, UndoParams
+from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams
 
 POLICY = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=0))
+
+
+SEARCH_POLICY = SearchPolicy()
+RUN_OPTIONS = frozenset({"now_s", "timeout_s", "absent", "is_hurried"})
+
+
+def search_in(
+    workspaces: Sequence[Workspace], query: str, policy: SearchPolicy = SEARCH_POLICY, **more: Any
+) -> SearchAnswer:
+    """Search; `more` are fields of the request or of the run options. Scores are explained."""
+    options = {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
+    params = SearchParams(query=query, explain=True, **more)
+    return search(workspaces, params, policy, RunOptions(**options))
+
+
+def build_block(
+    workspace: Workspace, query: str = "", policy: SearchPolicy = SEARCH_POLICY, **more: Any
+) -> ContextAnswer:
+    options = {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
+    params = ContextParams(query=query, **more)
+    return build_context(workspace, params, policy, RunOptions(**options))
 
 
 def take(steps: Generator[None, None, Any]) -> Any:
@@ -83,7 +112,9 @@ class Bench:
     def sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> SyncDone:
         return take(self.start_sync(*only, is_full=is_full, grace_s=grace_s))
 
-    def start_sync(self, *only: str, is_full: bool = False, grace_s: float = 0.0) -> Generator[None, None, SyncDone]:
+    def start_sync(
+        self, *only: str, is_full: bool = False, grace_s: float = 0.0
+    ) -> Generator[None, None, SyncDone]:
         request = SyncRequest(only=frozenset(only) or None, is_full=is_full, grace_s=grace_s)
         return sync_workspace(self.workspace, self.policy, self.clock, request)
 
@@ -102,20 +133,26 @@ class Bench:
 
     def memory(self, command: str, path: str | None = None, **parameters: Any) -> Answer:
         """One command of the memory tool, carried out to its end."""
-        asked = Asked(command=command, path=path, **parameters)  # type: ignore[arg-type]
+        params = MemoryParams(command=command, path=path, **parameters)  # type: ignore[arg-type]
         if command == "view":
-            return view(self.workspace, asked)
-        return self.edit(find_decision(self.workspace, self.policy, asked)).answer  # type: ignore[no-any-return]
+            return view(self.workspace, params)
+        return self.edit(make_decision(self.workspace, self.policy, params)).answer  # type: ignore[no-any-return]
 
-    def past(self, path: str | None = None, anchor: str | None = None, limit: int = 100) -> list[Revision]:
-        subject = parse_subject(anchor=anchor, path=path)
-        return take(list_revisions(self.workspace, self.policy, self.clock, subject, limit=limit))  # type: ignore[no-any-return]
+    def past(
+        self, path: str | None = None, anchor: str | None = None, limit: int = 100
+    ) -> list[RevisionInfo]:
+        target = parse_target(HistoryParams(anchor=anchor, path=path))
+        return take(list_revisions(self.workspace, self.policy, self.clock, target, limit=limit))  # type: ignore[no-any-return]
 
     def undo(
-        self, path: str | None = None, anchor: str | None = None, revision: int | None = None, act: int | None = None
+        self,
+        path: str | None = None,
+        anchor: str | None = None,
+        revision: int | None = None,
+        act: int | None = None,
     ) -> Any:
-        subject = parse_subject(anchor=anchor, path=path)
-        return take(undo(self.workspace, self.policy, self.clock, subject, revision=revision, act=act, client="test"))
+        params = UndoParams(path=path, anchor=anchor, revision=revision, act=act, client="test")
+        return take(undo(self.workspace, self.policy, self.clock, parse_target(params), params))
 
     def see(self) -> None:
         """Have the records learn what all notes say."""
@@ -126,7 +163,9 @@ class Bench:
         return take(self.start_following(*only))  # type: ignore[no-any-return]
 
     def start_following(self, *only: str) -> Generator[None, None, SyncDone]:
-        return follow_disk(self.workspace, self.policy, self.clock, SyncRequest(only=frozenset(only) or None))
+        return follow_disk(
+            self.workspace, self.policy, self.clock, SyncRequest(only=frozenset(only) or None)
+        )
 
     def files(self) -> dict[str, bytes]:
         """Everything that stands on the disk."""

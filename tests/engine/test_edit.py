@@ -20,7 +20,7 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
-from memsyncd.engine.edit import Act, Delete, Put
+from memsyncd.engine.edit import Delete, Edit, Put
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
@@ -34,7 +34,9 @@ OLD, NEW = b"old\n", b"new\n"
 KILLED_WRITES = """
 import json, os, sys, time, traceback
 from pathlib import Path
-from memsyncd.engine import edit, memory
+from memsyncd.engine import edit
+from memsyncd.engine.memory_tool import make_decision
+from memsyncd.protocol.memory import MemoryParams
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.history import History
@@ -64,8 +66,8 @@ def write(root, index, records, point):
     workspace = Workspace(Entry(id=f"{name}-1", name=name, root=root), SyncPolicy(),
                           index_path=Path(index), records_path=Path(records))
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-    asked = memory.Asked(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
-    for _ in edit.edit_workspace(workspace, SyncPolicy(), clock, memory.find_decision(workspace, SyncPolicy(), asked)):
+    params = MemoryParams(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
+    for _ in edit.edit_workspace(workspace, SyncPolicy(), clock, make_decision(workspace, SyncPolicy(), params)):
         pass
 
 for places in json.loads(sys.argv[1]):
@@ -89,7 +91,9 @@ IS_WRITTEN = {
 }
 
 
-def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(make_bench: Any) -> None:
+def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(
+    make_bench: Any,
+) -> None:
     """Each in a process of its own, forked from one that has imported all."""
     benches = {point: make_bench(f"killed-{number}") for number, point in enumerate(IS_WRITTEN)}
     for bench in benches.values():
@@ -104,7 +108,9 @@ def test_whenever_a_write_is_killed_the_note_is_old_or_new_and_history_knows(mak
     ]
     words = [sys.executable, "-c", KILLED_WRITES, json.dumps(places)]
     ended = subprocess.run(words, cwd=REPOSITORY, check=True, capture_output=True, timeout=50)
-    assert ended.stdout.split() == [b"0" if point == "never" else b"9" for point in IS_WRITTEN], ended.stderr.decode()
+    assert ended.stdout.split() == [b"0" if point == "never" else b"9" for point in IS_WRITTEN], (
+        ended.stderr.decode()
+    )
     for point, bench in benches.items():
         check_killed(bench, point, is_written=IS_WRITTEN[point])
 
@@ -114,8 +120,12 @@ def check_killed(bench: Any, point: str, *, is_written: bool) -> None:
     assert note.read_bytes() == (NEW if is_written else OLD), point
     bench.update()
     bench.see()
-    revisions = [(one.command, one.old_digest, one.new_digest) for one in bench.past(".memories/a.md")]
-    assert revisions == ([("str_replace", digest_bytes(OLD), digest_bytes(NEW))] if is_written else []), point
+    revisions = [
+        (one.command, one.old_digest, one.new_digest) for one in bench.past(".memories/a.md")
+    ]
+    assert revisions == (
+        [("str_replace", digest_bytes(OLD), digest_bytes(NEW))] if is_written else []
+    ), point
     assert list(bench.files()) == [".memories/a.md"], point
     assert bench.texts() == {".memories/a.md": note.read_text().strip()}, point
     if is_written:
@@ -123,7 +133,9 @@ def check_killed(bench: Any, point: str, *, is_written: bool) -> None:
         assert note.read_bytes() == OLD, point
 
 
-def test_somebody_who_writes_in_between_is_read_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_somebody_who_writes_in_between_is_read_again(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note = bench.write("MEMORY.md", "one\n")
     put, n_overtaken = edit_module.put_text_file, 0
 
@@ -141,7 +153,9 @@ def test_somebody_who_writes_in_between_is_read_again(bench: Any, monkeypatch: p
     assert bench.past()[0].old_digest == digest_bytes(b"one, and theirs 3\n")
 
 
-def test_who_is_always_overtaken_is_told_and_nothing_is_lost(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_always_overtaken_is_told_and_nothing_is_lost(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note = bench.write("MEMORY.md", "one\n")
     put, texts = edit_module.put_text_file, iter(range(100))
 
@@ -164,7 +178,7 @@ def test_an_act_that_fails_half_way_is_undone_whole(bench: Any) -> None:
     before = bench.files()
     scope = bench.workspace.scope
 
-    def decide() -> tuple[Act, None]:
+    def decide() -> tuple[Edit, None]:
         memory, other = NotePath("MEMORY.md"), NotePath(".memories/b.md")
         was, gone = read_text_file(scope, memory), read_text_file(scope, other)
         assert was is not None
@@ -175,7 +189,7 @@ def test_an_act_that_fails_half_way_is_undone_whole(bench: Any) -> None:
             Delete(path=other, was={other: gone}),
             Put(path=memory, data=b"three\n", was=was),
         )
-        return Act(command="test", client="test", path=".", operations=operations), None
+        return Edit(command="test", client="test", path=".", operations=operations), None
 
     with pytest.raises(Conflict):
         bench.edit(decide)
@@ -194,7 +208,9 @@ def test_without_records_nothing_is_written(bench: Any, monkeypatch: pytest.Monk
     assert bench.files() == {}
 
 
-def test_a_full_disk_for_the_records_leaves_the_note_alone(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_for_the_records_leaves_the_note_alone(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.write("MEMORY.md", "one\n")
 
     def be_full(*_: Any, **__: Any) -> None:
@@ -206,7 +222,9 @@ def test_a_full_disk_for_the_records_leaves_the_note_alone(bench: Any, monkeypat
     assert bench.files() == {"MEMORY.md": b"one\n"}
 
 
-def test_records_that_cannot_be_settled_are_settled_later(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_cannot_be_settled_are_settled_later(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.write("MEMORY.md", "one\n")
 
     def be_full(*_: Any, **__: Any) -> None:
@@ -237,12 +255,17 @@ class KilledError(BaseException):
     """Nothing that comes after it is done."""
 
 
-def test_without_history_too_nothing_is_left_behind_by_a_kill(make_bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_history_too_nothing_is_left_behind_by_a_kill(
+    make_bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench = make_bench()
     bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
     bench.open()
     bench.memory("create", "/memories/a.md", file_text="one\n")
-    records, left = bench.workspace.records_path, bench.root / ".memories" / ".memsyncd-0123456789abcdef.tmp"
+    records, left = (
+        bench.workspace.records_path,
+        bench.root / ".memories" / ".memsyncd-0123456789abcdef.tmp",
+    )
 
     def be_killed(*_: Any, **__: Any) -> None:
         left.write_text("tw")
@@ -261,7 +284,11 @@ def test_without_history_too_nothing_is_left_behind_by_a_kill(make_bench: Any, m
     assert bench.files() == {".memories/a.md": b"one\n"}
     assert bench.workspace.records.history.find_revisions() == []
     assert bench.workspace.records.history.find_intended() == []
-    assert not any(word in path.read_bytes() for path in records.parent.iterdir() for word in (b"one\n", b"two\n"))
+    assert not any(
+        word in path.read_bytes()
+        for path in records.parent.iterdir()
+        for word in (b"one\n", b"two\n")
+    )
 
 
 def test_a_workspace_that_is_away_is_not_written_to(bench: Any) -> None:
@@ -303,7 +330,9 @@ def save(note: Path, text: str) -> None:
 def read_history(bench: Any, path: str) -> set[bytes]:
     """Every text that the history has of a note."""
     history = bench.workspace.records.history
-    digests = {one for revision in bench.past(path) for one in (revision.old_digest, revision.new_digest)}
+    digests = {
+        one for revision in bench.past(path) for one in (revision.old_digest, revision.new_digest)
+    }
     return {history.read_text(digest) for digest in digests if digest is not None}
 
 
@@ -312,14 +341,19 @@ def exchanges(monkeypatch: pytest.MonkeyPatch) -> Exchanges:
     return Exchanges(monkeypatch)
 
 
-def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_replace_it(bench: Any, exchanges: Exchanges) -> None:
+def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_replace_it(
+    bench: Any, exchanges: Exchanges
+) -> None:
     """Editor 1 saves in the last instant; editor 2 reads what was put in its place, and saves once editor 1's is back."""
     note = bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()
     seen: list[str] = []
     exchanges.before = [lambda: save(note, "saved by editor 1\n")]
-    exchanges.after = [lambda: seen.append(note.read_text()), lambda: save(note, f"{seen[0]}and editor 2\n")]
+    exchanges.after = [
+        lambda: seen.append(note.read_text()),
+        lambda: save(note, f"{seen[0]}and editor 2\n"),
+    ]
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
     bench.follow()
     assert seen == ["ours\none\n"]
@@ -330,7 +364,9 @@ def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_repla
     assert sorted(bench.files()) == ["MEMORY.md"]
 
 
-def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(bench: Any, exchanges: Exchanges) -> None:
+def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(
+    bench: Any, exchanges: Exchanges
+) -> None:
     note = bench.write("MEMORY.md", "one\n")
     exchanges.before = [lambda: save(note, "first\n"), lambda: save(note, "second\n")]
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="ours")
@@ -339,7 +375,9 @@ def test_two_saves_in_the_last_instants_are_the_note_and_in_the_history(bench: A
     assert sorted(bench.files()) == ["MEMORY.md"]
 
 
-def test_a_save_that_a_deletion_displaces_is_in_the_history(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_save_that_a_deletion_displaces_is_in_the_history(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     note = bench.write(".memories/a.md", "one\n")
     move_aside, restore = write.move_aside, write.restore
 
@@ -358,7 +396,9 @@ def test_a_save_that_a_deletion_displaces_is_in_the_history(bench: Any, monkeypa
     assert {b"saved by editor 1\n", b"and editor 2\n"} <= read_history(bench, ".memories/a.md")
 
 
-def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(bench: Any, exchanges: Exchanges) -> None:
+def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(
+    bench: Any, exchanges: Exchanges
+) -> None:
     note = bench.write("MEMORY.md", "one\n")
 
     def be_killed() -> None:
@@ -381,7 +421,9 @@ def test_a_save_in_the_last_instant_survives_a_kill_between_the_exchanges(bench:
     assert read_history(bench, "MEMORY.md") == {b"one\n", b"saved by editor 1\n"}
 
 
-def test_the_note_is_compared_once_more_right_before_the_exchange(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_note_is_compared_once_more_right_before_the_exchange(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nobody sees a text that is about to be taken back."""
     note = bench.write("MEMORY.md", "one\n")
     real, n_exchanged = write.write_temporary, 0

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.search.query import Filters
-from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.recall import Asked, Found, search
+from memsyncd.protocol.search import Filters, SearchAnswer
+from tests.engine.conftest import search_in
 
 
-def ask(bench: Any, query: str, **more: Any) -> Found:
-    return search([bench.workspace], Asked(query=query, **more), SearchPolicy())
+def ask(bench: Any, query: str, **more: Any) -> SearchAnswer:
+    return search_in([bench.workspace], query, **more)
 
 
 def why(bench: Any, query: str, **more: Any) -> str:
@@ -25,13 +24,20 @@ def why(bench: Any, query: str, **more: Any) -> str:
 def settle(bench: Any) -> None:
     """Let the workspace know of its index what a daemon would."""
     workspace = bench.workspace
-    workspace.condition = workspace.condition.__class__(is_indexing=False, counts=workspace.index.counts)
+    workspace.condition = workspace.condition.__class__(
+        is_indexing=False, counts=workspace.index.counts
+    )
 
 
 @pytest.fixture
 def filled(bench: Any) -> Any:
-    bench.write("MEMORY.md", "# Cache\nredis is hot\n\n# Disk\nthe disk is cold and the connection closed\n")
-    bench.write(".memories/errors.md", "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n")
+    bench.write(
+        "MEMORY.md", "# Cache\nredis is hot\n\n# Disk\nthe disk is cold and the connection closed\n"
+    )
+    bench.write(
+        ".memories/errors.md",
+        "---\nkind: error\ntags: [ops]\n---\n# Timeouts\nredis timeout after a cold start\n",
+    )
     bench.write(".memories/2024-05-07.md", "# Kubernetes\nthe authentication of kubernetes\n")
     bench.write(".memories/old.md", "---\nstatus: archived\n---\n# Old\nthe kraken sleeps\n")
     bench.sync()
@@ -47,10 +53,16 @@ IN_VAIN = [
     ("nowhere zebra", "no note holds any of these words: nowhere, zebra"),
     ('"start redis"', 'no note holds "start redis", in this order'),
     ('"zebra redis" cold', 'no note holds "zebra redis", in this order'),
-    ('"redis timeout" "is cold"', 'no passage holds all of "redis timeout", "is cold", though each stands somewhere'),
+    (
+        '"redis timeout" "is cold"',
+        'no passage holds all of "redis timeout", "is cold", though each stands somewhere',
+    ),
     ("disk -cold", "1 passage matches, and -cold leaves none"),
     ("redis -hot -timeout", "2 passages match, and -hot -timeout leaves none"),
-    ('"redis timeout" "is cold" zebra', 'no passage holds all of "redis timeout", "is cold", though each stands somewhere'),
+    (
+        '"redis timeout" "is cold" zebra',
+        'no passage holds all of "redis timeout", "is cold", though each stands somewhere',
+    ),
     ('"zebra a" "zebra b"', 'no note holds any of these: "zebra a", "zebra b", in this order'),
     ("zeb*", "no note holds zeb*"),
     (
@@ -84,16 +96,22 @@ NEAR = [
 def test_words_that_are_near_are_named_and_the_question_is_put_right(filled: Any) -> None:
     found = [(query, ask(filled, query)) for query, _, _ in NEAR]
     told = [
-        (query, str(one.why_empty).partition("; near words that do stand in notes: ")[2], one.did_you_mean)
+        (
+            query,
+            str(one.why_empty).partition("; near words that do stand in notes: ")[2],
+            one.did_you_mean,
+        )
         for query, one in found
     ]
     assert told == NEAR
     assert not [meant for _, _, meant in NEAR if not ask(filled, meant).hits]
 
 
-def test_a_question_is_suggested_only_if_it_finds_something_under_the_same_filters(filled: Any) -> None:
-    assert ask(filled, "timeuot", filters=Filters(kinds=("error",))).did_you_mean == "timeout"
-    assert ask(filled, "timeuot", filters=Filters(kinds=("decision",))).did_you_mean is None
+def test_a_question_is_suggested_only_if_it_finds_something_under_the_same_filters(
+    filled: Any,
+) -> None:
+    assert ask(filled, "timeuot", filters=Filters(kind=["error"])).did_you_mean == "timeout"
+    assert ask(filled, "timeuot", filters=Filters(kind=["decision"])).did_you_mean is None
     assert ask(filled, "kubrenetes kind:error").did_you_mean is None
     assert ask(filled, "timeuot kind:error").did_you_mean == "timeout kind:error"
 
@@ -106,7 +124,9 @@ def test_an_answer_with_hits_suggests_nothing(filled: Any) -> None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(alphabet='redisconnhtu "-*:_1日é', max_size=30))
-def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_something(filled: Any, query: str) -> None:
+def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_something(
+    filled: Any, query: str
+) -> None:
     found = ask(filled, query)
     assert bool(found.hits) == (found.why_empty is None)
     if found.did_you_mean is not None:
@@ -119,41 +139,60 @@ def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_so
 FILTERED_OUT = [
     (
         "timeout",
-        {"kinds": ("decision",)},
+        {"kind": ["decision"]},
         "1 passage matches, and kind:decision leaves none; what matches has the kind error",
     ),
-    ("disk", {"kinds": ("a", "b")}, "1 passage matches, and kind:a or b leaves none; what matches has no kind"),
-    ("timeout", {"tags": ("x",)}, "1 passage matches, and tag:x leaves none; what matches has the tag ops"),
+    (
+        "disk",
+        {"kind": ["a", "b"]},
+        "1 passage matches, and kind:a or b leaves none; what matches has no kind",
+    ),
     (
         "timeout",
-        {"tags": ("#osp",)},
+        {"tag": ["x"]},
+        "1 passage matches, and tag:x leaves none; what matches has the tag ops",
+    ),
+    (
+        "timeout",
+        {"tag": ["#osp"]},
         "1 passage matches, and tag:#osp leaves none; what matches has the tag ops; near to what was asked for: ops",
     ),
     (
         "disk",
-        {"kinds": ("Erorr", "error")},
+        {"kind": ["Erorr", "error"]},
         "1 passage matches, and kind:Erorr or error leaves none; what matches has no kind; near to what was asked for: error",
     ),
-    ("disk", {"kinds": ("error",)}, "1 passage matches, and kind:error leaves none; what matches has no kind"),
-    ("timeout", {"paths": ("MEMORY.md",)}, "1 passage matches, and path:MEMORY.md leaves none"),
+    (
+        "disk",
+        {"kind": ["error"]},
+        "1 passage matches, and kind:error leaves none; what matches has no kind",
+    ),
+    ("timeout", {"path": ["MEMORY.md"]}, "1 passage matches, and path:MEMORY.md leaves none"),
     (
         "redis",
-        {"kinds": ("error",), "paths": ("MEMORY.md",)},
+        {"kind": ["error"], "path": ["MEMORY.md"]},
         "2 passages match: kind:error leaves 1, path:MEMORY.md leaves 1, together none",
     ),
     (
         "redis",
-        {"tags": ("nope",), "paths": ("MEMORY.md",)},
+        {"tag": ["nope"], "path": ["MEMORY.md"]},
         "2 passages match: tag:nope leaves none, path:MEMORY.md leaves 1; what matches has the tag ops",
     ),
-    ("timeout", {"exclude": Filters(tags=("ops",))}, "1 passage matches, and -tag:ops leaves none"),
-    ("kraken", {}, "1 passage matches, in archived sections only: ask with is:archived to see them"),
-    ("redis", {"is_archived": True}, "2 passages match, and is:archived leaves none"),
+    ("timeout -tag:ops", {}, "1 passage matches, and -tag:ops leaves none"),
+    (
+        "kraken",
+        {},
+        "1 passage matches, in archived sections only: ask with is:archived to see them",
+    ),
+    ("redis", {"archived": True}, "2 passages match, and is:archived leaves none"),
 ]
 
 
 def test_filters_that_leave_nothing_are_named_with_what_there_is(filled: Any) -> None:
-    told = [(query, filters, why(filled, query, filters=Filters(**filters))) for query, filters, _ in FILTERED_OUT]
+    told = [
+        (query, filters, why(filled, query, filters=Filters(**filters)))
+        for query, filters, _ in FILTERED_OUT
+    ]
     assert told == FILTERED_OUT
 
 
@@ -164,7 +203,7 @@ def test_dates_that_leave_nothing_say_what_a_date_is(filled: Any) -> None:
 
 
 def test_filters_of_the_question_and_beside_it_are_told_alike(filled: Any) -> None:
-    reason = why(filled, "redis kind:error", filters=Filters(paths=("MEMORY.md",)))
+    reason = why(filled, "redis kind:error", filters=Filters(path=["MEMORY.md"]))
     assert "kind:error leaves 1" in reason
     assert "path:MEMORY.md leaves 1" in reason
 
@@ -173,9 +212,9 @@ def test_filters_of_the_question_and_beside_it_are_told_alike(filled: Any) -> No
 
 
 def test_what_was_deleted_just_now_is_said_to_be(filled: Any) -> None:
-    hidden = frozenset({("project-1", ".memories/errors.md")})
-    assert "deleted just now" in why(filled, "timeout", hidden=hidden)
-    assert why(filled, "nowhere", hidden=hidden) == "no note holds the word nowhere"
+    absent = frozenset({("project-1", ".memories/errors.md")})
+    assert "deleted just now" in why(filled, "timeout", absent=absent)
+    assert why(filled, "nowhere", absent=absent) == "no note holds the word nowhere"
 
 
 def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
@@ -189,7 +228,9 @@ def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
 
 def test_notes_that_are_not_read_yet_are_counted(filled: Any) -> None:
     workspace = filled.workspace
-    workspace.condition = workspace.condition.__class__(is_indexing=False, counts=workspace.index.counts, pending=3)
+    workspace.condition = workspace.condition.__class__(
+        is_indexing=False, counts=workspace.index.counts, pending=3
+    )
     assert why(filled, "nowhere") == "no note holds the word nowhere; 3 are still to be read"
 
 
@@ -200,10 +241,10 @@ def test_of_several_workspaces_each_says_its_own_reason(filled: Any, make_bench:
     other.sync()
     settle(other)
     both = [filled.workspace, other.workspace]
-    found = search(both, Asked(query="redis kind:zzz"), SearchPolicy())
+    found = search_in(both, "redis kind:zzz")
     assert found.why_empty == (
         "in project: 2 passages match, and kind:zzz leaves none; what matches has the kind error"
         "; in other: 1 passage matches, and kind:zzz leaves none; what matches has the kind note"
     )
-    assert search(both, Asked(query="nowhere"), SearchPolicy()).why_empty == "no note holds the word nowhere"
-    assert search(both, Asked(query="unlkie"), SearchPolicy()).did_you_mean == "unlike"
+    assert search_in(both, "nowhere").why_empty == "no note holds the word nowhere"
+    assert search_in(both, "unlkie").did_you_mean == "unlike"

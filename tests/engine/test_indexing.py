@@ -15,6 +15,7 @@ from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.engine import indexing
 from memsyncd.engine.indexing import DAMAGE_REBUILD_INTERVAL_S, build_index, may_rebuild, rebuild_index, tidy_workspace
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
+from memsyncd.protocol.memory import PathState
 from memsyncd.store import footing
 from memsyncd.store import readers as readers_module
 from tests.engine.conftest import other_program_reading, take
@@ -340,7 +341,7 @@ def test_the_log_of_the_records_is_small_again_after_a_large_act_and_quiet_time(
     assert wal_bytes(records_path) == wal_bytes(bench.workspace.index_path) == 0
     assert bench.workspace.condition.records_wal_bytes == bench.workspace.condition.index_wal_bytes == 0
     bench.memory("create", "/memories/after.md", file_text="after\n")
-    assert bench.undo(".memories/after.md").answer.digests == ((".memories/after.md", None),)
+    assert bench.undo(".memories/after.md").answer.paths == [PathState(path=".memories/after.md", digest=None)]
 
 
 @pytest.mark.parametrize("name", ["index", "records"])

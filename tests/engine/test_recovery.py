@@ -15,8 +15,8 @@ import pytest
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine import browse, changesets, edit, recovery
-from memsyncd.engine.edit import Act, Put
+from memsyncd.engine import browse, edit, recovery
+from memsyncd.engine.edit import Edit, Put
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, Unwritable
@@ -32,14 +32,13 @@ STRIDE = 3
 CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
-from memsyncd.core.editing.additions import Addition
-from memsyncd.engine import edit, memory, remember, undo
-from memsyncd.engine.history import parse_subject
+from memsyncd.engine import edit, history, memory_tool
 from memsyncd.engine.indexing import open_workspace
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
+from memsyncd.protocol.memory import MemoryParams, NewSection, UndoParams
 
 clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), SyncPolicy()
 
@@ -68,22 +67,24 @@ def run(steps):
 
 def add_many(workspace):
     notes = [f"/memories/n{number}.md" for number in range(4)]
-    items = [remember.Item(addition=Addition(content=f"added to {note}"), note=note) for note in notes]
-    decide = remember.find_decision(workspace, policy, items, command="note.add_many", client="c", at="2026-01-01T00:00:00Z")
+    items = [NewSection(content=f"added to {note}", note=note) for note in notes]
+    decide = memory_tool.make_addition_decision(
+        workspace, policy, items, command="note.add_many", client="c", at="2026-01-01T00:00:00Z")
     run(edit.edit_workspace(workspace, policy, clock, decide))
 
 def use_memory(workspace, **asked):
-    run(edit.edit_workspace(workspace, policy, clock, memory.find_decision(workspace, policy, memory.Asked(**asked))))
+    run(edit.edit_workspace(workspace, policy, clock, memory_tool.make_decision(workspace, policy, MemoryParams(**asked))))
 
 ACTS = {
     "open": lambda workspace: run(open_workspace(workspace, policy, clock)),
     "add_many": add_many,
-    "clear": lambda workspace: run(edit.edit_workspace(workspace, policy, clock, undo.clear(workspace, client="c"))),
+    "clear": lambda workspace: run(edit.edit_workspace(
+        workspace, policy, clock, history.make_clear_decision(workspace, client="c"))),
     "delete a folder": lambda workspace: use_memory(workspace, command="delete", path="/memories/folder"),
     "rename a folder": lambda workspace: use_memory(
         workspace, command="rename", old_path="/memories/folder", new_path="/memories/new/place"),
-    "undo": lambda workspace: run(undo.undo(
-        workspace, policy, clock, parse_subject(anchor=None, path=None), revision=None, act=1, client="c")),
+    "undo": lambda workspace: run(history.undo(
+        workspace, policy, clock, history.Target(), UndoParams(act=1, client="c"))),
 }
 
 for id, root, index, records, act, n in json.loads(sys.stdin.read()):
@@ -105,7 +106,14 @@ for id, root, index, records, act, n in json.loads(sys.stdin.read()):
 def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
     """Do each act on its bench in a process of its own that is killed before its n-th step; how each ended."""
     words = [
-        (bench.workspace.id, str(bench.root), str(bench.workspace.index_path), str(bench.workspace.records_path), act, n)
+        (
+            bench.workspace.id,
+            str(bench.root),
+            str(bench.workspace.index_path),
+            str(bench.workspace.records_path),
+            act,
+            n,
+        )
         for bench, act, n in jobs
     ]
     ended = subprocess.run(
@@ -132,7 +140,9 @@ class Benches:
         self._n_made = 0
         self.first = make_bench("first")
         for number in range(2):
-            self.first.write(f".memories/n{number}.md", f"# Note {number}\n\nthe old text {number}\n")
+            self.first.write(
+                f".memories/n{number}.md", f"# Note {number}\n\nthe old text {number}\n"
+            )
         for name in ("a.md", "deep/b.md", "deep/data.xml"):
             self.first.write(f".memories/folder/{name}", f"in a folder: {name}\n")
         self.first.open()
@@ -150,7 +160,10 @@ class Benches:
     def copy(self, bench: Any = None) -> Any:
         """The workspace as it was, or as that of another bench is now."""
         self._n_made += 1
-        source, copy = bench or self.first, self._make(f"copy-{self._n_made}", id=self.first.workspace.id)
+        source, copy = (
+            bench or self.first,
+            self._make(f"copy-{self._n_made}", id=self.first.workspace.id),
+        )
         shutil.rmtree(copy.root)
         shutil.copytree(source.root, copy.root)
         for kind in ("index_path", "records_path"):
@@ -163,7 +176,9 @@ class Benches:
         killed: list[Any] = []
         while True:
             made = [self.copy(bench) for _ in range(12)]
-            codes = run_killed([(one, act or self.act, (len(killed) + at) * stride) for at, one in enumerate(made)])
+            codes = run_killed(
+                [(one, act or self.act, (len(killed) + at) * stride) for at, one in enumerate(made)]
+            )
             n_killed = codes.index(0) if 0 in codes else len(codes)
             killed += made[:n_killed]
             if n_killed < len(codes):
@@ -174,9 +189,14 @@ class Benches:
         bench.open()
         files, history = bench.files(), bench.workspace.records.history
         assert files in (self.before, self.after), where
-        assert dict(bench.ask("SELECT path, digest FROM files")) in (find_notes(self.before), find_notes(self.after)), where
+        assert dict(bench.ask("SELECT path, digest FROM files")) in (
+            find_notes(self.before),
+            find_notes(self.after),
+        ), where
         assert history.find_intended() == [], where
-        assert {path: digest for path, digest in history.tips().items() if path.endswith(".md")} == find_notes(files), where
+        assert {
+            path: digest for path, digest in history.tips().items() if path.endswith(".md")
+        } == find_notes(files), where
         assert not bench.workspace.condition.notices, where
         bench.workspace.close()
         return bool(files == self.after)
@@ -217,7 +237,9 @@ def test_an_act_that_is_killed_has_happened_whole_or_not_at_all(make_bench: Any,
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("act", ACTS)
-def test_an_act_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(make_bench: Any, act: str) -> None:
+def test_an_act_that_is_killed_at_any_step_has_happened_whole_or_not_at_all(
+    make_bench: Any, act: str
+) -> None:
     kill_acts(Benches(make_bench, act), 1)
 
 
@@ -230,7 +252,9 @@ def test_a_recovery_that_is_killed_goes_on_where_it_was(make_bench: Any) -> None
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("act", ACTS)
-def test_any_recovery_that_is_killed_at_any_step_goes_on_where_it_was(make_bench: Any, act: str) -> None:
+def test_any_recovery_that_is_killed_at_any_step_goes_on_where_it_was(
+    make_bench: Any, act: str
+) -> None:
     benches = Benches(make_bench, act)
     kill_recoveries(benches, benches.kill_at_steps(1), 1)
 
@@ -265,7 +289,11 @@ def interrupt(bench: Any, *texts: bytes) -> int:
 def begin(bench: Any, command: str, changes: list[Intended]) -> int:
     """Write down what is about to be done, as the daemon does before it changes a note."""
     history = bench.workspace.records.history
-    return int(history.begin(at_s=bench.clock.wall_s(), client="c", command=command, path=PATHS[0], changes=changes))
+    return int(
+        history.begin(
+            at_s=bench.clock.wall_s(), client="c", command=command, path=PATHS[0], changes=changes
+        )
+    )
 
 
 def read_all(bench: Any) -> tuple[bytes, ...]:
@@ -274,7 +302,11 @@ def read_all(bench: Any) -> tuple[bytes, ...]:
 
 def find_problems(bench: Any) -> dict[str, str]:
     """Word and hint of what is wrong with the workspace itself."""
-    return {problem.code: problem.hint for problem in browse.find_problems(bench.workspace) if not problem.path}
+    return {
+        problem.code: problem.hint
+        for problem in browse.find_problems(bench.workspace)
+        if not problem.path
+    }
 
 
 @pytest.mark.parametrize(
@@ -296,12 +328,16 @@ def test_what_others_wrote_meanwhile_stays_and_decides_the_direction(
     assert find_problems(bench) == {}
     bench.follow()
     bench.see()
-    assert {path: digest_bytes(text) for path, text in zip(PATHS, end, strict=True)} == bench.workspace.records.history.tips()
+    assert {
+        path: digest_bytes(text) for path, text in zip(PATHS, end, strict=True)
+    } == bench.workspace.records.history.tips()
     expected = {command for command, text in (("many", NEW), ("outside", THEIRS)) if text in end}
     assert {revision.command for revision in bench.past()} == expected
 
 
-def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_seen_to_it(bench: Any) -> None:
+def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_seen_to_it(
+    bench: Any,
+) -> None:
     act = interrupt(bench, THEIRS, NEW, OLD, THEIRS)
     bench.open()
     assert read_all(bench) == (THEIRS, NEW, OLD, THEIRS)
@@ -314,7 +350,12 @@ def test_a_change_set_that_can_go_neither_way_is_reported_until_somebody_has_see
     bench.open()
     assert "change_set_half_done" in find_problems(bench)
     for path in PATHS[:2]:
-        bench.memory("insert", f"/memories/{path.removeprefix('.memories/')}", insert_line=0, insert_text="by hand")
+        bench.memory(
+            "insert",
+            f"/memories/{path.removeprefix('.memories/')}",
+            insert_line=0,
+            insert_text="by hand",
+        )
     assert find_problems(bench) == {}
     bench.workspace.close()
     bench.open()
@@ -374,18 +415,23 @@ def test_without_history_too_a_change_set_is_all_or_nothing(bench: Any) -> None:
     assert bench.workspace.records.history.find_intended() == []
 
 
-def put_all(bench: Any) -> Callable[[], tuple[Act, None]]:
+def put_all(bench: Any) -> Callable[[], tuple[Edit, None]]:
     """Decide to change all four notes."""
 
-    def decide() -> tuple[Act, None]:
+    def decide() -> tuple[Edit, None]:
         files = [read_text_file(bench.workspace.scope, NotePath(path)) for path in PATHS]
-        puts = tuple(Put(path=NotePath(path), data=NEW, was=file) for path, file in zip(PATHS, files, strict=True))
-        return Act(command="many", client="c", path=PATHS[0], operations=puts), None
+        puts = tuple(
+            Put(path=NotePath(path), data=NEW, was=file)
+            for path, file in zip(PATHS, files, strict=True)
+        )
+        return Edit(command="many", client="c", path=PATHS[0], operations=puts), None
 
     return decide
 
 
-def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A second try would do twice what stays of the first."""
     real = edit.put_text_file
 
@@ -399,10 +445,15 @@ def test_a_failed_change_set_on_which_others_have_built_is_not_tried_again(bench
     with pytest.raises(Conflict, match="have already built on a part") as caught:
         bench.edit(put_all(bench))
     assert read_all(bench) == (THEIRS, NEW, THEIRS, OLD)
-    assert f"change set {caught.value.data['half_done']}" in bench.workspace.condition.notices["change_set_half_done"]
+    assert (
+        f"change set {caught.value.data['half_done']}"
+        in bench.workspace.condition.notices["change_set_half_done"]
+    )
 
 
-def test_what_cannot_be_taken_back_at_once_is_taken_back_later(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_taken_back_at_once_is_taken_back_later(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = put_text_file
 
     def be_refused(scope: Any, path: NotePath, data: bytes, **named: Any) -> Any:
@@ -412,7 +463,7 @@ def test_what_cannot_be_taken_back_at_once_is_taken_back_later(bench: Any, monke
 
     with monkeypatch.context() as refusing:
         refusing.setattr(edit, "put_text_file", be_refused)
-        refusing.setattr(changesets, "put_text_file", be_refused)
+        refusing.setattr(recovery, "put_text_file", be_refused)
         with pytest.raises(Unwritable):
             bench.edit(put_all(bench))
     assert read_all(bench) == (NEW, NEW, OLD, OLD)
@@ -422,7 +473,9 @@ def test_what_cannot_be_taken_back_at_once_is_taken_back_later(bench: Any, monke
     assert bench.past() == []
 
 
-def test_notes_of_a_deleted_folder_are_whole_when_others_save_in_it_while_it_goes(bench: Any) -> None:
+def test_notes_of_a_deleted_folder_are_whole_when_others_save_in_it_while_it_goes(
+    bench: Any,
+) -> None:
     """The folder comes back with what they saved, and so does every note of it."""
     folder = bench.root / ".memories"
     changes = [Intended(path=path, old=OLD, new=None) for path in PATHS]

@@ -69,7 +69,7 @@ def test_imported_revisions_are_undone_as_any(old: Any, bench: Any) -> None:
     bench.write(".memories/b.md", "two\n")
     bench.sync()
     assert take_in(bench, export(old).entries).n_revisions == 3
-    edit = bench.past(".memories/b.md")[1].id
+    edit = bench.past(".memories/b.md")[1].revision
     bench.undo(".memories/b.md")
     assert bench.files() == {".memories/a.md": b"two\n"}
     bench.undo(revision=edit)

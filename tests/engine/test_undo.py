@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.editing.additions import Addition
-from memsyncd.engine.remember import Item, find_decision
-from memsyncd.engine.undo import clear
+from memsyncd.engine.history import make_clear_decision
+from memsyncd.engine.memory_tool import make_addition_decision
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
+from memsyncd.protocol.memory import NewSection, PathState
 
 NOTE = "# A\none\n\n# B\ntwo\n"
 
@@ -20,7 +20,9 @@ def test_undoing_an_edit_gives_back_the_same_bytes(bench: Any) -> None:
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
     undone = bench.undo("MEMORY.md").answer
     assert bench.files() == {"MEMORY.md": b"\xff# A\r\none\r\nno end"}
-    assert undone.digests == (("MEMORY.md", digest_bytes(b"\xff# A\r\none\r\nno end")),)
+    assert undone.paths == [
+        PathState(path="MEMORY.md", digest=digest_bytes(b"\xff# A\r\none\r\nno end"))
+    ]
     assert bench.texts() != {}
 
 
@@ -92,7 +94,7 @@ def test_one_note_of_a_deleted_folder_can_come_back_alone(bench: Any) -> None:
 def test_a_note_comes_back_where_an_empty_folder_stands_but_not_over_others(bench: Any) -> None:
     bench.memory("create", "/memories/d", file_text="one\n")
     bench.memory("rename", old_path="/memories/d", new_path="/memories/e")
-    moved = bench.past()[0].id
+    moved = bench.past()[0].revision
     bench.memory("create", "/memories/d/b.md", file_text="b\n")
     with pytest.raises(Conflict):
         bench.undo(revision=moved)
@@ -100,7 +102,7 @@ def test_a_note_comes_back_where_an_empty_folder_stands_but_not_over_others(benc
     bench.undo(revision=moved)
     assert bench.files() == {".memories/d": b"one\n"}
     bench.memory("delete", "/memories/d")
-    gone = bench.past()[0].id
+    gone = bench.past()[0].revision
     bench.memory("create", "/memories/d/b.md", file_text="b\n")
     bench.memory("delete", "/memories/d/b.md")
     bench.undo(revision=gone)
@@ -112,8 +114,11 @@ def test_what_has_changed_since_is_a_conflict_and_stays(bench: Any) -> None:
     bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
     bench.write(".memories/a.md", "three\n")
     with pytest.raises(Conflict) as refused:
-        bench.undo(revision=bench.past(".memories/a.md")[0].id)
-    assert refused.value.data == {"wanted": digest_bytes(b"two\n"), "digest": digest_bytes(b"three\n")}
+        bench.undo(revision=bench.past(".memories/a.md")[0].revision)
+    assert refused.value.data == {
+        "wanted": digest_bytes(b"two\n"),
+        "digest": digest_bytes(b"three\n"),
+    }
     assert bench.files() == {".memories/a.md": b"three\n"}
 
 
@@ -134,7 +139,7 @@ def test_an_act_of_many_is_undone_whole_or_not_at_all(bench: Any) -> None:
 def test_what_already_stands_is_undone_without_a_write(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="one\n")
     bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
-    revision = bench.past(".memories/a.md")[0].id
+    revision = bench.past(".memories/a.md")[0].revision
     bench.write(".memories/a.md", "one\n")
     assert bench.undo(revision=revision).act is None
 
@@ -154,14 +159,17 @@ def test_a_section_s_history_are_the_revisions_that_changed_it(bench: Any) -> No
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="two", new_str="TWO")
-    assert [revision.command for revision in bench.past(anchor="MEMORY.md#a")] == ["str_replace", "create"]
+    assert [revision.command for revision in bench.past(anchor="MEMORY.md#a")] == [
+        "str_replace",
+        "create",
+    ]
     assert len(bench.past("MEMORY.md")) == 3
 
 
 def test_a_section_that_changed_again_is_a_conflict(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
-    revision = bench.past(anchor="MEMORY.md#a")[0].id
+    revision = bench.past(anchor="MEMORY.md#a")[0].revision
     bench.write("MEMORY.md", NOTE.replace("one", "1"))
     with pytest.raises(Conflict):
         bench.undo(anchor="MEMORY.md#a", revision=revision)
@@ -206,8 +214,17 @@ def test_an_added_section_goes_again_though_others_were_added_since(bench: Any) 
 
 def test_one_of_two_sections_that_were_added_at_once_goes_alone(bench: Any) -> None:
     bench.write(".memories/notes.md", "# Notes\n")
-    items = [Item(addition=Addition(content=word, summary=word), note="notes") for word in ("One", "Two")]
-    bench.edit(find_decision(bench.workspace, bench.policy, items, command="note.add_many", client="test", at="2026-03-14"))
+    items = [NewSection(content=word, summary=word, note="notes") for word in ("One", "Two")]
+    bench.edit(
+        make_addition_decision(
+            bench.workspace,
+            bench.policy,
+            items,
+            command="note.add_many",
+            client="test",
+            at="2026-03-14",
+        )
+    )
     both = bench.files()[".memories/notes.md"]
     bench.undo(anchor=".memories/notes.md#notes/one")
     left = bench.files()[".memories/notes.md"]
@@ -222,7 +239,7 @@ def test_clearing_takes_every_note_and_can_be_undone(bench: Any) -> None:
     bench.write(".memories/deep/a.md", "a\n")
     bench.write(".memories/other.json", "{}\n")
     before = bench.files()
-    done = bench.edit(clear(bench.workspace, client="test"))
+    done = bench.edit(make_clear_decision(bench.workspace, client="test"))
     assert done.answer == 2
     assert bench.files() == {".memories/other.json": b"{}\n"}
     bench.undo(act=done.act)
@@ -250,12 +267,23 @@ def test_what_never_was_cannot_be_undone(bench: Any) -> None:
 
 # --- any story --------------------------------------------------------------------------------------------------------
 
-NAMES = st.sampled_from(["/memories/a.md", "/memories/d/b.md", "/memories/MEMORY.md", "/memories/d"])
+NAMES = st.sampled_from(
+    ["/memories/a.md", "/memories/d/b.md", "/memories/MEMORY.md", "/memories/d"]
+)
 WORDS = st.sampled_from(["one", "two\n", "# H\n", "\r\n", "", "ü"])
 COMMANDS = st.one_of(
     st.fixed_dictionaries({"command": st.just("create"), "path": NAMES, "file_text": WORDS}),
-    st.fixed_dictionaries({"command": st.just("str_replace"), "path": NAMES, "old_str": WORDS, "new_str": WORDS}),
-    st.fixed_dictionaries({"command": st.just("insert"), "path": NAMES, "insert_line": st.integers(-1, 3), "insert_text": WORDS}),
+    st.fixed_dictionaries(
+        {"command": st.just("str_replace"), "path": NAMES, "old_str": WORDS, "new_str": WORDS}
+    ),
+    st.fixed_dictionaries(
+        {
+            "command": st.just("insert"),
+            "path": NAMES,
+            "insert_line": st.integers(-1, 3),
+            "insert_text": WORDS,
+        }
+    ),
     st.fixed_dictionaries({"command": st.just("delete"), "path": NAMES}),
     st.fixed_dictionaries({"command": st.just("rename"), "old_path": NAMES, "new_path": NAMES}),
 )
@@ -263,7 +291,9 @@ COMMANDS = st.one_of(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(story=st.lists(COMMANDS, min_size=1, max_size=8))
-def test_undoing_every_act_from_the_last_on_leads_back_through_every_state(make_bench: Any, story: list[Any]) -> None:
+def test_undoing_every_act_from_the_last_on_leads_back_through_every_state(
+    make_bench: Any, story: list[Any]
+) -> None:
     bench = make_bench(f"project-{next(NUMBERS)}")
     bench.open()
     states = []

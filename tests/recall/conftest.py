@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from memsyncd.core.search.context import Budget
-from memsyncd.engine.context import AskedContext, build_context
+from memsyncd.engine.context import build_context
 from memsyncd.engine.indexing import close_workspace, open_workspace
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
-from memsyncd.engine.recall import Asked, search
+from memsyncd.engine.search import search
 from memsyncd.engine.sync import SyncRequest, sync_workspace
 from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.protocol.search import ContextParams, SearchParams
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
 
 Answers = tuple[dict[str, list[Lines]], dict[str, list[Lines]]]
@@ -43,14 +44,15 @@ def ask_all(tmp_path_factory: pytest.TempPathFactory) -> Callable[[QuestionSet],
 
 
 def find_shown(workspace: Workspace, question: Question) -> list[Lines]:
-    asked = AskedContext(query=question.text, budget=BLOCK, timeout_s=30.0)
-    parts = build_context(workspace, asked, SearchPolicy()).block.included
-    return [Lines(path=find_scope_path(part.chunk.path), start=part.span.start, end=part.span.end) for part in parts]
+    params = ContextParams(query=question.text, max_tokens=BLOCK.max_tokens, timeout_ms=30_000)
+    parts = build_context(workspace, params, SearchPolicy()).included
+    return [Lines(path=find_scope_path(part.path), start=part.start_line, end=part.end_line) for part in parts]
 
 
 def find_lines(workspace: Workspace, question: Question) -> list[Lines]:
-    found = search([workspace], Asked(query=question.text, limit=N_RESULTS, timeout_s=30.0), SearchPolicy())
-    return [Lines(path=find_scope_path(hit.path), start=hit.span.start, end=hit.span.end) for hit in found.hits]
+    params = SearchParams(query=question.text, limit=N_RESULTS, timeout_ms=30_000)
+    found = search([workspace], params, SearchPolicy())
+    return [Lines(path=find_scope_path(hit.path), start=hit.start_line, end=hit.end_line) for hit in found.hits]
 
 
 @contextlib.contextmanager

@@ -37,7 +37,13 @@ class Surgery:
             asleep_s=lambda: self.slept_s,
         )
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = House(registry=registry, state_dir=folder / "s", cache_dir=folder / "c", policy=SyncPolicy(), clock=clock)
+        self.house = House(
+            registry=registry,
+            state_dir=folder / "s",
+            cache_dir=folder / "c",
+            policy=SyncPolicy(),
+            clock=clock,
+        )
         self.house.start([])
         self._threads = QueryThreads(2)
         self._doctor = Doctor(self.house, clock, self._in_thread)
@@ -56,7 +62,10 @@ class Surgery:
         """The worst finding of each check."""
         result = await self._doctor.examine(self._session, DoctorParams(**params))
         order = ("ok", "info", "warning", "error")
-        return {finding.check: finding for finding in sorted(result.findings, key=lambda each: order.index(each.level))}
+        return {
+            finding.check: finding
+            for finding in sorted(result.findings, key=lambda each: order.index(each.level))
+        }
 
     def close(self) -> None:
         self.house.stop()
@@ -86,7 +95,9 @@ def play(folder: Path, scene: Callable[[Surgery], Awaitable[None]]) -> None:
     asyncio.run(open_and_play())
 
 
-def test_a_clock_that_is_set_back_is_noticed_and_a_machine_that_slept_is_no_such_thing(tmp_path: Path) -> None:
+def test_a_clock_that_is_set_back_is_noticed_and_a_machine_that_slept_is_no_such_thing(
+    tmp_path: Path,
+) -> None:
     async def scene(surgery: Surgery) -> None:
         await surgery.add(tmp_path / "w")
         surgery.slept_s = 3600.0
@@ -117,9 +128,13 @@ def close_index(workspace: Workspace, *_: object) -> Steps[None]:
     workspace.close_index()
 
 
-def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(tmp_path: Path) -> None:
+def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(
+    tmp_path: Path,
+) -> None:
     async def scene(surgery: Surgery) -> None:
-        surgery.house.reload(SyncPolicy(is_enabled=False), [])  # or a look at the notes would open it again
+        surgery.house.reload(
+            SyncPolicy(is_enabled=False), []
+        )  # or a look at the notes would open it again
         workspace = await surgery.add(tmp_path / "w")
         await asyncio.wrap_future(surgery.house.writers.ask(workspace, close_index))
         found = await surgery.examine(verify=True)
@@ -130,7 +145,9 @@ def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(tmp
     play(tmp_path, scene)
 
 
-def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verified(tmp_path: Path) -> None:
+def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verified(
+    tmp_path: Path,
+) -> None:
     async def scene(surgery: Surgery) -> None:
         surgery.house.reload(SyncPolicy(is_enabled=False), [])
         workspace = await surgery.add(tmp_path / "w")
@@ -160,7 +177,9 @@ def test_verifying_while_the_index_is_built_anew_finds_no_difference(tmp_path: P
     async def scene(surgery: Surgery) -> None:
         workspace = await surgery.add(tmp_path / "w")
         for number in range(50):
-            write_note(tmp_path / "w" / ".memories" / f"{number}.md", f"# N\n\nlarch {number}\n" * 9)
+            write_note(
+                tmp_path / "w" / ".memories" / f"{number}.md", f"# N\n\nlarch {number}\n" * 9
+            )
         await asyncio.wrap_future(surgery.house.rounds.sync(workspace))
         rebuilds = [surgery.house.rounds.rebuild(workspace) for _ in range(3)]
         while not all(rebuild.done() for rebuild in rebuilds):

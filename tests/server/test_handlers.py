@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from memsyncd.daemon.vitals import read_vitals
-from memsyncd.engine import indexing, recall
+from memsyncd.engine import indexing, search
 from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
@@ -26,8 +26,8 @@ from memsyncd.errors import StoreCorrupt
 from memsyncd.protocol.fields import Params, WorkspaceParams
 from memsyncd.protocol.search import ContextParams, GetParams, ListParams, SearchParams
 from memsyncd.server.counts import Counts
-from memsyncd.server.handlers import Facts, Handlers
-from memsyncd.server.metrics import Load
+from memsyncd.server.handlers import Handlers
+from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.session import Session
 from memsyncd.store.index import Index
@@ -41,7 +41,9 @@ class Seat:
 
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = House(registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK)
+        self.house = House(
+            registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK
+        )
         self.house.start([])
         self._threads = QueryThreads(1)
         self.counts = Counts()
@@ -49,7 +51,9 @@ class Seat:
             pid=1, socket=str(folder / "run/s"), config="", sqlite="", started_at_s=0.0,
             read_process=read_vitals, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
-        self._handlers = Handlers(self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts)
+        self._handlers = Handlers(
+            self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts
+        )
         self._session = Session(session_id=1, peer_pid=1, tell=lambda _line: True)
 
     async def ask(self, method: str, params: Params) -> Any:
@@ -114,7 +118,9 @@ def damage_table(index_path: Path, table: str) -> None:
         ("context", ContextParams(), "sections"),
     ],
 )
-def test_damage_that_any_reading_meets_is_healed(tmp_path: Path, root: Path, method: str, params: Params, table: str) -> None:
+def test_damage_that_any_reading_meets_is_healed(
+    tmp_path: Path, root: Path, method: str, params: Params, table: str
+) -> None:
     async def index(seat: Seat) -> None:
         await seat.add(root)
 
@@ -142,7 +148,9 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
         assert reached > 0
 
     async def ask_at_once(seat: Seat) -> None:
-        found = await seat.ask("search", SearchParams(query="cache", min_generation=reached, timeout_ms=3000))
+        found = await seat.ask(
+            "search", SearchParams(query="cache", min_generation=reached, timeout_ms=3000)
+        )
         assert [hit.path for hit in found.hits] == ["MEMORY.md"]
 
     def open_slowly(*args: Any, **options: Any) -> Index:
@@ -154,7 +162,9 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
     run(tmp_path, ask_at_once)
 
 
-def test_why_there_is_no_hit_is_found_out_away_from_the_loop(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_there_is_no_hit_is_found_out_away_from_the_loop(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     places: list[bool] = []
 
     def explain(*args: Any) -> Any:
@@ -166,7 +176,7 @@ def test_why_there_is_no_hit_is_found_out_away_from_the_loop(tmp_path: Path, roo
         assert (await seat.ask("search", SearchParams(query="cahce"))).did_you_mean == "cache"
         assert places == [False]
 
-    monkeypatch.setattr(recall, "explain_nothing", explain)
+    monkeypatch.setattr(search, "explain_nothing", explain)
     run(tmp_path, ask)
 
 

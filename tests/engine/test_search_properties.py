@@ -7,33 +7,52 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.search.context import Budget, ContextLines
 from memsyncd.core.search.query import compile_query, parse_query
-from memsyncd.engine.context import AskedContext, Built, build_context
-from memsyncd.engine.policies import SearchPolicy, SyncPolicy
-from memsyncd.engine.recall import Asked, Found, search
+from memsyncd.engine.policies import SyncPolicy
+from memsyncd.protocol.search import ContextAnswer, ContextPart, SearchAnswer
+from tests.engine.conftest import build_block, search_in
 
-WORDS = st.sampled_from(["redis", "timeout", "timeouts", "cache", "disk", "the", "2026-03-01", "getUserName", "設計"])
-LINES = st.sampled_from(["redis timeout", "redis cache disk", "timeouts"]) | st.lists(WORDS, min_size=1, max_size=8).map(" ".join)
+WORDS = st.sampled_from(
+    ["redis", "timeout", "timeouts", "cache", "disk", "the", "2026-03-01", "getUserName", "設計"]
+)
+LINES = st.sampled_from(["redis timeout", "redis cache disk", "timeouts"]) | st.lists(
+    WORDS, min_size=1, max_size=8
+).map(" ".join)
 HEADINGS = st.sampled_from(["", "", "# Cache", "## Disk", "# Redis"])
-TEXTS = st.sampled_from(["redis timeout\n", "# Cache\nredis timeout\n\nredis timeout\n"]) | st.lists(
-    st.tuples(HEADINGS, LINES), min_size=1, max_size=6
-).map(lambda parts: "\n\n".join("\n".join(filter(None, part)) for part in parts) + "\n")
-PATHS = st.sampled_from(["MEMORY.md", ".memories/a.md", ".memories/b/redis.md", ".memories/2026-03-01.md", ".memories/z.txt"])
+TEXTS = st.sampled_from(
+    ["redis timeout\n", "# Cache\nredis timeout\n\nredis timeout\n"]
+) | st.lists(st.tuples(HEADINGS, LINES), min_size=1, max_size=6).map(
+    lambda parts: "\n\n".join("\n".join(filter(None, part)) for part in parts) + "\n"
+)
+PATHS = st.sampled_from(
+    [
+        "MEMORY.md",
+        ".memories/a.md",
+        ".memories/b/redis.md",
+        ".memories/2026-03-01.md",
+        ".memories/z.txt",
+    ]
+)
 NOTES = st.dictionaries(PATHS, TEXTS, min_size=1, max_size=5)
 QUESTIONS = st.lists(
-    WORDS | st.sampled_from(['"redis timeout"', "-disk", "cach*", "path:a.md", "section:cache"]), min_size=1, max_size=4
+    WORDS | st.sampled_from(['"redis timeout"', "-disk", "cach*", "path:a.md", "section:cache"]),
+    min_size=1,
+    max_size=4,
 ).map(" ".join)
 
 OVERLAPPING = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=12))
 SAVED_S = 1_700_000_000
 MakeBench = Callable[..., Any]
-few = settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(
+    max_examples=settings().max_examples // 2,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 numbers = itertools.count()
 
 
@@ -46,33 +65,55 @@ def make(make_bench: MakeBench) -> MakeBench:
         bench.policy = OVERLAPPING
         bench.open()
         for path, text in notes.items():
-            os.utime(bench.write(path, text), (SAVED_S, SAVED_S))  # what was saved last is the same, whatever was indexed last
+            os.utime(
+                bench.write(path, text), (SAVED_S, SAVED_S)
+            )  # what was saved last is the same, whatever was indexed last
             bench.sync()
         return bench
 
     return make_one
 
 
-def ask(bench: Any, query: str, *, limit: int = 200) -> Found:
-    return search([bench.workspace], Asked(query=query, limit=limit, timeout_s=30), SearchPolicy())
+def ask(bench: Any, query: str, *, limit: int = 200) -> SearchAnswer:
+    return search_in([bench.workspace], query, limit=limit, timeout_s=30)
 
 
-def ask_context(bench: Any, query: str, max_tokens: int) -> Built:
-    asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens), timeout_s=30)
-    return build_context(bench.workspace, asked, SearchPolicy())
+def ask_context(bench: Any, query: str, max_tokens: int) -> ContextAnswer:
+    """A context, without what differs from one workspace to another."""
+    answer = build_block(bench.workspace, query, max_tokens=max_tokens, timeout_s=30)
+    return msgspec.structs.replace(answer, workspace="")
 
 
-def tell(found: Found) -> list[tuple[object, ...]]:
+def tell(found: SearchAnswer) -> list[tuple[object, ...]]:
     """All that an answer says, but for what differs from one workspace to another."""
-    return [(hit.path, hit.span, hit.section, hit.snippet, hit.score, hit.matched, hit.parts) for hit in found.hits]
+    return [
+        (
+            hit.path,
+            hit.start_line,
+            hit.end_line,
+            hit.anchor,
+            hit.heading,
+            hit.kind,
+            hit.tags,
+            hit.importance,
+            hit.digest,
+            hit.snippet,
+            hit.score,
+            hit.matched,
+            hit.explain,
+        )
+        for hit in found.hits
+    ]
 
 
-def places(found: Found) -> set[tuple[str, int, int]]:
-    return {(hit.path, hit.span.start, hit.span.end) for hit in found.hits}
+def places(found: SearchAnswer) -> set[tuple[str, int, int]]:
+    return {(hit.path, hit.start_line, hit.end_line) for hit in found.hits}
 
 
-def find_lines(parts: Sequence[ContextLines]) -> set[tuple[str, int]]:
-    return {(part.chunk.path, line) for part in parts for line in range(part.span.start, part.span.end + 1)}
+def find_lines(parts: Sequence[ContextPart]) -> set[tuple[str, int]]:
+    return {
+        (part.path, line) for part in parts for line in range(part.start_line, part.end_line + 1)
+    }
 
 
 # --- the same answer --------------------------------------------------------------------------------------------------
@@ -86,7 +127,7 @@ def test_the_order_in_which_notes_were_indexed_changes_no_answer(
     shuffled = dict(order.sample(sorted(notes.items()), len(notes)))
     first, second = make(notes), make(shuffled)
     assert tell(ask(first, query)) == tell(ask(second, query))
-    assert ask_context(first, query, 100).block == ask_context(second, query, 100).block
+    assert ask_context(first, query, 100) == ask_context(second, query, 100)
 
 
 @few
@@ -103,10 +144,12 @@ def test_an_index_with_a_past_answers_as_a_new_one_does(
     found, built = ask(bench, query), ask_context(bench, query, 100)
     bench.rebuild()
     assert tell(ask(bench, query)) == tell(found)
-    assert ask_context(bench, query, 100).block == built.block
+    assert ask_context(bench, query, 100) == built
 
 
-def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_came_first(make_bench: MakeBench) -> None:
+def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_came_first(
+    make_bench: MakeBench,
+) -> None:
     told = []
     for name, numbered in (("up", range(230)), ("down", reversed(range(230)))):
         bench = make_bench(name)
@@ -116,7 +159,7 @@ def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_ca
             if number % 115 == 0:
                 bench.sync()
         bench.sync()
-        told.append((tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300).block))
+        told.append((tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300)))
     assert told[0] == told[1]
     assert [hit[0] for hit in told[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
 
@@ -125,7 +168,12 @@ def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_ca
 
 
 @few
-@given(notes=NOTES, unrelated=TEXTS, rare=st.sampled_from(["kraken", "krakens", "x_kraken_y", "krakenWise"]), at=PATHS)
+@given(
+    notes=NOTES,
+    unrelated=TEXTS,
+    rare=st.sampled_from(["kraken", "krakens", "x_kraken_y", "krakenWise"]),
+    at=PATHS,
+)
 def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
     make: MakeBench, notes: dict[str, str], unrelated: str, rare: str, at: str
 ) -> None:
@@ -141,11 +189,15 @@ def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
 
 @few
 @given(notes=NOTES, query=QUESTIONS)
-def test_fewer_hits_are_the_first_of_more(make: MakeBench, notes: dict[str, str], query: str) -> None:
+def test_fewer_hits_are_the_first_of_more(
+    make: MakeBench, notes: dict[str, str], query: str
+) -> None:
     bench = make(notes)
     every = tell(ask(bench, query))
     for limit in range(1, len(every) + 1):
-        assert [hit[:4] for hit in tell(ask(bench, query, limit=limit))] == [hit[:4] for hit in every[:limit]]
+        assert [hit[:4] for hit in tell(ask(bench, query, limit=limit))] == [
+            hit[:4] for hit in every[:limit]
+        ]
 
 
 # --- a block ----------------------------------------------------------------------------------------------------------
@@ -158,7 +210,7 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
 ) -> None:
     bench = make(notes)
     built = ask_context(bench, query, max_tokens)
-    block = built.block
+    block = built
     assert block.n_tokens <= max_tokens
     assert not find_lines(block.included) & find_lines(block.omitted)
     match = compile_query(parse_query(query))
@@ -170,16 +222,25 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
         )
         matching = {(path, line) for path, start, end in rows for line in range(start, end + 1)}
         assert find_lines(block.included) | find_lines(block.omitted) == matching
-    assert built.n_unranked == 0
+    assert built.unranked == 0
 
 
 @few
-@given(notes=NOTES, max_tokens=st.integers(100, 400), query=st.sampled_from(["", "line", "line redis", "number"]))
-def test_a_block_repeats_no_line(make: MakeBench, notes: dict[str, str], max_tokens: int, query: str) -> None:
+@given(
+    notes=NOTES,
+    max_tokens=st.integers(100, 400),
+    query=st.sampled_from(["", "line", "line redis", "number"]),
+)
+def test_a_block_repeats_no_line(
+    make: MakeBench, notes: dict[str, str], max_tokens: int, query: str
+) -> None:
     count = itertools.count()
     numbered = {
-        path: "\n".join(f"line {next(count)}. {line}" if line and not line.startswith("#") else line for line in text.split("\n"))
+        path: "\n".join(
+            f"line {next(count)}. {line}" if line and not line.startswith("#") else line
+            for line in text.split("\n")
+        )
         for path, text in notes.items()
     }
-    text = ask_context(make(numbered), query, max_tokens).block.text
+    text = ask_context(make(numbered), query, max_tokens).text
     assert all(text.count(f"line {number}.") <= 1 for number in range(next(count)))

@@ -4,39 +4,52 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.editing.additions import Addition
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.remember import AddedSection, Item, find_decision
+from memsyncd.engine.memory_tool import make_addition_decision
 from memsyncd.errors import BadRequest, Conflict, PathRefused, TooLarge
+from memsyncd.protocol.memory import AddedSection, NewSection
 
 AT = "2026-03-01T12:00:00Z"
 
 
-def add(bench: Any, *items: Item) -> list[AddedSection]:
-    decide = find_decision(bench.workspace, bench.policy, items, command="note.add", client="test", at=AT)
+def add(bench: Any, *items: NewSection) -> list[AddedSection]:
+    decide = make_addition_decision(
+        bench.workspace, bench.policy, items, command="note.add", client="test", at=AT
+    )
     return bench.edit(decide).answer  # type: ignore[no-any-return]
 
 
-def item(content: str, note: str | None = None, **said: Any) -> Item:
-    return Item(addition=Addition(content=content, **said), note=note)
+def item(content: str, note: str | None = None, **said: Any) -> NewSection:
+    return NewSection(content=content, note=note, **said)
 
 
 def test_what_is_remembered_is_a_section_of_the_note_of_its_kind(bench: Any) -> None:
-    (added,) = add(bench, item("SQLite it is.", kind="decision", summary="Which database", tags=("db",), importance=0.9))
+    (added,) = add(
+        bench,
+        item(
+            "SQLite it is.", kind="decision", summary="Which database", tags=["db"], importance=0.9
+        ),
+    )
     assert added.path == ".memories/decisions.md"
     note = parse_note(NotePath(added.path), bench.files()[added.path])
     section = next(one for one in note.sections if one.anchor == added.anchor)
-    assert section.span == added.span
+    assert (section.span.start, section.span.end) == (added.start_line, added.end_line)
     assert section.heading[-1] == "Which database"
-    assert (section.meta.kind, section.meta.tags, section.meta.importance) == ("decision", ("db",), 0.9)
+    assert (section.meta.kind, section.meta.tags, section.meta.importance) == (
+        "decision",
+        ("db",),
+        0.9,
+    )
     assert bench.ask("SELECT anchor FROM sections WHERE kind = 'decision'") == [(added.anchor,)]
 
 
 def test_what_stands_is_not_rewritten(bench: Any) -> None:
     bench.write(".memories/decisions.md", b"# Mine\r\n\r\n*  my way of writing \r\n")
     add(bench, item("one", kind="decision"))
-    assert bench.files()[".memories/decisions.md"].startswith(b"# Mine\r\n\r\n*  my way of writing \r\n\r\n## ")
+    assert bench.files()[".memories/decisions.md"].startswith(
+        b"# Mine\r\n\r\n*  my way of writing \r\n\r\n## "
+    )
 
 
 @pytest.mark.parametrize(
@@ -72,7 +85,9 @@ def test_a_note_can_be_named_in_many_ways(make_bench: Any, named: str, path: str
         ("/memories", BadRequest),
     ],
 )
-def test_a_place_that_takes_no_section_is_refused(bench: Any, named: str, refusal: type[Exception]) -> None:
+def test_a_place_that_takes_no_section_is_refused(
+    bench: Any, named: str, refusal: type[Exception]
+) -> None:
     with pytest.raises(refusal):
         add(bench, item("one", note=named))
     assert bench.files() == {}
@@ -80,8 +95,12 @@ def test_a_place_that_takes_no_section_is_refused(bench: Any, named: str, refusa
 
 def test_many_are_one_act_in_the_order_asked_for(bench: Any) -> None:
     added = add(bench, item("a", kind="error"), item("b", kind="decision"), item("c", kind="error"))
-    assert [one.path for one in added] == [".memories/errors.md", ".memories/decisions.md", ".memories/errors.md"]
-    assert added[0].span.end < added[2].span.start
+    assert [one.path for one in added] == [
+        ".memories/errors.md",
+        ".memories/decisions.md",
+        ".memories/errors.md",
+    ]
+    assert added[0].end_line < added[2].start_line
     assert {one.act for one in bench.past()} == {1}
     bench.undo(act=1)
     assert bench.files() == {}

@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.memory import Asked, check
-from memsyncd.errors import AlreadyExists, BadRequest, Conflict, EditRefused, NoteNotFound, PathRefused, TooLarge
+from memsyncd.engine.memory_tool import check_parameters
+from memsyncd.errors import (
+    AlreadyExists,
+    BadRequest,
+    Conflict,
+    EditRefused,
+    NoteNotFound,
+    PathRefused,
+    TooLarge,
+)
+from memsyncd.protocol.memory import MemoryParams
 
 
 def test_what_was_created_stands_on_the_disk_and_is_found(bench: Any) -> None:
@@ -31,7 +40,9 @@ def test_memories_can_be_viewed_before_there_are_any(make_bench: Any) -> None:
     bench = make_bench()
     (bench.root / ".memories").rmdir()
     bench.open()
-    assert bench.memory("view", "/memories").text.startswith("Here're the files and directories up to 2 levels deep in /memories")
+    assert bench.memory("view", "/memories").text.startswith(
+        "Here're the files and directories up to 2 levels deep in /memories"
+    )
     bench.memory("create", "/memories/a.md", file_text="a\n")
     assert bench.files() == {".memories/a.md": b"a\n"}
 
@@ -40,7 +51,9 @@ def test_edits_leave_every_other_byte_alone(bench: Any) -> None:
     bench.write(".memories/odd.md", b"\xef\xbb\xbf# One\r\n\xff\xfe bytes\r\nlast")
     bench.memory("str_replace", "/memories/odd.md", old_str="# One\n", new_str="# Two\nmore\n")
     bench.memory("insert", "/memories/odd.md", insert_line=0, insert_text="first")
-    assert bench.files() == {".memories/odd.md": b"\xef\xbb\xbffirst\r\n# Two\r\nmore\r\n\xff\xfe bytes\r\nlast"}
+    assert bench.files() == {
+        ".memories/odd.md": b"\xef\xbb\xbffirst\r\n# Two\r\nmore\r\n\xff\xfe bytes\r\nlast"
+    }
 
 
 def test_what_is_deleted_is_gone_from_disk_and_index_at_once(bench: Any) -> None:
@@ -95,7 +108,11 @@ def test_what_would_overwrite_is_refused(bench: Any) -> None:
 
 @pytest.mark.parametrize("command", ["delete", "rename"])
 def test_the_root_itself_stays(bench: Any, command: str) -> None:
-    parameters = {"path": "/memories"} if command == "delete" else {"old_path": "/memories", "new_path": "/memories/a"}
+    parameters = (
+        {"path": "/memories"}
+        if command == "delete"
+        else {"old_path": "/memories", "new_path": "/memories/a"}
+    )
     with pytest.raises(BadRequest, match="/memories directory itself"):
         bench.memory(command, **parameters)
 
@@ -120,7 +137,11 @@ def test_a_write_whose_result_stands_succeeds_again(bench: Any) -> None:
     again = bench.memory("create", "/memories/a.md", file_text="one\n", if_digest="")
     assert again == first
     edit = {"path": "/memories/a.md", "old_str": "one", "new_str": "two", "if_digest": first.digest}
-    assert bench.memory("str_replace", **edit).digest == bench.memory("str_replace", **edit).digest == digest_bytes(b"two\n")
+    assert (
+        bench.memory("str_replace", **edit).digest
+        == bench.memory("str_replace", **edit).digest
+        == digest_bytes(b"two\n")
+    )
     bench.memory("delete", "/memories/a.md", if_digest=digest_bytes(b"two\n"))
     bench.memory("delete", "/memories/a.md", if_digest=digest_bytes(b"two\n"))
     assert [revision.command for revision in bench.past()] == ["delete", "str_replace", "create"]
@@ -156,7 +177,11 @@ def test_excluded_places_are_out_of_reach(make_bench: Any) -> None:
 def test_a_link_out_of_the_workspace_is_neither_read_nor_written(bench: Any, tmp_path: Any) -> None:
     (tmp_path / "outside.md").write_text("outside\n")
     os.symlink(tmp_path / "outside.md", bench.root / ".memories/link.md")
-    for command, parameters in (("view", {}), ("str_replace", {"old_str": "outside", "new_str": "in"}), ("delete", {})):
+    for command, parameters in (
+        ("view", {}),
+        ("str_replace", {"old_str": "outside", "new_str": "in"}),
+        ("delete", {}),
+    ):
         with pytest.raises((PathRefused, NoteNotFound)):
             bench.memory(command, "/memories/link.md", **parameters)
     assert (tmp_path / "outside.md").read_text() == "outside\n"
@@ -180,6 +205,8 @@ def test_a_link_within_the_workspace_leads_to_the_note(bench: Any) -> None:
         ("insert", {"path": "/memories/a.md", "insert_text": "a"}, "insert_line"),
     ],
 )
-def test_parameters_that_do_not_fit_the_command_are_refused(command: Any, parameters: dict[str, Any], word: str) -> None:
+def test_parameters_that_do_not_fit_the_command_are_refused(
+    command: Any, parameters: dict[str, Any], word: str
+) -> None:
     with pytest.raises(BadRequest, match=word):
-        check(Asked(command=command, **parameters))
+        check_parameters(MemoryParams(command=command, **parameters))

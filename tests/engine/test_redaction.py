@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
-from memsyncd.core.search.context import Budget
-from memsyncd.engine.browse import Place, find_problems, list_notes, read_place
-from memsyncd.engine.context import AskedContext, build_context
+from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.engine.indexing import fingerprint_of
 from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.recall import Asked, search
+from memsyncd.protocol.search import GetParams, ListParams
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
+from tests.engine.conftest import build_block, search_in
 
 TOKEN = "ghp_" + make(36)
 PASSWORD = "kX9mQ2vL7p"
@@ -41,19 +40,23 @@ MASKED, UNMASKED = SearchPolicy(), SearchPolicy(is_masking=False)
 
 def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
     """What a search says."""
-    hits = search([bench.workspace], Asked(query=query, limit=50), policy).hits
-    return "\n".join(f"{hit.section} {hit.snippet} {hit.matched}" for hit in hits)
+    hits = search_in([bench.workspace], query, policy, limit=50).hits
+    return "\n".join(
+        f"{hit.anchor} {hit.heading} {hit.kind} {hit.tags} {hit.snippet} {hit.matched}"
+        for hit in hits
+    )
 
 
 def ask_in_vain(bench: Any, query: str) -> str:
-    found = search([bench.workspace], Asked(query=query), MASKED)
+    found = search_in([bench.workspace], query, MASKED)
     assert not found.hits
     return f"{found.why_empty} {found.did_you_mean}"
 
 
-def build(bench: Any, query: str = "", policy: SearchPolicy = MASKED, max_tokens: int = 2000) -> str:
-    asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens))
-    return build_context(bench.workspace, asked, policy).block.text
+def build(
+    bench: Any, query: str = "", policy: SearchPolicy = MASKED, max_tokens: int = 2000
+) -> str:
+    return build_block(bench.workspace, query, policy, max_tokens=max_tokens).text
 
 
 @pytest.fixture
@@ -65,18 +68,23 @@ def filled(bench: Any) -> Any:
 
 
 def test_a_snippet_names_a_secret_in_its_place_and_lights_what_was_asked(filled: Any) -> None:
-    hits = search([filled.workspace], Asked(query="runner token spring"), SearchPolicy()).hits
-    assert hits[0].snippet == "The **runner**'s **token** is [masked: GitHub **token**], made in **spring**."
+    hits = search_in([filled.workspace], "runner token spring", SearchPolicy()).hits
+    assert (
+        hits[0].snippet
+        == "The **runner**'s **token** is [masked: GitHub **token**], made in **spring**."
+    )
     assert "[masked: **password**]" in show(filled, "password")
     assert PASSWORD not in show(filled, "password")
     assert "'Database of [masked: GitHub token]'" in show(filled, "password")
 
 
 def test_a_secret_is_found_by_whoever_knows_it_and_shown_to_nobody(filled: Any) -> None:
-    hits = search([filled.workspace], Asked(query=TOKEN), SearchPolicy()).hits
+    hits = search_in([filled.workspace], TOKEN, SearchPolicy()).hits
     assert hits
     assert not any(TOKEN in hit.snippet for hit in hits)
-    assert KEY_LINES[2] not in show(filled, f"shell {KEY_LINES[2]}").replace(f"'{KEY_LINES[2]}'", "")
+    assert KEY_LINES[2] not in show(filled, f"shell {KEY_LINES[2]}").replace(
+        f"'{KEY_LINES[2]}'", ""
+    )
 
 
 @pytest.mark.parametrize("query", ["", "token password key shell runner database", "path:hosts.md"])
@@ -89,7 +97,9 @@ def test_a_block_holds_no_secret_whatever_its_budget(filled: Any, query: str) ->
 
 
 def test_a_key_that_many_chunks_share_is_masked_in_each(filled: Any) -> None:
-    chunks = filled.ask("SELECT count(*) FROM chunks c JOIN secrets s ON s.what = 'private key' AND s.start_line <= c.end_line")
+    chunks = filled.ask(
+        "SELECT count(*) FROM chunks c JOIN secrets s ON s.what = 'private key' AND s.start_line <= c.end_line"
+    )
     assert chunks[0][0] > 2
     text = build(filled, "path:hosts.md")
     assert text.count("[masked: private key]") == 1
@@ -100,14 +110,19 @@ def test_a_key_that_many_chunks_share_is_masked_in_each(filled: Any) -> None:
 def test_masking_changes_neither_what_is_found_nor_in_which_order(filled: Any) -> None:
     for query in ("token", "runner database", "password shell key", TOKEN):
         masked, plain = (
-            [(hit.path, hit.span, hit.score, hit.matched) for hit in search([filled.workspace], Asked(query=query), policy).hits]
+            [
+                (hit.path, hit.start_line, hit.end_line, hit.score, hit.matched)
+                for hit in search_in([filled.workspace], query, policy).hits
+            ]
             for policy in (SearchPolicy(), UNMASKED)
         )
         assert masked == plain
 
 
 def test_notes_without_secrets_read_the_same(bench: Any) -> None:
-    bench.write("MEMORY.md", "# Memory\n\nmax_tokens: 4096, api_key: YOUR_KEY, password: see the vault\n")
+    bench.write(
+        "MEMORY.md", "# Memory\n\nmax_tokens: 4096, api_key: YOUR_KEY, password: see the vault\n"
+    )
     bench.sync()
     assert show(bench, "password") == show(bench, "password", UNMASKED)
     assert build(bench) == build(bench, policy=UNMASKED)
@@ -120,19 +135,26 @@ def test_whoever_guesses_at_a_secret_is_not_told_that_it_is_near(bench: Any) -> 
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n")
     bench.sync()
     assert "near words" not in ask_in_vain(bench, "sunflower")
-    bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n")
+    bench.write(
+        "MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n"
+    )
     bench.sync()
     assert "sunflowre" in ask_in_vain(bench, "sunflower")
 
 
 def test_whoever_reads_in_order_to_edit_sees_the_truth(filled: Any) -> None:
-    assert TOKEN in read_place(filled.workspace, Place(path=".memories/hosts.md"), now_ns=0).text
+    assert (
+        TOKEN
+        in read_place(filled.workspace, GetParams(path=".memories/hosts.md"), now_ns=0)[0].text
+    )
     assert TOKEN in filled.memory("view", "/memories/hosts.md").text
 
 
 def test_problems_name_secrets_until_they_are_taken_out(filled: Any) -> None:
     secrets = [problem for problem in find_problems(filled.workspace) if problem.code == "secret"]
-    assert [(problem.path, problem.line) for problem in secrets] == [(".memories/hosts.md", line) for line in (3, 5, 7, 11)]
+    assert [(problem.path, problem.line) for problem in secrets] == [
+        (".memories/hosts.md", line) for line in (3, 5, 7, 11)
+    ]
     assert not any(TOKEN in str(problem) or PASSWORD in str(problem) for problem in secrets)
     filled.write(".memories/hosts.md", "# Hosts\n\nIn the vault.\n")
     filled.sync()
@@ -170,16 +192,30 @@ def test_a_piece_of_a_giant_line_shows_nothing_of_a_key(bench: Any) -> None:
         assert not any(line in text for line in KEY_LINES)
 
 
-LINES = st.sampled_from(["", "# Heading", "word", "- item", "```", f"the token {TOKEN} is old", f"password: {PASSWORD}", KEY])
+LINES = st.sampled_from(
+    [
+        "",
+        "# Heading",
+        "word",
+        "- item",
+        "```",
+        f"the token {TOKEN} is old",
+        f"password: {PASSWORD}",
+        KEY,
+    ]
+)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(LINES, max_size=12), max_tokens=st.integers(20, 400))
-def test_nothing_that_was_named_is_ever_shown(bench: Any, lines: list[str], max_tokens: int) -> None:
+def test_nothing_that_was_named_is_ever_shown(
+    bench: Any, lines: list[str], max_tokens: int
+) -> None:
     bench.write("MEMORY.md", "\n".join(lines))
     bench.sync()
     shown = [
-        build(bench, query, max_tokens=max_tokens) for query in ("", "token password word heading item rsa", "path:MEMORY.md")
+        build(bench, query, max_tokens=max_tokens)
+        for query in ("", "token password word heading item rsa", "path:MEMORY.md")
     ]
     shown.append(show(bench, "token password word rsa private"))
     assert not any(secret in text for text in shown for secret in (TOKEN, PASSWORD, *KEY_LINES))
@@ -205,29 +241,42 @@ An elder grows.
 def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: Any) -> None:
     bench.write("MEMORY.md", NAMES)
     bench.sync()
-    found = search([bench.workspace], Asked(query="maple elder larch"), MASKED)
-    assert {tag for hit in found.hits for tag in hit.section.tags} == {"tree", "[masked: API key]"}
-    notes = list_notes(bench.workspace, MASKED, path=None, kind=None, tag=None)
-    block = build_context(bench.workspace, AskedContext(query="maple elder", budget=Budget(max_tokens=2000)), MASKED).block
+    found = search_in([bench.workspace], "maple elder larch", MASKED)
+    assert {tag for hit in found.hits for tag in hit.tags} == {"tree", "[masked: API key]"}
+    notes = list_notes(bench.workspace, MASKED, ListParams())
+    block = build_block(bench.workspace, "maple elder", MASKED)
     problems = find_problems(bench.workspace)
-    vain = [ask_in_vain(bench, f"maple {filters}") for filters in ("kind:none", "tag:none", f"tag:{API_KEY[:-1]}")]
+    vain = [
+        ask_in_vain(bench, f"maple {filters}")
+        for filters in ("kind:none", "tag:none", f"tag:{API_KEY[:-1]}")
+    ]
     for told in (found, notes, block, problems, vain):
         assert API_KEY[4:] not in str(told).replace("maple tag", "")
     assert "[masked: API key]" in vain[0]
     for hit in found.hits:
-        read = read_place(bench.workspace, Place(anchor=hit.section.anchor), now_ns=0)
-        assert (read.span.start, hit.path) == (hit.span.start, "MEMORY.md") or hit.section.anchor == "MEMORY.md#"
-    assert API_KEY in str(list_notes(bench.workspace, UNMASKED, path=None, kind=None, tag=None))
-    assert search([bench.workspace], Asked(query=f"maple tag:{API_KEY}"), MASKED).hits
+        read, _ = read_place(bench.workspace, GetParams(anchor=hit.anchor), now_ns=0)
+        assert (read.start_line, hit.path) == (
+            hit.start_line,
+            "MEMORY.md",
+        ) or hit.anchor == "MEMORY.md#"
+    assert API_KEY in str(list_notes(bench.workspace, UNMASKED, ListParams()))
+    assert search_in([bench.workspace], f"maple tag:{API_KEY}", MASKED).hits
 
 
 @pytest.mark.parametrize("between", [" ", "x,"])
-def test_a_secret_at_the_border_of_two_pieces_of_a_giant_line_is_shown_in_neither(bench: Any, between: str) -> None:
+def test_a_secret_at_the_border_of_two_pieces_of_a_giant_line_is_shown_in_neither(
+    bench: Any, between: str
+) -> None:
     for cut in (*range(0, 44, 5), *range(-20, 0, 3)):
         before = (between * CHUNK_LIMIT_CHARS)[: CHUNK_LIMIT_CHARS - cut]
-        bench.write("MEMORY.md", f"larch {before} password: {PASSWORD} token={TOKEN},{between * 5000} maple\n")
+        bench.write(
+            "MEMORY.md",
+            f"larch {before} password: {PASSWORD} token={TOKEN},{between * 5000} maple\n",
+        )
         bench.sync()
         for query in ("larch", "maple", "larch maple password token"):
             text = build(bench, query, max_tokens=50_000) + show(bench, query)
             assert "[masked" in text, cut
-            assert not [piece for piece in (PASSWORD, TOKEN[:20], TOKEN[-20:]) if piece in text], cut
+            assert not [piece for piece in (PASSWORD, TOKEN[:20], TOKEN[-20:]) if piece in text], (
+                cut
+            )

@@ -1,0 +1,574 @@
+"""Checks how well a workspace is, and describes each result as a finding with a remedy.
+
+The first part is pure: it checks what the daemon knows already, such as conditions, watcher and
+problems. The second part reads the databases of a workspace as they are on the disk, away from the
+event loop; it repairs nothing. `verify` compares the index with the notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from memsyncd.engine.lane import Steps
+from memsyncd.engine.opening import (
+    FOREIGN_FAULT,
+    INDEX_LOG,
+    MOVED,
+    RECORDS_GONE,
+    RECORDS_LOG,
+    SET_ASIDE,
+    TEXTS_LOST,
+)
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
+from memsyncd.engine.workspaces import STALL_FAULT, Condition, Workspace
+from memsyncd.errors import StoreCorrupt
+from memsyncd.protocol.operations import FindingInfo
+from memsyncd.protocol.search import ProblemInfo
+from memsyncd.store.soundness import count_lost_texts, find_damage, find_set_aside, read_generation
+from memsyncd.watch.health import WatchHealth
+
+Level = Literal["ok", "info", "warning", "error"]
+
+MAX_NAMED_PLACES = 3
+# Timed scans that may be overdue before that is a finding: the machine may be busy, or a long job
+# runs.
+LATE_ROUNDS = 3
+LATE_SLACK_S = 30.0
+CLOCK_SLACK_S = 5.0
+CLOCK_JUMP_S = 60.0
+MANY_MISSED = 3
+
+UNREADABLE = frozenset({"unreadable_file", "unreadable_folder"})
+# Codes of problems that keep a note out of the index.
+SKIPPED = frozenset(
+    {
+        "bad_name",
+        "evicted",
+        "link_broken",
+        "link_loop",
+        "link_outside",
+        "not_a_file",
+        "not_a_folder",
+        "too_large",
+    }
+)
+
+# Level, check and remedy of each fault that a workspace can have.
+_FAULTS: dict[str, tuple[Level, str, str]] = {
+    "root": (
+        "error",
+        "folder",
+        "bring the folder back and make it readable for you, or: memsyncd remove",
+    ),
+    STALL_FAULT: (
+        "error",
+        "folder",
+        "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back; all else goes on by itself",
+    ),
+    "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
+    "index": (
+        "error",
+        "index",
+        "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex",
+    ),
+    "records": (
+        "error",
+        "records",
+        "notes are indexed and found; nothing can be written until this is mended",
+    ),
+    FOREIGN_FAULT: (
+        "error",
+        "records",
+        "stop memsyncd and bring back the workspace's own file, or go on without; move the other away",
+    ),
+    "sync": (
+        "error",
+        "sync",
+        "it is tried again at the next timed look; the log says more: memsyncd service logs",
+    ),
+    "folders": ("warning", "unreadable", "make it readable for you"),
+    "watch": (
+        "warning",
+        "watcher",
+        "changes are found by timed looks meanwhile; what is named here brings events back",
+    ),
+}
+LOG_REMEDY = (
+    "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
+)
+NOTICE_REMEDIES = {
+    TEXTS_LOST: "`memsyncd import` mends them from an export; else forget the revisions whose `memsyncd diff` says that they"
+    " are not kept: memsyncd history purge --revision N",
+    INDEX_LOG: LOG_REMEDY,
+    RECORDS_LOG: LOG_REMEDY,
+    RECORDS_GONE: "`memsyncd import` brings back what was exported; memsyncd restart begins with what is left",
+    HALF_DONE: "see what happened: memsyncd history; take it back (memsyncd undo --act N), or write the rest again",
+    DOUBTFUL: "see what happened: memsyncd history; take a revision back with memsyncd undo, or write what is missing again",
+    UNFINISHED: "see that its notes and their folders may be written and the disk has room; then: memsyncd sync",
+}
+
+
+EXAMINE_S = 5.0
+# The remedy of every finding that only a rebuild repairs.
+REBUILT = (
+    "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
+)
+# The beginning of the message of StoreCorrupt, which the findings say in their own words.
+DAMAGED = "the database is damaged: "
+
+# --- findings -----------------------------------------------------------------------------------
+
+
+def make_finding(
+    *, level: Level, check: str, what: str, where: str = "", remedy: str = ""
+) -> FindingInfo:
+    """Make a finding; whoever assembles the result fills in the workspace."""
+    return FindingInfo(
+        level=level, check=check, what=what, where=where, remedy=remedy, workspace=None
+    )
+
+
+def has_errors(findings: Iterable[FindingInfo]) -> bool:
+    return any(finding.level == "error" for finding in findings)
+
+
+# --- what the daemon knows ----------------------------------------------------------------------
+
+
+def check_condition(
+    condition: Condition,
+    health: WatchHealth,
+    policy: SyncPolicy,
+    *,
+    now_s: float,
+    pending: int | None = None,
+) -> list[FindingInfo]:
+    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending` counts
+    paths with events that no scan has looked at yet, too.
+    """
+    pending = condition.pending if pending is None else pending
+    return [
+        *_check_faults(condition),
+        *_check_watcher(condition, health, policy),
+        *_check_past(condition),
+        *_check_freshness(condition, policy, now_s, pending),
+        *_check_recording(condition),
+    ]
+
+
+def _check_recording(condition: Condition) -> list[FindingInfo]:
+    what = describe_recording(condition)
+    remedy = "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded cannot be undone"
+    return [make_finding(level="info", check="history", what=what, remedy=remedy)] if what else []
+
+
+def describe_recording(condition: Condition) -> str:
+    """Say how far the history is with recording all notes; empty if it has them all."""
+    n_left, n_all = condition.n_unrecorded, condition.n_to_record
+    return f"history: recording {n_all - n_left:,} of {n_all:,} notes" if n_left else ""
+
+
+def _check_faults(condition: Condition) -> list[FindingInfo]:
+    found = []
+    for word, text in sorted(condition.faults.items()):
+        level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
+        found.append(make_finding(level=level, check=check, what=text, remedy=remedy))
+    for word, text in sorted(condition.notices.items()):
+        if word != SET_ASIDE:  # which names each file
+            remedy = NOTICE_REMEDIES.get(word, "see what is left: memsyncd history")
+            check = "index" if word == INDEX_LOG else "records"
+            judged: Level = "info" if word == MOVED else "warning"
+            found.append(make_finding(level=judged, check=check, what=text, remedy=remedy))
+    if not condition.faults.keys() & {"root", STALL_FAULT}:
+        found.append(
+            make_finding(level="ok", check="folder", what="the folder is there and can be listed")
+        )
+    return found
+
+
+def _check_watcher(
+    condition: Condition, health: WatchHealth, policy: SyncPolicy
+) -> list[FindingInfo]:
+    if not policy.is_enabled:
+        return [
+            make_finding(
+                level="info",
+                check="watcher",
+                what="syncing is switched off: only `memsyncd sync` looks at the notes",
+            )
+        ]
+    if health.mode == "off":
+        what = f"watching is switched off: changes are seen every {policy.reconcile_s:g} s"
+        return [make_finding(level="info", check="watcher", what=what)]
+    found = []
+    if "watch" not in condition.faults:
+        found.append(
+            make_finding(
+                level="ok", check="watcher", what=f"changes are heard by {health.observer}"
+            )
+        )
+    n_missed = condition.n_missed_events
+    if n_missed:
+        what = f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event had told of them"
+        remedy = "they are indexed; if the number grows, see what file system the folder lies on, then: memsyncd restart"
+        found.append(
+            make_finding(
+                level="warning" if n_missed >= MANY_MISSED else "info",
+                check="missed_events",
+                what=what,
+                remedy=remedy,
+            )
+        )
+    else:
+        found.append(make_finding(level="ok", check="missed_events", what="no change was missed"))
+    return found
+
+
+def _check_past(condition: Condition) -> list[FindingInfo]:
+    found = []
+    if condition.n_failed_syncs and "sync" not in condition.faults:
+        what = f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon started; the last one did not"
+        found.append(make_finding(level="info", check="sync", what=what))
+    if condition.n_rebuilds:
+        what = f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the daemon started"
+        found.append(make_finding(level="info", check="index", what=what))
+    return found
+
+
+def _check_freshness(
+    condition: Condition, policy: SyncPolicy, now_s: float, pending: int
+) -> list[FindingInfo]:
+    if condition.state == "indexing":
+        what = f"the notes are being indexed, {condition.pending:,} are still to be read"
+        return [make_finding(level="info", check="freshness", what=what)]
+    if not policy.is_enabled or condition.root_state != "present" or condition.state == "stalled":
+        return []
+    if condition.synced_at_s is None:
+        what = "the folder was never looked at in full"
+        return [
+            make_finding(
+                level="error",
+                check="freshness",
+                what=what,
+                remedy="see what fails here; then: memsyncd sync",
+            )
+        ]
+    age_s = now_s - condition.synced_at_s
+    if age_s < -CLOCK_SLACK_S:
+        what = f"the clock was set back: the last look at the folder was {-age_s:,.0f} s from now"
+        return [
+            make_finding(
+                level="warning",
+                check="clock",
+                what=what,
+                remedy="set the clock right; notes are indexed all the same",
+            )
+        ]
+    if age_s > LATE_ROUNDS * policy.reconcile_s + LATE_SLACK_S:
+        what = f"the last look at the folder was {age_s:,.0f} s ago, one is due every {policy.reconcile_s:g} s"
+        return [
+            make_finding(
+                level="error",
+                check="freshness",
+                what=what,
+                remedy="see the log, then: memsyncd restart",
+            )
+        ]
+    if pending:
+        what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the next one"
+        return [make_finding(level="info", check="freshness", what=what)]
+    return [
+        make_finding(
+            level="ok",
+            check="freshness",
+            what=f"the index says what stood there {max(age_s, 0):.0f} s ago",
+        )
+    ]
+
+
+def check_clock(drift_s: float) -> list[FindingInfo]:
+    """`drift_s` is how far the clock was set forward since the daemon started."""
+    if abs(drift_s) < CLOCK_JUMP_S:
+        return [
+            make_finding(
+                level="ok", check="clock", what="the clock went evenly since the daemon started"
+            )
+        ]
+    way = "forward" if drift_s > 0 else "back"
+    what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
+    if drift_s > 0:
+        return [make_finding(level="info", check="clock", what=what)]
+    remedy = "see that it is right now; what was written in between is in `history` under times that come again"
+    return [make_finding(level="warning", check="clock", what=what, remedy=remedy)]
+
+
+def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
+    """`problem` is why no new client can connect to the daemon that asks; empty if one can."""
+    if not problem:
+        return []
+    what = f"no new client can connect: {problem}"
+    remedy = "see what is at the socket's path and remove it; the daemon listens there again at its next timed look"
+    return [make_finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+
+
+def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
+    """`stalled` are the parts of the daemon that make no progress; with `writer` nothing is indexed."""
+    return [
+        make_finding(
+            level="error",
+            check="sync",
+            what=f"the {name} stands still: most likely a disk does not answer, and what is saved is not indexed meanwhile",
+            remedy="bring that disk back, or let go of it (`umount -l`); else: memsyncd restart",
+        )
+        for name in stalled
+    ]
+
+
+def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
+    """Group problems of notes and folders: one finding for each kind that needs action, and one for
+    all others.
+    """
+    by_kind: dict[tuple[str, str], list[ProblemInfo]] = {}
+    n_rest = 0
+    for problem in problems:
+        if _find_check(problem.code) is None:
+            n_rest += 1
+        else:
+            by_kind.setdefault((problem.code, problem.problem), []).append(problem)
+    found = [
+        _describe_kind(*known, each)
+        for (code, _), each in sorted(by_kind.items())
+        if (known := _find_check(code)) is not None
+    ]
+    if n_rest:
+        what = f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
+        found.append(
+            make_finding(
+                level="info", check="problems", what=what, remedy="see them: memsyncd problems"
+            )
+        )
+    return found or [
+        make_finding(level="ok", check="problems", what="nothing is odd about the notes")
+    ]
+
+
+def _find_check(code: str) -> tuple[Level, str] | None:
+    if code in UNREADABLE:
+        return "warning", "unreadable"
+    if code in SKIPPED:
+        return "warning", "notes_skipped"
+    known: dict[str, tuple[Level, str]] = {
+        "not_indexed": ("info", "notes_skipped"),
+        "sync_conflict": ("warning", "sync_conflict"),
+        "conflict_markers": ("warning", "conflict_markers"),
+        "secret": ("warning", "secret"),
+        "instructs_reader": ("warning", "instructs_reader"),
+    }
+    return known.get(code)
+
+
+def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) -> FindingInfo:
+    first = problems[0]
+    places = [
+        f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems
+    ]
+    lead = "" if len(problems) == 1 else f"{len(problems):,} times: "
+    return make_finding(
+        level=level,
+        check=check,
+        what=lead + first.problem,
+        where=name_places(places),
+        remedy=first.hint,
+    )
+
+
+def name_places(places: Sequence[str]) -> str:
+    """The first few places, and the number of the others."""
+    shown = ", ".join(places[:MAX_NAMED_PLACES])
+    return shown + (
+        f" and {len(places) - MAX_NAMED_PLACES:,} more" if len(places) > MAX_NAMED_PLACES else ""
+    )
+
+
+def render_count(n: int, one: str, many: str = "") -> str:
+    """`1 note`, `1,204 notes`."""
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+# --- what the databases contain -----------------------------------------------------------------
+
+
+def examine_file(
+    workspace: Workspace, _policy: SyncPolicy, _clock: Clock
+) -> Steps[list[FindingInfo]]:
+    """Check that index.db is open, that it is the file on the disk, and that it has the expected
+    generation. A job of the worker: there nothing replaces the file meanwhile, and the writer knows
+    which file is open.
+    """
+    yield
+    index, path = workspace.index, str(workspace.index_path)
+    if index is None:
+        return [describe_unopened(workspace)]
+    if (harm := index.find_harm()) is not None:
+        what = (
+            f"index.db {harm.value}"
+            if workspace.index_path.exists()
+            else "index.db is gone from the disk"
+        )
+        return [make_finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
+    with workspace.lend(EXAMINE_S) as reader:
+        generation = read_generation(reader)
+    if generation != index.generation:
+        what = f"index.db says generation {generation}, the daemon {index.generation}: somebody else wrote it"
+        return [
+            make_finding(
+                level="error",
+                check="generation",
+                what=what,
+                where=path,
+                remedy="build it anew: memsyncd reindex",
+            )
+        ]
+    return [
+        make_finding(
+            level="ok", check="generation", what=f"generation {generation}, as it should be"
+        )
+    ]
+
+
+def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
+    """Check that index.db is not damaged. If it is replaced meanwhile, the result may belong to
+    neither file.
+    """
+    path = str(workspace.index_path)
+    damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
+    if damage:
+        return [
+            make_finding(
+                level="error",
+                check="index",
+                what=f"index.db is damaged: {damage}",
+                where=path,
+                remedy=REBUILT,
+            )
+        ]
+    return [make_finding(level="ok", check="index", what="index.db is sound", where=path)]
+
+
+def examine_index_on_worker(
+    workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool
+) -> Steps[list[FindingInfo]]:
+    """The same as a job of the worker, where nothing else changes the index meanwhile."""
+    yield
+    return examine_index(workspace, is_thorough=is_thorough)
+
+
+def needs_rebuild(findings: Iterable[FindingInfo]) -> bool:
+    """True if one of the findings is damage of index.db that only a rebuild repairs."""
+    return any(finding.remedy == REBUILT for finding in findings)
+
+
+def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
+    """The finding for errors of a first check that a second one no longer has: the index was rebuilt
+    or replaced meanwhile.
+    """
+    was = "; ".join(finding.what for finding in found if finding.level == "error")
+    return make_finding(
+        level="info", check="index", what=f"this was so a moment ago and is mended: {was}"
+    )
+
+
+def describe_unopened(workspace: Workspace) -> FindingInfo:
+    """The finding for a workspace without an open index."""
+    if workspace.condition.is_indexing:
+        return make_finding(
+            level="info",
+            check="index",
+            what="the index is being built anew; what can be found meanwhile is old or little",
+        )
+    where, failure = str(workspace.index_path), workspace.open_failure
+    if failure is not None:
+        return make_finding(
+            level="error",
+            check="index",
+            what=f"index.db cannot be opened: {failure.message}",
+            where=where,
+            remedy=failure.hint,
+        )
+    what = "there is no index that can be written, and what is found is old if anything is"
+    return make_finding(
+        level="error",
+        check="index",
+        what=what,
+        remedy="see what else is said here and in the log; then: memsyncd reindex",
+    )
+
+
+def describe_unexamined(workspace: Workspace) -> FindingInfo:
+    """The finding for an examination that the busy worker did not start in time."""
+    pending = workspace.condition.pending
+    what = (
+        "generation not compared: the index is still being brought up to date"
+        f" ({pending:,} notes to be read)"
+    )
+    return make_finding(
+        level="info", check="generation", what=what, remedy="ask again when that is done"
+    )
+
+
+def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
+    """Check that records.db exists and is not damaged, and report damaged ones that were set aside."""
+    found = []
+    path = workspace.records_path
+    for aside in find_set_aside(path):
+        remedy = "history from before lies there; keep the file elsewhere, or delete it when nobody needs it"
+        what = "records.db was damaged once; the damaged file was set aside"
+        found.append(
+            make_finding(
+                level="warning", check="records", what=what, where=str(aside), remedy=remedy
+            )
+        )
+    if "records" in workspace.condition.faults:
+        return found
+    if not path.exists():
+        remedy = "the next look at the folder begins an empty one; if a backup has the history from before, put it in its place"
+        what = "records.db is gone from the disk, and with it what notes said before"
+        return [
+            *found,
+            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+        ]
+    damage = _find_damage(path, is_thorough=is_thorough)
+    if damage:
+        remedy = "memsyncd restart sets it aside, never deletes it, and begins an empty one; bring back a backup if there is one"
+        what = f"records.db is damaged: {damage}"
+        return [
+            *found,
+            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+        ]
+    n_lost = count_lost_texts(path) if is_thorough else 0
+    if n_lost and TEXTS_LOST not in workspace.condition.notices:
+        what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
+        return [
+            *found,
+            make_finding(
+                level="warning",
+                check="records",
+                what=what,
+                where=str(path),
+                remedy=NOTICE_REMEDIES[TEXTS_LOST],
+            ),
+        ]
+    return [
+        *found,
+        make_finding(level="ok", check="records", what="records.db is sound", where=str(path)),
+    ]
+
+
+def _find_damage(path: Path, *, is_thorough: bool) -> str:
+    try:
+        return "; ".join(find_damage(path, is_thorough=is_thorough))
+    except StoreCorrupt as failure:
+        return failure.message.removeprefix(DAMAGED)

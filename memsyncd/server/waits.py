@@ -1,0 +1,130 @@
+"""Waits for an index to open, for a scan of the disk and for jobs, each with a time limit.
+
+What is waited for continues when the time is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from memsyncd.engine.house import House
+from memsyncd.engine.workspaces import STALL_FAULT, Workspace
+from memsyncd.errors import Busy, NotFresh
+
+# How long a request waits for the disk, unless it says.
+WAIT_S = 10.0
+# How long a request waits for a workspace to open, when it was added or the daemon started a moment
+# ago.
+OPEN_S = 2.0
+STALL_HINT = (
+    "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back"
+)
+
+T = TypeVar("T")
+
+
+async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> None:
+    """Return when the indexes can be read or have failed to open, or after `timeout_s`."""
+    opening = [
+        workspace.opening
+        for workspace in workspaces
+        if workspace.readers is None and workspace.opening is not None
+    ]
+    if opening:
+        await asyncio.wait([asyncio.wrap_future(future) for future in opening], timeout=timeout_s)
+
+
+async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
+    """Return once recovery has finished change sets that a kill interrupted. Raises Busy after
+    `timeout_s`.
+    """
+    await wait_until_open([workspace], timeout_s)
+    if workspace.readers is None and workspace.opening is not None and not workspace.opening.done():
+        raise Busy(
+            "the workspace is being opened",
+            hint="ask again in a moment, or look at: memsyncd status",
+        )
+
+
+async def wait_for_disk(
+    house: House, workspaces: Sequence[Workspace], timeout_s: float
+) -> frozenset[tuple[str, str]]:
+    """Scan and index the disk now. Return notes that are gone but still indexed: workspace ids and
+    paths.
+    """
+    for workspace in workspaces:
+        if house.stalls.is_stalled(workspace):
+            raise make_stall_error(workspace)
+    scans = [asyncio.wrap_future(house.rounds.look(workspace)) for workspace in workspaces]
+    outcomes = await wait_for(asyncio.gather(*scans), timeout_s)
+    return frozenset(
+        (workspace.id, path)
+        for workspace, done in zip(workspaces, outcomes, strict=True)
+        for path in done.absent
+    )
+
+
+async def wait_for(future: asyncio.Future[Any], timeout_s: float) -> Any:
+    """Return the future's result; raises NotFresh after `timeout_s`. Its work continues, because it
+    may be shared.
+    """
+    try:
+        return await asyncio.wait_for(asyncio.shield(future), timeout_s)
+    except TimeoutError:
+        raise _make_late_error(timeout_s) from None
+
+
+async def wait_unless_stalled(
+    house: House, workspace: Workspace, waiting: asyncio.Future[Any], timeout_s: float | None = None
+) -> bool:
+    """Wait until the future is done, its workspace is stalled, or the time is over. True if it is
+    done; its work continues otherwise.
+    """
+    stall = house.stalls.expect(workspace)
+    try:
+        await asyncio.wait((waiting, stall), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        house.stalls.dismiss(workspace, stall)
+    return waiting.done()
+
+
+async def wait_for_work(
+    house: House, workspace: Workspace, future: Future[T], timeout_s: float
+) -> T:
+    """Like `wait_for`, for work on the disk of this workspace: raises NotFresh as soon as the disk is
+    stalled, too.
+    """
+    waiting = asyncio.wrap_future(future)
+    if await wait_unless_stalled(house, workspace, waiting, timeout_s):
+        return waiting.result()
+    waiting.add_done_callback(forget)
+    raise (
+        make_stall_error(workspace)
+        if house.stalls.is_stalled(workspace)
+        else _make_late_error(timeout_s)
+    )
+
+
+def make_stall_error(workspace: Workspace) -> NotFresh:
+    """The error for a request whose disk does not answer."""
+    text = (
+        workspace.condition.faults.get(STALL_FAULT, "")
+        or f"the disk under {workspace.entry.root} does not answer"
+    )
+    return NotFresh(text, hint=STALL_HINT)
+
+
+def _make_late_error(timeout_s: float) -> NotFresh:
+    return NotFresh(
+        f"not fresh after {timeout_s:.1f} s: the index is still being brought up to date",
+        hint="ask with a longer timeout_ms, or without waiting; see: memsyncd status",
+    )
+
+
+def forget(waiting: asyncio.Future[Any]) -> None:
+    """Retrieve the exception of a future that is no longer awaited, so that asyncio does not log it."""
+    if not waiting.cancelled():
+        waiting.exception()
