@@ -66,7 +66,10 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     STALL_FAULT: (
         "error",
         "folder",
-        "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back; all else goes on by itself",
+        (
+            "see what the folder is mounted from; `umount -l` lets go of a disk that never comes "
+            "back; all else goes on by itself"
+        ),
     ),
     "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
     "index": (
@@ -82,7 +85,10 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     FOREIGN_FAULT: (
         "error",
         "records",
-        "stop memsyncd and bring back the workspace's own file, or go on without; move the other away",
+        (
+            "stop memsyncd and bring back the workspace's own file, or go on without; move the "
+            "other away"
+        ),
     ),
     "sync": (
         "error",
@@ -100,14 +106,26 @@ LOG_REMEDY = (
     "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
 )
 NOTICE_REMEDIES = {
-    TEXTS_LOST: "`memsyncd import` mends them from an export; else forget the revisions whose `memsyncd diff` says that they"
+    TEXTS_LOST: "`memsyncd import` mends them from an export; else forget the revisions whose "
+    "`memsyncd diff` says that they"
     " are not kept: memsyncd history purge --revision N",
     INDEX_LOG: LOG_REMEDY,
     RECORDS_LOG: LOG_REMEDY,
-    RECORDS_GONE: "`memsyncd import` brings back what was exported; memsyncd restart begins with what is left",
-    HALF_DONE: "see what happened: memsyncd history; take it back (memsyncd undo --act N), or write the rest again",
-    DOUBTFUL: "see what happened: memsyncd history; take a revision back with memsyncd undo, or write what is missing again",
-    UNFINISHED: "see that its notes and their folders may be written and the disk has room; then: memsyncd sync",
+    RECORDS_GONE: (
+        "`memsyncd import` brings back what was exported; memsyncd restart begins with what is left"
+    ),
+    HALF_DONE: (
+        "see what happened: memsyncd history; take it back (memsyncd undo --act N), or "
+        "write the rest again"
+    ),
+    DOUBTFUL: (
+        "see what happened: memsyncd history; take a revision back with memsyncd undo, or "
+        "write what is missing again"
+    ),
+    UNFINISHED: (
+        "see that its notes and their folders may be written and the disk has room; "
+        "then: memsyncd sync"
+    ),
 }
 
 
@@ -146,8 +164,8 @@ def check_condition(
     now_s: float,
     pending: int | None = None,
 ) -> list[FindingInfo]:
-    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending` counts
-    paths with events that no scan has looked at yet, too.
+    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending`
+    counts paths with events that no scan has looked at yet, too.
     """
     pending = condition.pending if pending is None else pending
     return [
@@ -161,7 +179,10 @@ def check_condition(
 
 def _check_recording(condition: Condition) -> list[FindingInfo]:
     what = describe_recording(condition)
-    remedy = "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded cannot be undone"
+    remedy = (
+        "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded "
+        "cannot be undone"
+    )
     return [make_finding(level="info", check="history", what=what, remedy=remedy)] if what else []
 
 
@@ -212,8 +233,14 @@ def _check_watcher(
         )
     n_missed = condition.n_missed_events
     if n_missed:
-        what = f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event had told of them"
-        remedy = "they are indexed; if the number grows, see what file system the folder lies on, then: memsyncd restart"
+        what = (
+            f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event "
+            f"had told of them"
+        )
+        remedy = (
+            "they are indexed; if the number grows, see what file system the folder lies "
+            "on, then: memsyncd restart"
+        )
         found.append(
             make_finding(
                 level="warning" if n_missed >= MANY_MISSED else "info",
@@ -230,10 +257,16 @@ def _check_watcher(
 def _check_past(condition: Condition) -> list[FindingInfo]:
     found = []
     if condition.n_failed_syncs and "sync" not in condition.faults:
-        what = f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon started; the last one did not"
+        what = (
+            f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon "
+            f"started; the last one did not"
+        )
         found.append(make_finding(level="info", check="sync", what=what))
     if condition.n_rebuilds:
-        what = f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the daemon started"
+        what = (
+            f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the "
+            f"daemon started"
+        )
         found.append(make_finding(level="info", check="index", what=what))
     return found
 
@@ -268,7 +301,10 @@ def _check_freshness(
             )
         ]
     if age_s > LATE_ROUNDS * policy.reconcile_s + LATE_SLACK_S:
-        what = f"the last look at the folder was {age_s:,.0f} s ago, one is due every {policy.reconcile_s:g} s"
+        what = (
+            f"the last look at the folder was {age_s:,.0f} s ago, one is due every "
+            f"{policy.reconcile_s:g} s"
+        )
         return [
             make_finding(
                 level="error",
@@ -278,7 +314,10 @@ def _check_freshness(
             )
         ]
     if pending:
-        what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the next one"
+        what = (
+            f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the "
+            f"next one"
+        )
         return [make_finding(level="info", check="freshness", what=what)]
     return [
         make_finding(
@@ -301,7 +340,10 @@ def check_clock(drift_s: float) -> list[FindingInfo]:
     what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
     if drift_s > 0:
         return [make_finding(level="info", check="clock", what=what)]
-    remedy = "see that it is right now; what was written in between is in `history` under times that come again"
+    remedy = (
+        "see that it is right now; what was written in between is in `history` under times "
+        "that come again"
+    )
     return [make_finding(level="warning", check="clock", what=what, remedy=remedy)]
 
 
@@ -310,17 +352,25 @@ def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
     if not problem:
         return []
     what = f"no new client can connect: {problem}"
-    remedy = "see what is at the socket's path and remove it; the daemon listens there again at its next timed look"
+    remedy = (
+        "see what is at the socket's path and remove it; the daemon listens there again at "
+        "its next timed look"
+    )
     return [make_finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
 
 
 def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
-    """`stalled` are the parts of the daemon that make no progress; with `writer` nothing is indexed."""
+    """`stalled` are the parts of the daemon that make no progress; with `writer` nothing is
+    indexed.
+    """
     return [
         make_finding(
             level="error",
             check="sync",
-            what=f"the {name} stands still: most likely a disk does not answer, and what is saved is not indexed meanwhile",
+            what=(
+                f"the {name} stands still: most likely a disk does not answer, and what is "
+                f"saved is not indexed meanwhile"
+            ),
             remedy="bring that disk back, or let go of it (`umount -l`); else: memsyncd restart",
         )
         for name in stalled
@@ -344,7 +394,10 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
         if (known := _find_check(code)) is not None
     ]
     if n_rest:
-        what = f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
+        what = (
+            f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed "
+            f"as well as can be"
+        )
         found.append(
             make_finding(
                 level="info", check="problems", what=what, remedy="see them: memsyncd problems"
@@ -422,7 +475,10 @@ def examine_file(
     with workspace.lend(EXAMINE_S) as reader:
         generation = read_generation(reader)
     if generation != index.generation:
-        what = f"index.db says generation {generation}, the daemon {index.generation}: somebody else wrote it"
+        what = (
+            f"index.db says generation {generation}, the daemon {index.generation}: somebody "
+            f"else wrote it"
+        )
         return [
             make_finding(
                 level="error",
@@ -472,8 +528,8 @@ def needs_rebuild(findings: Iterable[FindingInfo]) -> bool:
 
 
 def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
-    """The finding for errors of a first check that a second one no longer has: the index was rebuilt
-    or replaced meanwhile.
+    """The finding for errors of a first check that a second one no longer has: the index was
+    rebuilt or replaced meanwhile.
     """
     was = "; ".join(finding.what for finding in found if finding.level == "error")
     return make_finding(
@@ -520,11 +576,16 @@ def describe_unexamined(workspace: Workspace) -> FindingInfo:
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
-    """Check that records.db exists and is not damaged, and report damaged ones that were set aside."""
+    """Check that records.db exists and is not damaged, and report damaged ones that were set
+    aside.
+    """
     found = []
     path = workspace.records_path
     for aside in find_set_aside(path):
-        remedy = "history from before lies there; keep the file elsewhere, or delete it when nobody needs it"
+        remedy = (
+            "history from before lies there; keep the file elsewhere, or delete it when "
+            "nobody needs it"
+        )
         what = "records.db was damaged once; the damaged file was set aside"
         found.append(
             make_finding(
@@ -534,7 +595,10 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
     if "records" in workspace.condition.faults:
         return found
     if not path.exists():
-        remedy = "the next look at the folder begins an empty one; if a backup has the history from before, put it in its place"
+        remedy = (
+            "the next look at the folder begins an empty one; if a backup has the history "
+            "from before, put it in its place"
+        )
         what = "records.db is gone from the disk, and with it what notes said before"
         return [
             *found,
@@ -542,7 +606,10 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         ]
     damage = _find_damage(path, is_thorough=is_thorough)
     if damage:
-        remedy = "memsyncd restart sets it aside, never deletes it, and begins an empty one; bring back a backup if there is one"
+        remedy = (
+            "memsyncd restart sets it aside, never deletes it, and begins an empty one; "
+            "bring back a backup if there is one"
+        )
         what = f"records.db is damaged: {damage}"
         return [
             *found,

@@ -265,7 +265,10 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
     """The edit is not decided again, because the part that stays would be done twice."""
     return Conflict(
         f"{failure.message}; others have already built on a part of this change, which stays",
-        hint=f"see memsyncd history, then take it back or write the rest again: memsyncd undo --act {number}",
+        hint=(
+            f"see memsyncd history, then take it back or write the rest again: memsyncd undo "
+            f"--act {number}"
+        ),
         **{HALF_DONE_KEY: number},
     )
 

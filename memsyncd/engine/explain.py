@@ -121,7 +121,10 @@ def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Ex
 
 
 def _explain_empty_question(query: Query) -> str:
-    return f"the query holds no word to look for{', only words to leave out' if query.must_not else ''}"
+    return (
+        f"the query holds no word to look "
+        f"for{', only words to leave out' if query.must_not else ''}"
+    )
 
 
 def explain_empty_index(workspace: Workspace) -> str:
@@ -140,7 +143,10 @@ def _explain_unread(workspace: Workspace) -> str:
     if not condition.pending and condition.state != "indexing":
         return ""
     trouble = "; ".join(condition.faults.values())
-    return f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be read{': ' if trouble else ''}{trouble}"
+    return (
+        f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be "
+        f"read{': ' if trouble else ''}{trouble}"
+    )
 
 
 # --- what matches is filtered out ---------------------------------------------------------------
@@ -166,7 +172,10 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
     if find_let_through(reader, question.filters, "", limit=1):
         return _explain_empty_question(question.query)
-    return f"nothing that is indexed passes {' and '.join(word for word, _ in _split(question.filters))}"
+    return (
+        f"nothing that is indexed passes "
+        f"{' and '.join(word for word, _ in _split(question.filters))}"
+    )
 
 
 def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
@@ -213,7 +222,10 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
     theirs = (
         f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
     )
-    return f"; what matches has {theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
+    return (
+        f"; what matches has "
+        f"{theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
+    )
 
 
 def _find_near_values(values: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:
@@ -240,13 +252,19 @@ def _explain_words(reader: Reader, question: Question) -> Explanation:
         if left_out:
             words = _list((f"-{_show(term)}" for term in query.must_not), " ")
             return Explanation(
-                why=f"{_count(left_out, 'passage matches', 'passages match')}, and {words} leaves none"
+                why=(
+                    f"{_count(left_out, 'passage matches', 'passages match')}, and {words} "
+                    f"leaves none"
+                )
             )
     # One absent phrase is reason enough; plain words have no match only if all are absent.
     absent = [term for term in query.must or query.should if not _occurs(reader, term)]
     if not absent:
         return Explanation(
-            why=f"no passage holds all of {_list(map(_show, query.must))}, though each stands somewhere"
+            why=(
+                f"no passage holds all of {_list(map(_show, query.must))}, though each stands "
+                f"somewhere"
+            )
         )
     near = _find_near_words(reader, absent)
     why = _describe_absent(absent)
@@ -263,7 +281,10 @@ def _describe_absent(absent: Sequence[Term]) -> str:
         return (
             f"no note holds {'the word ' if absent[0].form is Form.WORD else ''}{_show(absent[0])}"
         )
-    return f"no note holds any of these{'' if absent[0].form is Form.PHRASE else ' words'}: {_list(map(_show, absent))}"
+    return (
+        f"no note holds any of these{'' if absent[0].form is Form.PHRASE else ' words'}: "
+        f"{_list(map(_show, absent))}"
+    )
 
 
 def _occurs(reader: Reader, term: Term) -> bool:

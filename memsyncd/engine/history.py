@@ -501,7 +501,9 @@ def _undo_section(
 
 
 def _changed_only(path: str, anchor: str, old: bytes, new: bytes, before: bytes | None) -> bool:
-    """True if a revision changed this section alone, so that restoring it restores the whole note."""
+    """True if a revision changed this section alone, so that restoring it restores the whole
+    note.
+    """
     if before is None:
         added = [part.anchor for part in split_note_sections(path, new)][
             len(split_note_sections(path, old)) :
@@ -538,8 +540,8 @@ def _find_folder_move(scope: Scope, chosen: Sequence[Revision]) -> Rename | None
 
 
 def _possible_folders(new_path: str, old_path: str) -> Iterator[tuple[str, str]]:
-    """The old and new folders, with their slashes, whose rename alone turns one path into the other;
-    the deepest first.
+    """The old and new folders, with their slashes, whose rename alone turns one path into the
+    other; the deepest first.
     """
     old, new = old_path.split("/"), new_path.split("/")
     for n_tail in range(1, min(len(old), len(new))):

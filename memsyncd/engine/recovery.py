@@ -1,4 +1,5 @@
-"""Changes the notes of a change set in either direction, and finishes change sets that were cut off.
+"""Changes the notes of a change set in either direction, and finishes change sets that were cut
+off.
 
 A change set is what one edit does to its notes, with the texts before and after. The disk says
 which targets have changed, `core.editing.recovery` decides which way to go, and records.db has the
@@ -393,7 +394,10 @@ def _report(
     done = "completed" if plan.direction is Direction.COMPLETE else "taken back"
     names = [change_set.targets[at].path for at in plan.doubtful]
     rest = f" and {len(names) - MAX_NAMED_PATHS} more" if len(names) > MAX_NAMED_PATHS else ""
-    what = f"was interrupted and is {done}, but other programs changed {', '.join(names[:MAX_NAMED_PATHS])}{rest} meanwhile"
+    what = (
+        f"was interrupted and is {done}, but other programs changed "
+        f"{', '.join(names[:MAX_NAMED_PATHS])}{rest} meanwhile"
+    )
     workspace.set_notice(
         DOUBTFUL, f"{_name(act, command)} {what}: look whether the change is in there"
     )

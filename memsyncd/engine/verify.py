@@ -134,7 +134,10 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
     found = [*_describe_differences(comparison)]
     is_equal = not found
     if comparison.unreadable:
-        what = f"not compared, for they cannot be read: {render_count(len(comparison.unreadable), 'note')}"
+        what = (
+            f"not compared, for they cannot be read: "
+            f"{render_count(len(comparison.unreadable), 'note')}"
+        )
         found.append(
             make_finding(
                 level="info",
@@ -152,7 +155,10 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
             )
         )
     if is_equal:
-        what = f"index equals disk: {render_count(comparison.n_notes, 'note')} with {comparison.n_bytes:,} bytes compared"
+        what = (
+            f"index equals disk: {render_count(comparison.n_notes, 'note')} with "
+            f"{comparison.n_bytes:,} bytes compared"
+        )
         found.append(make_finding(level="ok", check="verify", what=what))
     return found
 
@@ -160,7 +166,10 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
 def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
     if comparison.wrong:
         path, how = next(iter(sorted(comparison.wrong.items())))
-        what = f"index and disk differ in {len(comparison.wrong):,} of {render_count(comparison.n_notes, 'note')}: {path}: {how}"
+        what = (
+            f"index and disk differ in {len(comparison.wrong):,} of "
+            f"{render_count(comparison.n_notes, 'note')}: {path}: {how}"
+        )
         yield make_finding(
             level="error",
             check="verify",
@@ -171,8 +180,14 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
     for orphan in comparison.orphans:
         yield make_finding(level="error", check="verify", what=orphan, remedy=REINDEX)
     if comparison.unseen:
-        what = f"other bytes in {render_count(len(comparison.unseen), 'note')} though size, times and inode are those recorded"
-        remedy = "read every note again: memsyncd sync --full; then see what changes files without a trace, or the disk"
+        what = (
+            f"other bytes in {render_count(len(comparison.unseen), 'note')} though size, "
+            f"times and inode are those recorded"
+        )
+        remedy = (
+            "read every note again: memsyncd sync --full; then see what changes files "
+            "without a trace, or the disk"
+        )
         yield make_finding(
             level="error",
             check="verify",
@@ -181,7 +196,10 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             remedy=remedy,
         )
     if comparison.changed:
-        what = f"changing faster than they can be compared: {render_count(len(comparison.changed), 'note')}"
+        what = (
+            f"changing faster than they can be compared: "
+            f"{render_count(len(comparison.changed), 'note')}"
+        )
         remedy = "ask again once nobody writes"
         yield make_finding(
             level="warning",

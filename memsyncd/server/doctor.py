@@ -220,8 +220,8 @@ class Doctor:
         return describe_comparison(comparison, n_synced=n_synced)
 
     def _read_clock_s(self) -> float:
-        """The wall clock minus the time that passed, awake and asleep: it changes only if the clock is
-        set.
+        """The wall clock minus the time that passed, awake and asleep: it changes only if the clock
+        is set.
         """
         return self._clock.wall_s() - self._clock.now_s() - self._clock.asleep_s()
 

@@ -106,7 +106,9 @@ class Subscriptions:
     async def wait_for_generation(
         self, workspaces: Sequence[Workspace], generation: int, timeout_s: float
     ) -> None:
-        """Return once one of the workspaces has reached `generation`; raises NotFresh after `timeout_s`."""
+        """Return once one of the workspaces has reached `generation`; raises NotFresh after
+        `timeout_s`.
+        """
         try:
             async with asyncio.timeout(timeout_s):
                 while (

@@ -94,8 +94,8 @@ async def wait_unless_stalled(
 async def wait_for_work(
     house: House, workspace: Workspace, future: Future[T], timeout_s: float
 ) -> T:
-    """Like `wait_for`, for work on the disk of this workspace: raises NotFresh as soon as the disk is
-    stalled, too.
+    """Like `wait_for`, for work on the disk of this workspace: raises NotFresh as soon as the disk
+    is stalled, too.
     """
     waiting = asyncio.wrap_future(future)
     if await wait_unless_stalled(house, workspace, waiting, timeout_s):
@@ -125,6 +125,8 @@ def _make_late_error(timeout_s: float) -> NotFresh:
 
 
 def forget(waiting: asyncio.Future[Any]) -> None:
-    """Retrieve the exception of a future that is no longer awaited, so that asyncio does not log it."""
+    """Retrieve the exception of a future that is no longer awaited, so that asyncio does not log
+    it.
+    """
     if not waiting.cancelled():
         waiting.exception()
