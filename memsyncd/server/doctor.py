@@ -21,16 +21,8 @@ from memsyncd.engine.checks import (
     check_problems,
     check_progress,
     check_socket_problem,
-    describe_repaired,
-    describe_unexamined,
-    describe_unopened,
-    examine_file,
-    examine_index,
-    examine_index_on_worker,
-    examine_records,
     has_errors,
     make_finding,
-    needs_rebuild,
 )
 from memsyncd.engine.house import House
 from memsyncd.engine.policies import Clock
@@ -38,8 +30,16 @@ from memsyncd.engine.verify import (
     Comparison,
     compare_batch,
     describe_comparison,
+    describe_repaired,
+    describe_unexamined,
+    describe_unopened,
+    examine_file,
+    examine_index,
+    examine_index_on_worker,
+    examine_records,
     find_orphans,
     list_batches,
+    needs_rebuild,
     split_batches,
 )
 from memsyncd.engine.workspaces import Workspace
