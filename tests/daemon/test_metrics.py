@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.wire.test_exposition import check_histograms, read
 
 from memsyncd.errors import MemsyncdError
+from tests.protocol.test_metrics import check_histograms, read
 
 is_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 SECRET = "quokkasecret"
