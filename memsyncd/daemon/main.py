@@ -49,9 +49,9 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import AlreadyRunning, BadConfig, BadRequest, Busy, MemsyncdError
 from memsyncd.files.scope import make_root
 from memsyncd.logs import Event, LineStream, get_log, set_up_logs
-from memsyncd.server.handlers import WAITING_METHODS, Facts, Handlers
+from memsyncd.server.handlers import WAITING_METHODS, Handlers
 from memsyncd.server.listen import OwnedSocket, check_outside, open_socket
-from memsyncd.server.metrics import Load
+from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.requests import CompletedRequest, Limits
 from memsyncd.server.server import Server

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsyncd.engine.edit import Edited
+from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.external import record_all, sync_and_record
 from memsyncd.engine.history import open_history
 from memsyncd.engine.opening import RECORDS_GONE, open_records
@@ -75,7 +75,7 @@ def prepare_restore(
 
 def restore_records(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, *, is_replacing: bool, client: str
-) -> Job[Edited[Restored]]:
+) -> Job[EditOutcome[Restored]]:
     """Put the staged file in the place of records.db, then record what the notes say now.
 
     Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost,
@@ -106,7 +106,7 @@ def restore_records(
         n_dropped=n_revisions + n_recorded - n_left,
         set_aside=set_aside,
     )
-    return Edited(answer=restored, synced=synced)
+    return EditOutcome(answer=restored, synced=synced)
 
 
 def _check_replaceable(workspace: Workspace, *, is_replacing: bool) -> bool:

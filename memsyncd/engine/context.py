@@ -1,20 +1,20 @@
-"""How does a question, or none, become a block for a prompt?
+"""Builds a block of markdown for a prompt, for a query or for the start of a session.
 
-With a question its candidates are ranked as for a search, left unjoined and narrowed to the lines
-that answer; without one what lasts and what is recent is offered. What fits the budget is
-`core/search/context`'s to say; here the index is read, one committed generation of it.
+For a query, candidates are ranked as in a search, left unjoined, and cut to the lines that match;
+without one, pinned, lasting and recent notes are offered. `core.search.context` decides what fits
+the budget. Everything is read from one committed generation of the index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from memsyncd.core.search.context import (
-    CONTEXT_HEADING,
     Budget,
     ContextBlock,
     ContextChunk,
+    ContextLines,
     build_context_block,
     count_title_lines,
 )
@@ -28,7 +28,6 @@ from memsyncd.core.search.passages import (
     select_passages,
 )
 from memsyncd.core.search.query import (
-    NO_FILTERS,
     Filters,
     Query,
     compile_query,
@@ -39,10 +38,11 @@ from memsyncd.core.search.query import (
 from memsyncd.core.search.ranking import N_CANDIDATES, Candidate
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.masking import mask_sections, mask_texts
 from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.recall import Asked, find_wanted, rank
+from memsyncd.engine.redaction import redact_sections, redact_texts
+from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, rank, read_filters
 from memsyncd.engine.workspace import Workspace
+from memsyncd.protocol.search import ContextAnswer, ContextParams, ContextPart
 from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -53,170 +53,179 @@ from memsyncd.store.search import (
 )
 
 MATCH = "match"
+# A note's best chunk counts this much more for its other chunks than in a search: evidence lies
+# together. Measured on chats and documents, the first 500 tokens contain half a point more of it.
 NOTE_FACTOR = 2.0
-"""How much more a note's best chunk counts for its others than in a search: evidence lies together.
-Measured on chats and documents: the first 500 tokens hold half a point more of it, on both.
-"""
-LEAST_CHUNK_TOKENS = 50
-"""Few chunks are smaller: a budget divided by it is more of them than a block can show."""
+# Few chunks are smaller: a budget divided by it is more chunks than a block can show.
+MIN_CHUNK_TOKENS = 50
+NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedContext:
-    """What a block is wanted for. `hidden` and `now_s` are as in `recall.Asked`."""
-
-    query: str = ""
-    filters: Filters = NO_FILTERS
-    budget: Budget
-    heading: str = CONTEXT_HEADING
-    timeout_s: float = 1.0
-    hidden: frozenset[tuple[str, str]] = frozenset()
-    now_s: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
-    """A block, and if it is empty why. `n_unranked` chunks match besides, and less well than all
-    that it has or leaves out.
-    """
-
-    block: ContextBlock
-    why_empty: str | None
-    n_unranked: int = 0
-
-
-def build_context(workspace: Workspace, asked: AskedContext, policy: SearchPolicy) -> Built:
-    """Make a block of a workspace's memory. Raises as `recall.search`."""
-    query = parse_query(asked.query)
-    filters = asked.filters.join(query.filters)
-    question = Question(text=asked.query, query=query, filters=filters, hidden=asked.hidden)
-    has_words = bool(extract_filters(asked.query)[1].strip())
+def build_context(
+    workspace: Workspace,
+    params: ContextParams,
+    policy: SearchPolicy,
+    options: RunOptions = DEFAULT_OPTIONS,
+) -> ContextAnswer:
+    """Build a block from a workspace's notes. Raises what `search` raises."""
+    query = parse_query(params.query)
+    filters = read_filters(params.filters).join(query.filters)
+    question = Question(text=params.query, query=query, filters=filters, absent=options.absent)
+    has_words = bool(extract_filters(params.query)[1].strip())
+    timeout_s = options.limit_s(params, policy)
+    budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
     n_unranked = 0
-    with workspace.acquire(asked.timeout_s) as reader:
+    with workspace.acquire(timeout_s) as reader:
         if has_words:
-            pieces, n_unranked = _find_matching(reader, workspace, question, asked, policy)
+            found = _find_matching(reader, workspace, question, budget, policy, options.now_s)
+            chunks, n_unranked = found
         else:
-            pieces = _find_unasked(reader, workspace, question, asked.budget, policy)
-    block = build_context_block(pieces, asked.budget, heading=asked.heading)
+            chunks = _find_start_chunks(reader, workspace, question, budget, policy)
+    block = build_context_block(chunks, budget, heading=" ".join(params.heading.split()))
     if block.text:
-        return Built(block=block, why_empty=None, n_unranked=n_unranked)
-    if pieces:
-        return Built(
-            block=block,
-            why_empty="the budget has no room for a single line: ask with a larger one",
-            n_unranked=n_unranked,
-        )
-    if has_words:
-        return Built(
-            block=block, why_empty=explain_nothing([workspace], question, asked.timeout_s).why
-        )
-    return Built(block=block, why_empty=_explain_unasked(workspace, filters))
+        return _make_answer(workspace, block, n_unranked, why_empty=None)
+    if chunks:
+        return _make_answer(workspace, block, n_unranked, why_empty=NO_ROOM)
+    why_empty = (
+        explain_nothing([workspace], question, timeout_s).why
+        if has_words
+        else _explain_empty_start(workspace, filters)
+    )
+    return _make_answer(workspace, block, 0, why_empty=why_empty)
+
+
+def _make_answer(
+    workspace: Workspace, block: ContextBlock, n_unranked: int, *, why_empty: str | None
+) -> ContextAnswer:
+    return ContextAnswer(
+        workspace=workspace.id,
+        text=block.text,
+        tokens=block.n_tokens,
+        included=[_make_part(part) for part in block.included],
+        left_out=[_make_part(part) for part in block.omitted],
+        unranked=n_unranked,
+        why_empty=why_empty,
+    )
+
+
+def _make_part(part: ContextLines) -> ContextPart:
+    return ContextPart(
+        anchor=part.chunk.anchor,
+        path=part.chunk.path,
+        start_line=part.span.start,
+        end_line=part.span.end,
+        heading=list(part.chunk.heading),
+        kind=part.chunk.kind,
+        reason=part.reason,
+    )
+
+
+# --- for a query --------------------------------------------------------------------------------
 
 
 def _find_matching(
     reader: Reader,
     workspace: Workspace,
     question: Question,
-    asked: AskedContext,
+    budget: Budget,
     policy: SearchPolicy,
+    now_s: float,
 ) -> tuple[list[ContextChunk], int]:
-    """The best of what matches, and how many chunks match besides."""
-    if not question.query.positive and question.filters.is_empty:
+    """Return the best of the matching lines, and how many chunks match beyond those ranked."""
+    if question.is_empty:
         return [], 0
-    limit = max(N_CANDIDATES, asked.budget.max_tokens // LEAST_CHUNK_TOKENS)
-    searched = Asked(
-        query=question.text, filters=question.filters, hidden=question.hidden, now_s=asked.now_s
-    )
+    limit = max(N_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
     ranking = replace(policy.ranking, note=NOTE_FACTOR * policy.ranking.note)
-    ranked = rank(
-        reader, workspace, question.query, searched, replace(policy, ranking=ranking), limit=limit
-    )
+    widened = replace(policy, ranking=ranking)
+    ranked = rank(reader, workspace, question, widened, now_s, limit=limit)
+    n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query)
-    n_matching = (
-        count_matches(reader, match, question.filters, most=workspace.condition.counts.chunks)
-        if match
-        else 0
-    )
-    pieces = _read_pieces(reader, [(one.candidate, MATCH) for one in ranked], policy)
-    offers = [
-        ScoredPassage(chunk=piece, raw_score=one.raw_score)
-        for piece, one in zip(pieces, ranked, strict=True)
+    n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
+    chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], policy)
+    passages = [
+        ScoredPassage(chunk=chunk, raw_score=one.raw_score)
+        for chunk, one in zip(chunks, ranked, strict=True)
     ]
-    weigh = _find_scale(reader, question.query, workspace.condition.counts.chunks)
-    return select_passages(offers, weigh), max(0, n_matching - len(ranked))
+    score = _make_line_scorer(reader, question.query, n_chunks)
+    return select_passages(passages, score), max(0, n_matching - len(ranked))
 
 
-def _find_scale(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
-    """What says how much lines gain by the words of a query that stand in them."""
+def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
+    """Make the function that scores lines by the query's words in them."""
     counts = [count_matches(reader, compile_term(term), most=n_chunks) for term in query.positive]
+    matcher = Matcher([make_pattern(reader, term) for term in query.positive])
     rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
-    matcher = Matcher([find_wanted(reader, term) for term in query.positive])
 
-    def weigh(text: str) -> float:
+    def score(text: str) -> float:
         found = matcher.find(reader.tokenize(text))
-        beside = matcher.find(reader.tokenize(parts)) if (parts := find_subwords(text)) else {}
-        return score_lines(text, {**dict.fromkeys(beside, ()), **found}, rarities)
+        subwords = find_subwords(text)
+        in_subwords = matcher.find(reader.tokenize(subwords)) if subwords else {}
+        return score_lines(text, {**dict.fromkeys(in_subwords, ()), **found}, rarities)
 
-    return weigh
+    return score
 
 
-def _find_unasked(
+# --- for the start of a session -----------------------------------------------------------------
+
+
+def _find_start_chunks(
     reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy
 ) -> list[ContextChunk]:
     found = find_start_chunks(reader, question.filters)
-    visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.hidden]
-    read = _read_pieces(reader, [(chunk, chunk.reason) for chunk in visible], policy)
-    pieces = {chunk.chunk: piece for chunk, piece in zip(visible, read, strict=True)}
-    above = {
-        (piece.path, piece.heading[:depth]) for piece in read for depth in range(len(piece.heading))
+    visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
+    read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], policy)
+    chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
+    parents = {
+        (chunk.path, chunk.heading[:depth]) for chunk in read for depth in range(len(chunk.heading))
     }
-    # What tells nothing must not take its share of the room from what does.
-    telling = [chunk for chunk in visible if _is_telling(pieces[chunk.chunk], above)]
-    return [
-        pieces[chunk.chunk] for chunk in order_start_chunks(telling, max_tokens=budget.max_tokens)
-    ]
+    # Chunks without information must not take room from others.
+    useful = [start for start in visible if _is_informative(chunks[start.chunk], parents)]
+    ordered = order_start_chunks(useful, max_tokens=budget.max_tokens)
+    return [chunks[start.chunk] for start in ordered]
 
 
-def _is_telling(piece: ContextChunk, above: Collection[tuple[str, tuple[str, ...]]]) -> bool:
-    """False for what nobody needs who has not asked for it: what a note says of itself, and a
-    heading that the labels of sections below it say, too (`above`, by path).
+def _is_informative(chunk: ContextChunk, parents: Collection[tuple[str, tuple[str, ...]]]) -> bool:
+    """False for a note's front matter, and for a heading alone that the labels of its sub-sections
+    show too (`parents`: paths and headings).
     """
-    lines = piece.text.rstrip().split("\n")
-    if (
-        piece.span.start == 1
-        and lines[0].startswith("---")
-        and len(lines) > 1
-        and lines[-1].rstrip() in ("---", "...")
-    ):
+    lines = chunk.text.rstrip().split("\n")
+    is_delimited = len(lines) > 1 and lines[-1].rstrip() in ("---", "...")
+    if chunk.span.start == 1 and lines[0].startswith("---") and is_delimited:
         return False
-    is_heading = bool(piece.heading) and count_title_lines(lines, piece.heading[-1]) == len(lines)
-    return not (is_heading and (piece.path, piece.heading) in above)
+    is_heading = bool(chunk.heading) and count_title_lines(lines, chunk.heading[-1]) == len(lines)
+    return not (is_heading and (chunk.path, chunk.heading) in parents)
 
 
-def _explain_unasked(workspace: Workspace, filters: Filters) -> str:
+def _explain_empty_start(workspace: Workspace, filters: Filters) -> str:
     if not workspace.condition.counts.files:
         return explain_empty_index(workspace)
     if not filters.is_empty:
         return f"there are notes, and the filters ({', '.join(filters.words)}) leave none of them"
-    return "all that is indexed is archived or was deleted just now: ask with is:archived for the archive"
+    return (
+        "all that is indexed is archived or was deleted just now:"
+        " ask with is:archived for the archive"
+    )
 
 
-def _read_pieces(
+# --- chunks -------------------------------------------------------------------------------------
+
+
+def _read_chunks(
     reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], policy: SearchPolicy
 ) -> list[ContextChunk]:
-    sections = mask_sections(
-        reader, read_sections(reader, {chunk.section for chunk, _ in chosen}), policy
-    )
-    texts = mask_texts(reader, read_texts(reader, [chunk.chunk for chunk, _ in chosen]), policy)
+    sections = read_sections(reader, {chunk.section for chunk, _ in chosen})
+    texts = read_texts(reader, [chunk.chunk for chunk, _ in chosen])
     blanks = count_blank_lines_before(reader, sections)
+    shown_sections = redact_sections(reader, sections, policy)
+    shown_texts = redact_texts(reader, texts, policy)
     return [
         ContextChunk(
             path=chunk.path,
-            anchor=sections[chunk.section].anchor,
-            heading=sections[chunk.section].heading,
-            kind=sections[chunk.section].kind,
+            anchor=shown_sections[chunk.section].anchor,
+            heading=shown_sections[chunk.section].heading,
+            kind=shown_sections[chunk.section].kind,
             span=chunk.span,
-            text=texts[chunk.chunk].text,
+            text=shown_texts[chunk.chunk].text,
             reason=reason,
             n_blanks_before=blanks.get(chunk.chunk, 0),
         )

@@ -1,12 +1,10 @@
-"""How does a change that somebody asked for reach disk, history and index, so that nothing is ever
-lost?
+"""Carries an edit from its decision to the disk, the history and the index without losing a text.
 
-A job for the lane, so that writers of a workspace come one after another. First what stands is read
-and the change decided; then records.db learns what was there and what will be, then the disk is
-changed, then the record is settled, then just these paths are synced. A third party that changes a
-note in between is noticed, and everything decided anew. Whatever ends the job half way, `recovery`
-completes it or takes it back. What is to be changed is left to those who decide: `memory`,
-`remember` and `undo`.
+An edit is a job of the worker, so the edits of a workspace run one after another. The job reads the
+current files and decides; records.db gets the old and the new texts; the disk is changed; the
+record is settled; and only the changed paths are synced. If another program changes a note in
+between, the edit is decided again. Whatever ends the job half way, `recovery` completes or undoes
+the change set. `memory_tool` and `history` decide what to change.
 """
 
 from __future__ import annotations
@@ -17,11 +15,18 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
 
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.changesets import make_change_set
 from memsyncd.engine.opening import open_records
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import check_open, update_index
-from memsyncd.engine.recovery import HALF_DONE, UNKEPT, find_keep, recover, report_half_done, unwind
+from memsyncd.engine.recovery import (
+    HALF_DONE,
+    UNKEPT,
+    make_change_set,
+    make_keep,
+    recover,
+    report_half_done,
+    roll_back,
+)
 from memsyncd.engine.sync import SyncDone, SyncRequest
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -31,17 +36,17 @@ from memsyncd.files.scope import Scope, find_identity
 from memsyncd.files.write import KeepText, delete_path, put_text_file, rename_path
 from memsyncd.store.history import History, Intended, ObservedNote
 
-N_ATTEMPTS = 5
-"""How often a change is decided anew because somebody else wrote meanwhile."""
-LEFT_OVER = "half_done"
-"""In the data of a Conflict: the number of a change set of which a part stays."""
+# How often an edit is decided again because another program wrote meanwhile.
+MAX_ATTEMPTS = 5
+# Key in the data of a Conflict: the number of a change set of which a part stays.
+HALF_DONE_KEY = "half_done"
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Put:
-    """Give a file these bytes; `was` is what was read of it, None if it is to be new."""
+    """Write these bytes to a file; `was` is the file as read, None if it must be new."""
 
     path: NotePath
     data: bytes
@@ -50,7 +55,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delete:
-    """Take a file or folder away; `was` holds every file of it."""
+    """Delete a file or folder; `was` has every file of it."""
 
     path: NotePath
     was: Mapping[NotePath, TextFile]
@@ -58,14 +63,14 @@ class Delete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rename:
-    """Give a file or folder another place; `was` holds every file of it, under its old path."""
+    """Rename a file or folder; `was` has every file of it, under its old path."""
 
     old: NotePath
     new: NotePath
     was: Mapping[NotePath, TextFile]
 
-    def find_new(self, path: NotePath) -> NotePath:
-        """Where this one of the files comes to stand."""
+    def new_path(self, path: NotePath) -> NotePath:
+        """The path of one of the files after the rename."""
         return NotePath(self.new.text + path.text.removeprefix(self.old.text))
 
 
@@ -73,9 +78,9 @@ Operation = Put | Delete | Rename
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
-    """One change, of one or many files, all or nothing. `path` and `new_path` are what was named,
-    for the history.
+class Edit:
+    """Operations on one or many files, all or none. The history keeps `path` and `new_path` as the
+    client named them.
     """
 
     command: str
@@ -86,11 +91,11 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edited(Generic[T]):
-    """What became of it. `act` is its number in the history, None if nothing had to change or no
-    history is kept.
+class EditOutcome(Generic[T]):
+    """The outcome of an edit that succeeded.
 
-    `failure` says why the index does not know of it yet, though it stands on the disk.
+    `act` is its number in the history, None if nothing had to change or no history is kept.
+    `failure` is why the index does not have it yet, although it is on the disk.
     """
 
     answer: T
@@ -99,35 +104,36 @@ class Edited(Generic[T]):
     failure: MemsyncdError | None = None
 
 
-Decide = Callable[[], tuple[Act, T]]
-"""Reads what stands now and decides, anew if somebody else writes meanwhile. An act without
-operations changes nothing."""
+# Reads the current files and decides; called again if another program writes meanwhile. An edit
+# without operations changes nothing.
+Decide = Callable[[], tuple[Edit, T]]
 
 
 def edit_workspace(
     workspace: Workspace, policy: SyncPolicy, clock: Clock, decide: Decide[T]
-) -> Job[Edited[T]]:
-    """Carry out one change. Raises what `decide` raises, Conflict, PathRefused, Unwritable,
-    StoreFull: then nothing changed.
+) -> Job[EditOutcome[T]]:
+    """Carry out one edit.
+
+    Raises what `decide` raises, Conflict, PathRefused, Unwritable, StoreFull: then nothing changed.
     """
     check_open(workspace)
     open_records(workspace, clock)
     history = find_history(workspace, policy)
     yield from _check_root(workspace, policy, clock)
     recovered = recover(workspace, clock)
-    act, answer, number = _try(workspace, history, decide, clock)
-    if not act.operations and not recovered:
-        return Edited(answer=answer)
+    edit, answer, number = _try(workspace, history, decide, clock)
+    if not edit.operations and not recovered:
+        return EditOutcome(answer=answer)
     try:
-        request = SyncRequest(only=recovered.union(_find_paths(act)), grace_s=0.0)
+        request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
         synced = yield from update_index(workspace, policy, clock, request)
     except MemsyncdError as failure:
-        return Edited(answer=answer, act=number, failure=failure)
-    return Edited(answer=answer, act=number, synced=synced)
+        return EditOutcome(answer=answer, act=number, failure=failure)
+    return EditOutcome(answer=answer, act=number, synced=synced)
 
 
 def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[None]:
-    """Raise Unwritable if the folder is away. Where it is another than it was, that takes a look:
+    """Raise Unwritable if the folder is missing. If it is another folder than before, scan first:
     its disk may not be mounted.
     """
     is_away = workspace.condition.root_state == "missing"
@@ -143,8 +149,9 @@ def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[N
 
 
 def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
-    """Where revisions are kept, None if none shall be. Raises StoreFailed if they cannot be: then
-    nothing may be changed.
+    """The history, None if none is kept.
+
+    Raises StoreFailed if it cannot be opened: then nothing may be changed.
     """
     if not policy.history.is_enabled:
         return None
@@ -156,59 +163,58 @@ def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
     return workspace.records.history
 
 
-def see_others(
-    workspace: Workspace, history: History, stood: list[ObservedNote], *, at_s: float
+def record_external(
+    workspace: Workspace, history: History, seen: list[ObservedNote], *, at_s: float
 ) -> None:
-    """Record what others did to these files; before all notes were seen once, nobody knows that
-    they did.
+    """Record external changes of these files. Until all notes have been recorded once, a difference
+    does not prove a change.
     """
     workspace.count_revisions(
-        len(history.record_external(stood, at_s=at_s, is_first=not history.is_complete))
+        len(history.record_external(seen, at_s=at_s, is_first=not history.is_complete))
     )
 
 
 def _try(
     workspace: Workspace, history: History | None, decide: Decide[T], clock: Clock
-) -> tuple[Act, T, int | None]:
-    """Decide and carry out, again if somebody else writes in between; also the act's number, if
-    there is one.
+) -> tuple[Edit, T, int | None]:
+    """Decide and carry out, again if another program writes in between; also return the number of
+    the change set, if there is one.
     """
     n_tried = 0
     while True:
-        act, answer = decide()
+        edit, answer = decide()
         n_tried += 1
         try:
             number = (
-                _carry_out(workspace, history, act, at_s=clock.wall_s()) if act.operations else None
+                _carry_out(workspace, history, edit, at_s=clock.wall_s())
+                if edit.operations
+                else None
             )
         except Conflict as failure:
-            if n_tried == N_ATTEMPTS or LEFT_OVER in failure.data:
+            if n_tried == MAX_ATTEMPTS or HALF_DONE_KEY in failure.data:
                 raise
         else:
-            return act, answer, number
+            return edit, answer, number
 
 
 def _carry_out(
-    workspace: Workspace, history: History | None, act: Act, *, at_s: float
+    workspace: Workspace, history: History | None, edit: Edit, *, at_s: float
 ) -> int | None:
-    """Write it down, do it, settle it. If it fails, what was done of it is undone and nothing of it
-    stays in the history.
-    """
-    changes = [change for operation in act.operations for change in _find_changes(operation)]
-    number = _write_down(workspace, history, act, changes, at_s=at_s)
-    keep = find_keep(workspace, history, at_s=at_s)
+    """Record the edit, do it, settle it. If it fails, undo it on the disk and in the history."""
+    changes = [change for operation in edit.operations for change in _list_changes(operation)]
+    number = _record_intent(workspace, history, edit, changes, at_s=at_s)
+    keep = make_keep(workspace, history, at_s=at_s)
     n_done = 0
     try:
-        for operation in act.operations:
+        for operation in edit.operations:
             _apply(workspace.scope, operation, keep)
-            n_done += len(list(_find_changes(operation)))
+            n_done += len(list(_list_changes(operation)))
     except BaseException as failure:
-        is_undone = unwind(workspace, number, make_change_set(changes), n_done=n_done, keep=keep)
+        is_undone = roll_back(workspace, number, make_change_set(changes), n_done=n_done, keep=keep)
         if n_done and not is_undone and isinstance(failure, Conflict):
-            raise _say_half_done(failure, number) from failure
+            raise _make_half_done_error(failure, number) from failure
         raise
-    # It is done, and what was there is on the disk: if this cannot be noted now, it is found out
-    # later.
+    # The edit is on the disk: if records.db cannot be written now, recovery settles it later.
     with contextlib.suppress(StoreFailed):
         if history is not None and number is not None:
             history.finish(number)
@@ -219,14 +225,19 @@ def _carry_out(
     return number if history is not None else None
 
 
-def _write_down(
-    workspace: Workspace, history: History | None, act: Act, changes: list[Intended], *, at_s: float
+def _record_intent(
+    workspace: Workspace,
+    history: History | None,
+    edit: Edit,
+    changes: list[Intended],
+    *,
+    at_s: float,
 ) -> int | None:
-    """Have the records know what is about to be done, before it is.
+    """Record a change set before it is carried out.
 
-    Where no history is kept they need it until it is done: after a crash it must be known what may
-    be swept up, and what a half done change set was about. There, records that cannot be written
-    stop nothing.
+    Without a history it is recorded until it is done: after a crash, recovery must know which
+    temporary files it may remove and what a half done change set was. In that case records that
+    cannot be written do not stop the edit.
     """
     if history is None:
         workspace.is_recorded = False
@@ -237,29 +248,32 @@ def _write_down(
                 at_s=at_s, client="", command=UNKEPT, path="", changes=changes
             )
         return None
-    # What others did to these files since they were last looked at comes first.
-    stood = [
+    # External changes of these files since the last scan come first.
+    seen = [
         ObservedNote(path=change.old_path or change.path, data=change.old) for change in changes
     ]
-    see_others(workspace, history, stood, at_s=at_s)
+    record_external(workspace, history, seen, at_s=at_s)
     number = history.begin(
         at_s=at_s,
-        client=act.client,
-        command=act.command,
-        path=act.path,
-        new_path=act.new_path,
+        client=edit.client,
+        command=edit.command,
+        path=edit.path,
+        new_path=edit.new_path,
         changes=changes,
     )
     workspace.count_revisions(len(changes))
     return number
 
 
-def _say_half_done(failure: Conflict, number: int | None) -> Conflict:
-    """Deciding it anew would do a second time what stays of the first."""
+def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
+    """The edit is not decided again, because the part that stays would be done twice."""
     return Conflict(
         f"{failure.message}; others have already built on a part of this change, which stays",
-        hint=f"see memsyncd history, then take it back or write the rest again: memsyncd undo --act {number}",
-        **{LEFT_OVER: number},
+        hint=(
+            f"see memsyncd history, then take it back or write the rest again: memsyncd undo "
+            f"--act {number}"
+        ),
+        **{HALF_DONE_KEY: number},
     )
 
 
@@ -275,7 +289,7 @@ def _apply(scope: Scope, operation: Operation, keep: KeepText) -> None:
             assert_never(operation)
 
 
-def _find_changes(operation: Operation) -> Iterator[Intended]:
+def _list_changes(operation: Operation) -> Iterator[Intended]:
     match operation:
         case Put():
             old = operation.was.data if operation.was else None
@@ -286,7 +300,7 @@ def _find_changes(operation: Operation) -> Iterator[Intended]:
         case Rename():
             for path, file in operation.was.items():
                 yield Intended(
-                    path=operation.find_new(path).text,
+                    path=operation.new_path(path).text,
                     old_path=path.text,
                     old=file.data,
                     new=file.data,
@@ -295,8 +309,8 @@ def _find_changes(operation: Operation) -> Iterator[Intended]:
             assert_never(operation)
 
 
-def _find_paths(act: Act) -> Iterator[str]:
-    for operation in act.operations:
+def _list_paths(edit: Edit) -> Iterator[str]:
+    for operation in edit.operations:
         match operation:
             case Put() | Delete():
                 yield operation.path.text

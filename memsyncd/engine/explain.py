@@ -1,9 +1,9 @@
-"""Why is an answer empty, and what might have been meant? The first reason that holds, in a
-sentence that a person can act on.
+"""Explains an empty answer, and suggests the query that may have been meant.
 
-Nothing is indexed; what matched was deleted just now; filters, archived sections or `-words` leave
-none of what matches; words stand nowhere, others that are near do. A question is suggested only if
-it finds something under the same filters.
+The first reason that holds becomes a sentence that a person can act on: nothing is indexed; what
+matched was deleted a moment ago; filters, archived sections or `-words` leave none of what matches;
+words occur nowhere, and similar ones do. A query is suggested only if it finds something under the
+same filters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.search.query import Filters, Form, Query, Term, compile_query, parse_query
 from memsyncd.core.search.spelling import fold_word, max_edit_distance, suggest_words
-from memsyncd.engine.masking import is_secret_word
+from memsyncd.engine.redaction import is_secret_word
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh
 from memsyncd.store.lookup import (
@@ -31,105 +31,101 @@ from memsyncd.store.lookup import (
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import find_filtered, is_matching
 
-N_WORDS_LOOKED_UP = 4
-"""Words that stand nowhere and are looked for near ones, at most."""
-N_WORKSPACES = 5
-"""Whose reasons are told, at most."""
-N_SHOWN = 8
-"""Of words or values, in one list."""
-SHOWN_CHARS = 48
-"""Of a word that somebody typed."""
+# Absent words for which similar ones are looked up.
+MAX_LOOKED_UP_WORDS = 4
+# Workspaces whose reasons are listed.
+MAX_WORKSPACES = 5
+# Words or values in one list.
+MAX_LISTED = 8
+# Characters shown of a word that a person typed.
+MAX_SHOWN_CHARS = 48
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
-    """Why there is no hit. `meant` is the question as it may have been meant, one that finds
-    something.
-    """
+class Explanation:
+    """Why there is no hit. `did_you_mean` is a similar query that finds something."""
 
     why: str
-    meant: str | None = None
+    did_you_mean: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What was asked: as typed, as read, and all filters that must hold. `hidden` as in
-    `recall.Asked`.
+    """A query as typed and as parsed, and all filters that must hold, its own included.
+
+    `absent` are notes that a fresh scan no longer found: workspace ids and paths.
     """
 
     text: str
     query: Query
     filters: Filters
-    hidden: frozenset[tuple[str, str]] = frozenset()
+    absent: frozenset[tuple[str, str]] = frozenset()
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is neither a word to look for nor a filter."""
+        return not self.query.positive and self.filters.is_empty
 
 
 def explain_nothing(
     workspaces: Sequence[Workspace], question: Question, timeout_s: float
-) -> Nothing:
-    """The reason for an answer without hits from these workspaces. Raises as `Workspace.lend`, but
-    not for want of time.
+) -> Explanation:
+    """Explain why these workspaces have no hit.
+
+    Raises what `Workspace.lend` raises, except that a lack of time is an explanation too.
     """
     if not workspaces:
-        return Nothing(why="there is no workspace yet: add a folder with memsyncd add PATH")
-    if not question.query.positive and question.filters.is_empty:
-        return Nothing(why=_explain_empty_question(question.query))
-    found: list[tuple[str, Nothing]] = []
-    for workspace in workspaces[:N_WORKSPACES]:
+        return Explanation(why="there is no workspace yet: add a folder with memsyncd add PATH")
+    if question.is_empty:
+        return Explanation(why=_explain_empty_question(question.query))
+    found: list[tuple[str, Explanation]] = []
+    for workspace in workspaces[:MAX_WORKSPACES]:
         try:
             with workspace.acquire(timeout_s) as reader:
                 found.append((workspace.entry.name, _explain_one(reader, workspace, question)))
         except NotFresh:
-            found.append(
-                (
-                    workspace.entry.name,
-                    Nothing(why="nothing matches, and there was no time to find out why"),
-                )
-            )
-    reasons = dict.fromkeys(nothing.why for _, nothing in found)
-    more = (
-        [f"{len(workspaces) - N_WORKSPACES} more have nothing either"]
-        if len(workspaces) > N_WORKSPACES
-        else []
-    )
-    told = (
-        [*reasons]
-        if len(reasons) == 1
-        else [f"in {name}: {nothing.why}" for name, nothing in found] + more
-    )
-    return Nothing(
-        why="; ".join(told),
-        meant=next((nothing.meant for _, nothing in found if nothing.meant), None),
-    )
+            late = Explanation(why="nothing matches, and there was no time to find out why")
+            found.append((workspace.entry.name, late))
+    suggested = (one.did_you_mean for _, one in found if one.did_you_mean)
+    why = _join_reasons(found, n_more=len(workspaces) - MAX_WORKSPACES)
+    return Explanation(why=why, did_you_mean=next(suggested, None))
 
 
-def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Nothing:
+def _join_reasons(found: Sequence[tuple[str, Explanation]], *, n_more: int) -> str:
+    reasons = dict.fromkeys(one.why for _, one in found)
+    if len(reasons) == 1:
+        return next(iter(reasons))
+    more = [f"{n_more} more have nothing either"] if n_more > 0 else []
+    return "; ".join([f"in {name}: {one.why}" for name, one in found] + more)
+
+
+def _explain_one(reader: Reader, workspace: Workspace, question: Question) -> Explanation:
     if workspace.condition.counts.files == 0:
-        return Nothing(why=explain_empty_index(workspace))
+        return Explanation(why=explain_empty_index(workspace))
     match = compile_query(question.query)
     if not match:
-        return Nothing(why=_explain_filters_alone(reader, question))
+        return Explanation(why=_explain_filters_alone(reader, question))
     if count_matches(reader, match, question.filters):
-        # The answer and its explanation see two states of the index, and nearly always the same.
-        is_hidden = any(workspace.id == hidden_in for hidden_in, _ in question.hidden)
-        what = (
-            "the only notes that match were deleted just now"
-            if is_hidden
-            else "what matches was indexed just now: ask again"
-        )
-        return Nothing(why=what)
+        # The search and its explanation may see two generations of the index.
+        if any(workspace.id == workspace_id for workspace_id, _ in question.absent):
+            return Explanation(why="the only notes that match were deleted just now")
+        return Explanation(why="what matches was indexed just now: ask again")
     n_matching = count_matches(reader, match)
     if n_matching:
-        return Nothing(why=_explain_filters(reader, match, n_matching, question.filters))
-    nothing = _explain_words(reader, question)
+        return Explanation(why=_explain_filters(reader, match, n_matching, question.filters))
+    explanation = _explain_words(reader, question)
     unread = _explain_unread(workspace)
-    return replace(nothing, why=f"{nothing.why}; {unread}") if unread else nothing
+    return replace(explanation, why=f"{explanation.why}; {unread}") if unread else explanation
 
 
-# --- nothing to look for, nothing to look in ------------------------------------------------------
+# --- nothing to search for, nothing to search in ------------------------------------------------
 
 
 def _explain_empty_question(query: Query) -> str:
-    return f"the query holds no word to look for{', only words to leave out' if query.must_not else ''}"
+    return (
+        f"the query holds no word to look "
+        f"for{', only words to leave out' if query.must_not else ''}"
+    )
 
 
 def explain_empty_index(workspace: Workspace) -> str:
@@ -148,14 +144,17 @@ def _explain_unread(workspace: Workspace) -> str:
     if not condition.pending and condition.state != "indexing":
         return ""
     trouble = "; ".join(condition.faults.values())
-    return f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be read{': ' if trouble else ''}{trouble}"
+    return (
+        f"{condition.pending} {'is' if condition.pending == 1 else 'are'} still to be "
+        f"read{': ' if trouble else ''}{trouble}"
+    )
 
 
-# --- something matches, and is left out -----------------------------------------------------------
+# --- what matches is filtered out ---------------------------------------------------------------
 
 
 def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filters) -> str:
-    """Which filter leaves how much of what matches."""
+    """Say how much of what matches each filter leaves."""
     matching = _count(n_matching, "passage matches", "passages match")
     pieces = list(_split(filters))
     if not pieces:
@@ -174,11 +173,14 @@ def _explain_filters(reader: Reader, match: str, n_matching: int, filters: Filte
 def _explain_filters_alone(reader: Reader, question: Question) -> str:
     if find_filtered(reader, question.filters, "", limit=1):
         return _explain_empty_question(question.query)
-    return f"nothing that is indexed passes {' and '.join(word for word, _ in _split(question.filters))}"
+    return (
+        f"nothing that is indexed passes "
+        f"{' and '.join(word for word, _ in _split(question.filters))}"
+    )
 
 
 def _split(filters: Filters) -> Iterator[tuple[str, Filters]]:
-    """Each filter alone, with how it is typed."""
+    """Each filter alone, with the words that type it."""
     for one in filters.chain():
         yield from _split_one(one, "")
         if one.exclude is not None:
@@ -206,7 +208,7 @@ def _split_one(one: Filters, sign: str) -> Iterator[tuple[str, Filters]]:
 
 
 def _name_others(reader: Reader, match: str, filters: Filters) -> str:
-    """What could have been asked for in place of a kind or tag that leaves nothing."""
+    """Name kinds or tags to ask for instead of those that leave nothing."""
     if filters.kinds:
         found, what = find_matching_kinds(reader, match), "kind"
         near = _find_near_values(filters.kinds, count_kinds(reader))
@@ -221,73 +223,85 @@ def _name_others(reader: Reader, match: str, filters: Filters) -> str:
     theirs = (
         f"the {what}{'s' if len(found) > 1 else ''} {', '.join(found)}" if found else f"no {what}"
     )
-    return f"; what matches has {theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
+    return (
+        f"; what matches has "
+        f"{theirs}{'; near to what was asked for: ' if near else ''}{', '.join(near)}"
+    )
 
 
-def _find_near_values(asked: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:
-    """Kinds or tags that there are, near to those of `asked` that there are not."""
+def _find_near_values(values: Sequence[str], known: Sequence[tuple[str, int]]) -> list[str]:
+    """Existing kinds or tags that are similar to unknown ones in `values`."""
     by_folded = {fold_word(value): value for value, _ in known}
     counted = [(fold_word(value), n) for value, n in known]
-    strange = [
-        value.lstrip("#") for value in asked if fold_word(value.lstrip("#")) not in by_folded
+    unknown = [
+        value.lstrip("#") for value in values if fold_word(value.lstrip("#")) not in by_folded
     ]
     return [
         by_folded[near]
-        for value in strange[:N_WORDS_LOOKED_UP]
+        for value in unknown[:MAX_LOOKED_UP_WORDS]
         for near in suggest_words(value, counted)
     ]
 
 
-# --- nothing matches ------------------------------------------------------------------------------
+# --- nothing matches ----------------------------------------------------------------------------
 
 
-def _explain_words(reader: Reader, question: Question) -> Nothing:
+def _explain_words(reader: Reader, question: Question) -> Explanation:
     query = question.query
     if query.must_not:
         left_out = count_matches(reader, compile_query(replace(query, must_not=())))
         if left_out:
             words = _list((f"-{_show(term)}" for term in query.must_not), " ")
-            return Nothing(
-                why=f"{_count(left_out, 'passage matches', 'passages match')}, and {words} leaves none"
+            return Explanation(
+                why=(
+                    f"{_count(left_out, 'passage matches', 'passages match')}, and {words} "
+                    f"leaves none"
+                )
             )
-    # Where phrases are asked for, one that is nowhere is reason enough; plain words are all absent.
-    absent = [term for term in query.must or query.should if not _is_there(reader, term)]
+    # One absent phrase is reason enough; plain words have no match only if all are absent.
+    absent = [term for term in query.must or query.should if not _occurs(reader, term)]
     if not absent:
-        return Nothing(
-            why=f"no passage holds all of {_list(map(_show, query.must))}, though each stands somewhere"
+        return Explanation(
+            why=(
+                f"no passage holds all of {_list(map(_show, query.must))}, though each stands "
+                f"somewhere"
+            )
         )
     near = _find_near_words(reader, absent)
-    why = _say_absent(absent)
+    why = _describe_absent(absent)
     if near:
         there = dict.fromkeys(word for found in near.values() for word in found)
         why += f"; near words that do stand in notes: {_list(there)}"
     elif any(term.form is Form.PHRASE and len(term.words) > 1 for term in absent):
         why += ", in this order"
-    return Nothing(why=why, meant=_suggest(reader, question, near))
+    return Explanation(why=why, did_you_mean=_suggest(reader, question, near))
 
 
-def _say_absent(absent: Sequence[Term]) -> str:
+def _describe_absent(absent: Sequence[Term]) -> str:
     if len(absent) == 1:
         return (
             f"no note holds {'the word ' if absent[0].form is Form.WORD else ''}{_show(absent[0])}"
         )
-    return f"no note holds any of these{'' if absent[0].form is Form.PHRASE else ' words'}: {_list(map(_show, absent))}"
+    return (
+        f"no note holds any of these{'' if absent[0].form is Form.PHRASE else ' words'}: "
+        f"{_list(map(_show, absent))}"
+    )
 
 
-def _is_there(reader: Reader, term: Term) -> bool:
+def _occurs(reader: Reader, term: Term) -> bool:
     return is_matching(reader, compile_query(Query(should=(term,))))
 
 
 def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[str, ...]]:
-    """By each word that stands nowhere the words near it, if there are any."""
+    """Indexed words that are similar to absent ones, by absent word."""
     words = dict.fromkeys(word for term in absent for word in term.words)
     gone = [
         word
         for word in words
-        if not _is_there(reader, Term(text=word, words=(word,), form=Form.WORD))
+        if not _occurs(reader, Term(text=word, words=(word,), form=Form.WORD))
     ]
-    near = {word: _find_near(reader, fold_word(word)) for word in gone[:N_WORDS_LOOKED_UP]}
-    # Who guesses at a password must not be told that he is near.
+    near = {word: _find_near(reader, fold_word(word)) for word in gone[:MAX_LOOKED_UP_WORDS]}
+    # Somebody who guesses a password must not learn that the guess is close.
     told = {
         word: tuple(one for one in found if not is_secret_word(reader, one))
         for word, found in near.items()
@@ -296,8 +310,8 @@ def _find_near_words(reader: Reader, absent: Sequence[Term]) -> dict[str, tuple[
 
 
 def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
-    # Names of versions, tickets and hashes have no near ones, and whoever waits for a word to
-    # appear asks for it again and again.
+    # Versions, tickets and hashes have no similar words, and programs that wait for one to appear
+    # ask for it again and again.
     if not max_edit_distance(word) or not word.isalpha():
         return ()
     return suggest_words(word, find_similar_words(reader, word)) or suggest_words(
@@ -306,7 +320,7 @@ def _find_near(reader: Reader, word: str) -> tuple[str, ...]:
 
 
 def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]]) -> str | None:
-    """The question with the words in it that were near, the nearest that find anything."""
+    """The query with similar words in place of absent ones, the most similar that find anything."""
     for choice in range(max(map(len, near.values()), default=0)):
         text = question.text
         for word, found in near.items():
@@ -319,7 +333,7 @@ def _suggest(reader: Reader, question: Question, near: dict[str, tuple[str, ...]
     return None
 
 
-# --- how it is said -------------------------------------------------------------------------------
+# --- wording ------------------------------------------------------------------------------------
 
 
 def _count(n: int, one: str, many: str) -> str:
@@ -329,8 +343,8 @@ def _count(n: int, one: str, many: str) -> str:
 
 def _list(words: Iterable[str], between: str = ", ") -> str:
     shown = [*words]
-    more = [f"{len(shown) - N_SHOWN} more"] if len(shown) > N_SHOWN else []
-    return between.join(shown[:N_SHOWN] + more)
+    more = [f"{len(shown) - MAX_LISTED} more"] if len(shown) > MAX_LISTED else []
+    return between.join(shown[:MAX_LISTED] + more)
 
 
 def _show(term: Term) -> str:
@@ -338,4 +352,4 @@ def _show(term: Term) -> str:
 
 
 def _shorten(text: str) -> str:
-    return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
+    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.edit import see_others
+from memsyncd.engine.edit import record_external
 from memsyncd.engine.opening import report_wal_sizes
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import update_index
@@ -224,7 +224,7 @@ def _record_batch(
         if n_bytes >= BATCH_BYTES:
             break
     if changed:
-        see_others(workspace, records.history, changed, at_s=clock.wall_s())
+        record_external(workspace, records.history, changed, at_s=clock.wall_s())
     for _ in range(n_checked):
         waiting.popleft()
 

@@ -1,112 +1,130 @@
-"""What was changed, by whom, and what did it say before?
+"""Lists, shows, undoes and purges the recorded changes of notes.
 
-Jobs for the lane, which owns records.db. A section's history are those revisions of its note in
-which its own lines differ; a note that was renamed is followed under its old names. What is to be
-forgotten for good is chosen here and taken out by the store.
+Everything here is a job of the worker, which owns records.db. The history of a section is those
+revisions of its note in which its own lines differ; a renamed note is followed under its old names.
+
+An undo restores the bytes from before, or raises Conflict: the whole note, or the named section,
+must be as the revision left it. A change set of many notes is undone whole or not at all. An undo
+is itself an edit and can be undone in turn; so can the clearing of a workspace.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing.diff import render_diff
 from memsyncd.core.editing.memory_path import MEMORIES, parse_memory_path
-from memsyncd.core.editing.sections import find_section_bytes
-from memsyncd.core.notepath import NotePath, parse_note_path
-from memsyncd.engine.edit import find_history
+from memsyncd.core.editing.sections import find_section_bytes, replace_section, split_note_sections
+from memsyncd.core.notepath import MEMORY_FOLDER, NotePath, parse_note_path
+from memsyncd.engine.edit import (
+    Decide,
+    Delete,
+    Edit,
+    EditOutcome,
+    Operation,
+    Put,
+    Rename,
+    edit_workspace,
+    find_history,
+)
 from memsyncd.engine.opening import FOREIGN_FAULT, open_records
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import check_open
 from memsyncd.engine.recovery import recover
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import BadRequest, MemsyncdError, NoteNotFound
-from memsyncd.files.read import read_text_file
+from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
+from memsyncd.files.listing import find_files, is_folder
+from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scope import Scope
+from memsyncd.protocol.memory import (
+    Diff,
+    DiffParams,
+    HistoryParams,
+    PathState,
+    Purged,
+    PurgeParams,
+    RevisionInfo,
+    UndoParams,
+)
 from memsyncd.store.backup import remove_leftovers
 from memsyncd.store.history import History, Revision
 
 PAGE = 50
-STEP_FILES = 16
+FILES_PER_STEP = 16
+MANY_REVISIONS = 100_000
+
+# --- targets ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """Whose history: a note's or folder's, that of one section of a note (`heading`, what follows
-    the `#`), or everything's.
+class Target:
+    """The note or folder whose history is meant, or one section of a note (`heading`: the anchor
+    after the `#`); without a path the whole workspace.
     """
 
     path: str | None = None
     heading: str | None = None
 
+    def __str__(self) -> str:
+        if self.path is None:
+            return "this workspace"
+        return self.path if self.heading is None else f"{self.path}#{self.heading}"
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One revision with its texts, None for no file; of a section these are its own lines alone.
-    `new_digest` is the file's.
+
+def parse_target(params: HistoryParams | DiffParams | UndoParams | PurgeParams) -> Target:
+    """Parse the anchor or path of a request, as a path of the workspace or of the memory tool.
+
+    Raises BadRequest and PathRefused.
     """
-
-    revision: Revision
-    old: bytes | None
-    new: bytes | None
-    new_digest: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forgotten:
-    """What a purge took out; `still_in` are notes that say today what was to be forgotten.
-
-    `is_clean` is False while another program that reads the file keeps traces in it: they go as
-    soon as it lets them. `set_aside` names files that were damaged once and are not looked into;
-    they may hold it, too.
-    """
-
-    n_revisions: int
-    n_texts: int
-    is_clean: bool
-    still_in: tuple[str, ...] = ()
-    set_aside: tuple[str, ...] = ()
-
-
-def parse_subject(*, anchor: str | None, path: str | None) -> Subject:
-    """Read what was named, as the workspace's paths or the memory tool's. Raises BadRequest and
-    PathRefused.
-    """
+    anchor, path = params.anchor, params.path
     if anchor is not None and path is not None:
         raise BadRequest(
             "name either an anchor or a path", hint='for example {"anchor": "MEMORY.md#setup"}'
         )
     named, mark, heading = anchor.rpartition("#") if anchor is not None else (path, "", "")
     if anchor is not None and not mark:
-        raise BadRequest(
-            f"{anchor} is no anchor",
-            hint="an anchor is a note's path, `#` and a heading: MEMORY.md#setup",
-        )
+        hint = "an anchor is a note's path, `#` and a heading: MEMORY.md#setup"
+        raise BadRequest(f"{anchor} is no anchor", hint=hint)
     if named is None or named in ("", "."):
-        return Subject()
+        return Target()
     named = named.rstrip("/")
-    found = parse_memory_path(named).note if named.startswith(MEMORIES) else parse_note_path(named)
-    return Subject(
-        path=found.text if found else ".memories", heading=heading if anchor is not None else None
+    is_memory_path = named.startswith(MEMORIES)
+    note = parse_memory_path(named).note if is_memory_path else parse_note_path(named)
+    return Target(
+        path=note.text if note else MEMORY_FOLDER,
+        heading=heading if anchor is not None else None,
     )
+
+
+# --- list ---------------------------------------------------------------------------------------
 
 
 def list_revisions(
     workspace: Workspace,
     policy: SyncPolicy,
     clock: Clock,
-    subject: Subject,
+    target: Target,
     *,
     limit: int,
     before: int | None = None,
-) -> Job[list[Revision]]:
+) -> Job[list[RevisionInfo]]:
     """The newest `limit` revisions, of those older than `before`. Raises BadRequest if no history
     is kept.
     """
     history = open_history(workspace, policy, clock)
+    found = yield from _find_revisions(history, target, limit=limit, before=before)
+    return [_make_revision_info(revision) for revision in found]
+
+
+def _find_revisions(
+    history: History, target: Target, *, limit: int, before: int | None = None
+) -> Job[list[Revision]]:
     found: list[Revision] = []
-    for revision in iter_revisions(history, subject, before=before):
-        if subject.heading is None or _touches(history, revision, subject.heading):
+    for revision in iter_revisions(history, target, before=before):
+        if target.heading is None or _changes_section(history, revision, target.heading):
             found.append(revision)
         if len(found) == limit:
             break
@@ -114,102 +132,26 @@ def list_revisions(
     return found
 
 
-def read_change(
-    workspace: Workspace,
-    policy: SyncPolicy,
-    clock: Clock,
-    subject: Subject,
-    *,
-    revision: int | None,
-    is_to_now: bool,
-) -> Job[Change]:
-    """A revision's texts: the named one, or the latest of the subject. Raises NoteNotFound if there
-    is none or it is not kept.
-    """
-    history = open_history(workspace, policy, clock)
-    found = yield from choose_revision(workspace, policy, clock, subject, revision)
-    old, new = read_texts(history, found)
-    new_digest = found.new_digest
-    if is_to_now:
-        file = read_text_file(workspace.scope, NotePath(found.path))
-        new, new_digest = (file.data, file.digest) if file else (None, None)
-    if subject.heading is not None:
-        old, new = (
-            find_section(old, found.old_path or found.path, subject.heading),
-            find_section(new, found.path, subject.heading),
-        )
-    return Change(revision=found, old=old, new=new, new_digest=new_digest)
-
-
-def choose_revision(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, subject: Subject, number: int | None
-) -> Job[Revision]:
-    """The revision of this number, or the subject's latest. Raises NoteNotFound."""
-    if number is None:
-        latest = yield from list_revisions(workspace, policy, clock, subject, limit=1)
-    else:
-        latest = open_history(workspace, policy, clock).find_revisions(revision=number, limit=1)
-    if latest:
-        return latest[0]
-    what = f"revision {number}" if number is not None else f"revision of {_name(subject)}"
-    raise explain_not_found(workspace, what)
-
-
-def explain_not_found(workspace: Workspace, what: str) -> NoteNotFound:
-    """That there is no such revision or act, and why, where that is known."""
-    if FOREIGN_FAULT in workspace.condition.faults:
-        why = "records.db came from another workspace and was set aside"
-        return NoteNotFound(
-            f"there is no {what}: {why}", hint="see what can be done about it: memsyncd status"
-        )
-    return NoteNotFound(f"there is no {what}", hint="list what there is with: memsyncd history")
-
-
-def purge(
-    workspace: Workspace,
-    policy: SyncPolicy,
-    clock: Clock,
-    subject: Subject,
-    *,
-    revision: int | None,
-    containing: str | None,
-) -> Job[Forgotten]:
-    """Forget revisions for good: those of the subject, or this one, of these only those whose text
-    held `containing`.
-    """
-    history = open_history(workspace, policy, clock)
-    searched = containing.encode() if containing is not None else None
-    chosen: list[int] = []
-    texts: set[str] = set()
-    for found in iter_revisions(history, subject, revision=revision):
-        if subject.heading is None or _touches(history, found, subject.heading):
-            held = _find_held(history, found, searched)
-            chosen += [found.id] if held or searched is None else []
-            texts |= held
-        yield
-    # A copy that a client has not fetched would keep what is purged.
-    remove_leftovers(workspace.records_path)
-    done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
-    still_in: list[str] = []
-    for at, path in enumerate(sorted(history.heads()) if searched is not None else ()):
-        if searched is not None and _says(workspace.scope, path, searched):
-            still_in.append(path)
-        if at % STEP_FILES == 0:
-            yield
-    return Forgotten(
-        n_revisions=done.n_revisions,
-        n_texts=done.n_texts,
-        is_clean=done.is_clean,
-        still_in=tuple(still_in),
-        set_aside=tuple(workspace.records.find_set_aside())
-        if workspace.records is not None
-        else (),
+def _make_revision_info(revision: Revision) -> RevisionInfo:
+    return RevisionInfo(
+        revision=revision.id,
+        act=revision.act,
+        at=revision.at_s,
+        client=revision.client,
+        command=revision.command,
+        path=revision.path,
+        old_path=revision.old_path,
+        old_digest=revision.old_digest,
+        new_digest=revision.new_digest,
+        old_bytes=revision.old_bytes,
+        new_bytes=revision.new_bytes,
+        is_kept=revision.is_kept,
     )
 
 
 def open_history(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> History:
-    """The open history, settled. Raises BadRequest if none is kept, StoreFailed if it cannot be
-    opened.
+    """Open the history and settle it. Raises BadRequest if none is kept, StoreFailed if it cannot
+    be opened.
     """
     check_open(workspace)
     open_records(workspace, clock)
@@ -223,12 +165,12 @@ def open_history(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Hist
 
 
 def iter_revisions(
-    history: History, subject: Subject, *, before: int | None = None, revision: int | None = None
+    history: History, target: Target, *, before: int | None = None, revision: int | None = None
 ) -> Iterator[Revision]:
-    """Newest first, a page at a time."""
+    """Newest first, read a page at a time."""
     while True:
         page = history.find_revisions(
-            path=subject.path, revision=revision, before=before, limit=PAGE
+            path=target.path, revision=revision, before=before, limit=PAGE
         )
         yield from page
         if len(page) < PAGE:
@@ -236,13 +178,38 @@ def iter_revisions(
         before = page[-1].id
 
 
+def _choose_revision(
+    workspace: Workspace, history: History, target: Target, number: int | None
+) -> Job[Revision]:
+    """The revision of this number, or the latest of the target. Raises NoteNotFound."""
+    if number is None:
+        found = yield from _find_revisions(history, target, limit=1)
+    else:
+        found = history.find_revisions(revision=number, limit=1)
+    if found:
+        return found[0]
+    what = f"revision {number}" if number is not None else f"revision of {target}"
+    raise _make_not_found(workspace, what)
+
+
+def _make_not_found(workspace: Workspace, what: str) -> NoteNotFound:
+    """The error for a revision or act that does not exist, with the reason if it is known."""
+    if FOREIGN_FAULT in workspace.condition.faults:
+        why = "records.db came from another workspace and was set aside"
+        hint = "see what can be done about it: memsyncd status"
+        return NoteNotFound(f"there is no {what}: {why}", hint=hint)
+    return NoteNotFound(f"there is no {what}", hint="list what there is with: memsyncd history")
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
 def read_texts(history: History, revision: Revision) -> tuple[bytes | None, bytes | None]:
-    """What stood before and after. Raises NoteNotFound if a text is not kept any more."""
-    old = history.read_text(revision.old_digest) if revision.old_digest is not None else None
-    new = history.read_text(revision.new_digest) if revision.new_digest is not None else None
-    if (old is None and revision.old_digest is not None) or (
-        new is None and revision.new_digest is not None
-    ):
+    """The texts before and after. Raises NoteNotFound if one is no longer kept."""
+    old_digest, new_digest = revision.old_digest, revision.new_digest
+    old = history.read_text(old_digest) if old_digest is not None else None
+    new = history.read_text(new_digest) if new_digest is not None else None
+    if (old is None and old_digest is not None) or (new is None and new_digest is not None):
         raise NoteNotFound(
             f"the texts of revision {revision.id} are not kept any more",
             hint="list what is kept with: memsyncd history",
@@ -250,7 +217,7 @@ def read_texts(history: History, revision: Revision) -> tuple[bytes | None, byte
     return old, new
 
 
-def find_section(data: bytes | None, path: str, heading: str) -> bytes | None:
+def cut_section(data: bytes | None, path: str, heading: str) -> bytes | None:
     """A section's own lines; None if there is no such section, or no note."""
     if data is None:
         return None
@@ -258,29 +225,120 @@ def find_section(data: bytes | None, path: str, heading: str) -> bytes | None:
     return data[place[0] : place[1]] if place else None
 
 
-def _touches(history: History, revision: Revision, heading: str) -> bool:
+def _changes_section(history: History, revision: Revision, heading: str) -> bool:
     try:
         old, new = read_texts(history, revision)
     except NoteNotFound:
         return False
-    return find_section(old, revision.old_path or revision.path, heading) != find_section(
-        new, revision.path, heading
+    before = cut_section(old, revision.old_path or revision.path, heading)
+    return before != cut_section(new, revision.path, heading)
+
+
+# --- diff ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedTexts:
+    """A revision with its texts, None for no file; of a section only its own lines.
+
+    `new_digest` is that of the whole file.
+    """
+
+    revision: Revision
+    old: bytes | None
+    new: bytes | None
+    new_digest: str | None
+
+
+def read_compared(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, target: Target, params: DiffParams
+) -> Job[ComparedTexts]:
+    """Read what `render_change` compares: the named revision, or the latest of the target.
+
+    Raises NoteNotFound if there is none or its texts are not kept.
+    """
+    history = open_history(workspace, policy, clock)
+    revision = yield from _choose_revision(workspace, history, target, params.revision)
+    old, new = read_texts(history, revision)
+    new_digest = revision.new_digest
+    if params.to_now:
+        file = read_text_file(workspace.scope, NotePath(revision.path))
+        new, new_digest = (file.data, file.digest) if file else (None, None)
+    if target.heading is not None:
+        old = cut_section(old, revision.old_path or revision.path, target.heading)
+        new = cut_section(new, revision.path, target.heading)
+    return ComparedTexts(revision=revision, old=old, new=new, new_digest=new_digest)
+
+
+def render_change(workspace: Workspace, compared: ComparedTexts) -> Diff:
+    """Compare the texts. This may take long and needs no database, so it runs off the worker."""
+    revision = compared.revision
+    old_name = revision.old_path or revision.path
+    return Diff(
+        workspace=workspace.id,
+        path=revision.path,
+        revision=revision.id,
+        old_digest=revision.old_digest,
+        new_digest=compared.new_digest,
+        diff=render_diff(compared.old, compared.new, old_name=old_name, new_name=revision.path),
     )
 
 
-def _find_held(history: History, revision: Revision, searched: bytes | None) -> set[str]:
-    """Which of a revision's two texts, by digest, hold what is searched."""
+# --- purge --------------------------------------------------------------------------------------
+
+
+def purge(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, target: Target, params: PurgeParams
+) -> Job[Purged]:
+    """Erase revisions: those of the target, or the named one, and of these only those whose text
+    contains `params.containing`.
+    """
+    history = open_history(workspace, policy, clock)
+    # A copy that a client has not fetched would keep the purged texts.
+    remove_leftovers(workspace.records_path)
+    searched = params.containing.encode() if params.containing is not None else None
+    chosen: list[int] = []
+    texts: set[str] = set()
+    for found in iter_revisions(history, target, revision=params.revision):
+        if target.heading is None or _changes_section(history, found, target.heading):
+            matching = _find_texts(history, found, searched)
+            chosen += [found.id] if matching or searched is None else []
+            texts |= matching
+        yield
+    done = history.purge(revisions=chosen, texts=texts if searched is not None else None)
+    still_in = yield from _find_notes(workspace.scope, history, searched)
+    records = workspace.records
+    return Purged(
+        workspace=workspace.id,
+        revisions=done.n_revisions,
+        texts=done.n_texts,
+        is_clean=done.is_clean,
+        still_in=still_in,
+        set_aside=list(records.find_set_aside()) if records is not None else [],
+    )
+
+
+def _find_texts(history: History, revision: Revision, searched: bytes | None) -> set[str]:
+    """The digests of a revision's texts that contain what is searched."""
     if searched is None:
         return set()
-    texts = {
-        digest: history.read_text(digest)
-        for digest in (revision.old_digest, revision.new_digest)
-        if digest is not None
-    }
+    digests = [one for one in (revision.old_digest, revision.new_digest) if one is not None]
+    texts = {digest: history.read_text(digest) for digest in digests}
     return {digest for digest, text in texts.items() if text is not None and searched in text}
 
 
-def _says(scope: Scope, path: str, searched: bytes) -> bool:
+def _find_notes(scope: Scope, history: History, searched: bytes | None) -> Job[list[str]]:
+    """The notes whose current text contains what is searched."""
+    found: list[str] = []
+    for at, path in enumerate(sorted(history.heads()) if searched is not None else ()):
+        if searched is not None and _contains(scope, path, searched):
+            found.append(path)
+        if at % FILES_PER_STEP == 0:
+            yield
+    return found
+
+
+def _contains(scope: Scope, path: str, searched: bytes) -> bool:
     try:
         file = read_text_file(scope, NotePath(path))
     except MemsyncdError:
@@ -288,7 +346,239 @@ def _says(scope: Scope, path: str, searched: bytes) -> bool:
     return file is not None and searched in file.data
 
 
-def _name(subject: Subject) -> str:
-    if subject.path is None:
-        return "this workspace"
-    return subject.path if subject.heading is None else f"{subject.path}#{subject.heading}"
+# --- undo ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """The revisions that an undo took back, and the notes after it."""
+
+    revisions: list[RevisionInfo]
+    paths: list[PathState]
+
+
+def undo(
+    workspace: Workspace, policy: SyncPolicy, clock: Clock, target: Target, params: UndoParams
+) -> Job[EditOutcome[Restored]]:
+    """Undo a revision, a whole change set, or the target's latest change.
+
+    Raises NoteNotFound if there is none or its texts are not kept, Conflict, and what
+    `edit_workspace` raises.
+    """
+    history = open_history(workspace, policy, clock)
+    if params.act is not None:
+        chosen = history.find_revisions(act=params.act, limit=MANY_REVISIONS)
+        if not chosen:
+            raise _make_not_found(workspace, f"act {params.act}")
+    else:
+        latest = yield from _choose_revision(workspace, history, target, params.revision)
+        chosen = _widen(history, target, latest, is_named=params.revision is not None)
+    decide = _make_undo_decision(workspace.scope, history, target, chosen, params.client or "")
+    return (yield from edit_workspace(workspace, policy, clock, decide))
+
+
+def make_clear_decision(workspace: Workspace, *, client: str) -> Decide[int]:
+    """Make the decision to delete every note of memory; the answer is their number. Other files
+    and included notes stay.
+    """
+
+    def decide() -> tuple[Edit, int]:
+        scope = workspace.scope
+        paths = [path for path in find_files(scope, None) if scope.is_note(path.text)]
+        files = [(path, file) for path in paths if (file := read_text_file(scope, path))]
+        operations = tuple(Delete(path=path, was={path: file}) for path, file in files)
+        edit = Edit(command="clear", client=client, path=".", operations=operations)
+        return edit, len(operations)
+
+    return decide
+
+
+def _widen(history: History, target: Target, latest: Revision, *, is_named: bool) -> list[Revision]:
+    """For a folder, all revisions in it of the latest change set."""
+    if is_named or target.path is None or target.path in (latest.path, latest.old_path):
+        return [latest]
+    beneath = f"{target.path}/"
+    revisions = history.find_revisions(act=latest.act, limit=MANY_REVISIONS)
+    return [
+        one
+        for one in revisions
+        if one.path.startswith(beneath) or (one.old_path or "").startswith(beneath)
+    ]
+
+
+def _make_undo_decision(
+    scope: Scope, history: History, target: Target, chosen: Sequence[Revision], client: str
+) -> Decide[Restored]:
+    texts = {revision.id: read_texts(history, revision) for revision in chosen}
+    infos = [_make_revision_info(revision) for revision in chosen]
+    named = target.path or chosen[0].path
+
+    def decide() -> tuple[Edit, Restored]:
+        operations: list[Operation] = []
+        for revision in chosen:
+            old, new = texts[revision.id]
+            if target.heading is None:
+                operations += _undo_note(scope, revision, old)
+            else:
+                operations += _undo_section(scope, revision, old, new, target.heading)
+        is_whole = len(operations) == len(chosen) > 1
+        folder = _find_folder_move(scope, chosen) if is_whole else None
+        all_operations = tuple(operations) if folder is None else (folder,)
+        edit = Edit(command="undo", client=client, path=named, operations=all_operations)
+        states = [state for operation in operations for state in _list_states(operation)]
+        return edit, Restored(revisions=infos, paths=states or _list_old_states(chosen))
+
+    return decide
+
+
+def _undo_note(scope: Scope, revision: Revision, old: bytes | None) -> Iterator[Operation]:
+    """The operations that restore a note; none if it has its old text already."""
+    path = NotePath(revision.path)
+    file = _read_file(scope, path)
+    digest = file.digest if file else None
+    if revision.old_path is not None:
+        origin = NotePath(revision.old_path)
+        there = _read_file(scope, origin)
+        if file is None and there is not None and there.digest == revision.old_digest:
+            return
+        if file is None or digest != revision.new_digest or there is not None:
+            raise _conflict(revision, digest)
+        yield from _make_room(scope, origin, revision)
+        yield Rename(old=path, new=origin, was={path: file})
+        return
+    if digest == revision.old_digest:
+        return
+    if digest != revision.new_digest:
+        raise _conflict(revision, digest)
+    if old is not None:
+        yield from _make_room(scope, path, revision)
+        yield Put(path=path, data=old, was=file)
+    elif file is not None:
+        yield Delete(path=path, was={path: file})
+
+
+def _read_file(scope: Scope, path: NotePath) -> TextFile | None:
+    """Read a file; None for a folder too."""
+    return None if is_folder(scope, path) else read_text_file(scope, path)
+
+
+def _make_room(scope: Scope, path: NotePath, revision: Revision) -> Iterator[Operation]:
+    """Delete an empty folder at the note's path, such as one that was made for another note."""
+    if is_folder(scope, path):
+        if find_files(scope, path):
+            raise _conflict(revision, None)
+        yield Delete(path=path, was={})
+
+
+def _undo_section(
+    scope: Scope, revision: Revision, old: bytes | None, new: bytes | None, heading: str
+) -> Iterator[Operation]:
+    """The operations that restore one section, whatever has changed in the others."""
+    path = NotePath(revision.path)
+    file = _read_file(scope, path)
+    before = cut_section(old, revision.old_path or revision.path, heading)
+    after = cut_section(new, revision.path, heading)
+    now = cut_section(file.data if file else None, revision.path, heading)
+    if now == before:
+        return
+    if file is None or now != after:
+        raise _conflict(revision, file.digest if file else None)
+    anchor = f"{revision.path}#{heading}"
+    if (
+        old is not None
+        and file.data == new
+        and _changed_only(revision.path, anchor, old, new, before)
+    ):
+        yield Put(path=path, data=old, was=file)
+    elif now is not None:
+        data = replace_section(path.text, file.data, anchor, before or b"")
+        if before is not None and cut_section(data, path.text, heading) != before:
+            # A fence or comment that the section leaves open would take in the sections after it.
+            raise _conflict(revision, file.digest)
+        yield Put(path=path, data=data, was=file)
+    else:
+        raise Conflict(
+            f"where {anchor} stood cannot be told any more",
+            hint=f"take back the whole revision: memsyncd undo {revision.path}",
+        )
+
+
+def _changed_only(path: str, anchor: str, old: bytes, new: bytes, before: bytes | None) -> bool:
+    """True if a revision changed this section alone, so that restoring it restores the whole
+    note.
+    """
+    if before is None:
+        added = [part.anchor for part in split_note_sections(path, new)][
+            len(split_note_sections(path, old)) :
+        ]
+        return new.startswith(old) and all(
+            f"{one}/".startswith(f"{anchor}/") or anchor.startswith(f"{one}/") for one in added
+        )
+    if find_section_bytes(path, new, anchor) is not None:
+        return replace_section(path, new, anchor, before) == old
+    return replace_section(path, old, anchor, b"") == new
+
+
+def _find_folder_move(scope: Scope, chosen: Sequence[Revision]) -> Rename | None:
+    """One rename instead of many, if these are all files of a renamed folder."""
+    moves = {
+        revision.path: revision.old_path for revision in chosen if revision.old_path is not None
+    }
+    if len(moves) < len(chosen):
+        return None
+    for old, new in _possible_folders(*next(iter(moves.items()))):
+        if all(
+            path.startswith(new) and moves[path] == old + path.removeprefix(new) for path in moves
+        ):
+            from_folder, to_folder = NotePath(new[:-1]), NotePath(old[:-1])
+            if is_folder(scope, to_folder) or not _is_whole_folder(scope, from_folder, chosen):
+                return None
+            files = {path: read_text_file(scope, path) for path in find_files(scope, from_folder)}
+            return Rename(
+                old=from_folder,
+                new=to_folder,
+                was={path: file for path, file in files.items() if file is not None},
+            )
+    return None
+
+
+def _possible_folders(new_path: str, old_path: str) -> Iterator[tuple[str, str]]:
+    """The old and new folders, with their slashes, whose rename alone turns one path into the
+    other; the deepest first.
+    """
+    old, new = old_path.split("/"), new_path.split("/")
+    for n_tail in range(1, min(len(old), len(new))):
+        if old[-n_tail:] != new[-n_tail:]:
+            return
+        yield "/".join(old[:-n_tail]) + "/", "/".join(new[:-n_tail]) + "/"
+
+
+def _is_whole_folder(scope: Scope, folder: NotePath, chosen: Sequence[Revision]) -> bool:
+    return is_folder(scope, folder) and {path.text for path in find_files(scope, folder)} == {
+        one.path for one in chosen
+    }
+
+
+def _list_states(operation: Operation) -> Iterator[PathState]:
+    match operation:
+        case Put():
+            yield PathState(path=operation.path.text, digest=digest_bytes(operation.data))
+        case Delete():
+            for path in operation.was:
+                yield PathState(path=path.text, digest=None)
+        case Rename():
+            for path, file in operation.was.items():
+                yield PathState(path=operation.new_path(path).text, digest=file.digest)
+
+
+def _list_old_states(chosen: Sequence[Revision]) -> list[PathState]:
+    return [PathState(path=one.old_path or one.path, digest=one.old_digest) for one in chosen]
+
+
+def _conflict(revision: Revision, digest: str | None) -> Conflict:
+    return Conflict(
+        f"{revision.path} has changed since revision {revision.id}",
+        hint="take back what came after it first, or see: memsyncd diff",
+        wanted=revision.new_digest,
+        digest=digest,
+    )

@@ -17,9 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.changesets import read_digest
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.recovery import mend_texts, report_half_done
+from memsyncd.engine.recovery import read_disk_digest, repair_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
@@ -78,7 +77,7 @@ def open_records(workspace: Workspace, clock: Clock) -> None:
     workspace.set_fault(RECORDS_FAULT, "")
     if is_to_open and workspace.records is not None:
         _log_opened(workspace, workspace.records)
-    mend_texts(workspace)
+    repair_texts(workspace)
     records, has_notices = workspace.records, bool(workspace.condition.notices)
     if records is not None and (is_to_open or has_notices or records.history.damaged):
         _report_losses(workspace, records)
@@ -243,5 +242,5 @@ def _has_same_notes(scope: Scope, tips: Mapping[str, str]) -> bool:
     """
     known = sorted((path, digest) for path, digest in tips.items() if digest != EMPTY)
     compared = known[:: max(1, len(known) // N_COMPARED)]
-    n_same = sum(read_digest(scope, path) == digest for path, digest in compared)
+    n_same = sum(read_disk_digest(scope, path) == digest for path, digest in compared)
     return 2 * n_same > len(compared)

@@ -1,51 +1,78 @@
-"""Completes or takes back a change set of which a kill or a failure left a part undone.
+"""Changes the notes of a change set in either direction, and finishes change sets that were cut
+off.
 
-The disk says which targets have happened, `core.writing.recovery` which way to go, and records.db
-has the texts for both ways. What is left under memsyncd's own names is swept up first. Where no
-history is kept, a change set is written down for this alone, and forgotten as soon as it is
-settled. A change set that the system does not let be finished stays intended and is tried again;
-one that cannot be finished at all is reported, and stays in the history as far as it has happened.
-A text that came out damaged is taken from the disk, too, if a note still says it.
+A change set is what one edit does to its notes, with the texts before and after. The disk says
+which targets have changed, `core.editing.recovery` decides which way to go, and records.db has the
+texts for both ways. No text of another program is overwritten: each change first checks that the
+note still holds what was read.
+
+After a kill or a failure, temporary files of memsyncd are removed first. Without a history, a
+change set is recorded for recovery alone and forgotten as soon as it is settled. A change set that
+the system does not let finish stays intended and is retried; one that cannot be finished at all is
+reported, and stays in the history as far as it has happened. Texts that were read damaged from
+records.db are repaired from notes that still contain them.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
+from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.recovery import (
     HAPPENED,
     Direction,
     RecoveryPlan,
     TargetState,
     can_roll_back,
+    find_to_change,
     plan_recovery,
 )
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.changesets import ChangeSet, StateReader, find_state, finish
 from memsyncd.engine.policies import Clock
 from memsyncd.engine.sync import is_root_away
 from memsyncd.engine.workspace import Workspace
-from memsyncd.errors import MemsyncdError, StoreFailed, StoreFull
+from memsyncd.errors import (
+    Conflict,
+    MemsyncdError,
+    PathRefused,
+    StoreFailed,
+    StoreFull,
+    TooLarge,
+    Unwritable,
+)
+from memsyncd.files.listing import find_files, is_folder
+from memsyncd.files.problems import make_conflict
 from memsyncd.files.read import read_text_file
 from memsyncd.files.scope import Scope
-from memsyncd.files.write import KeepText, remove_temporary_files
-from memsyncd.store.history import Change, History, ObservedNote, Revision
+from memsyncd.files.write import (
+    KeepText,
+    delete_path,
+    put_text_file,
+    remove_temporary_files,
+    rename_path,
+)
+from memsyncd.store.history import Change, History, Intended, ObservedNote, Revision
 
+# The command of an edit without a history.
 UNKEPT = "unkept"
-"""The command of an act of which no history is kept."""
 HALF_DONE, DOUBTFUL, UNFINISHED = (
     "change_set_half_done",
     "change_set_doubtful",
     "change_set_unfinished",
 )
-N_PATHS = 3
+# How many paths a notice names.
+MAX_NAMED_PATHS = 3
+# How often the direction is decided again because another program wrote meanwhile, or the system
+# refused one.
+MAX_ATTEMPTS = 5
 
 
-def find_keep(workspace: Workspace, history: History | None, *, at_s: float) -> KeepText:
-    """What records a text that another program saved in the last instant, while that cannot be
-    replaced yet.
+def make_keep(workspace: Workspace, history: History | None, *, at_s: float) -> KeepText:
+    """Make the callback that records a text which another program saved in the last instant, before
+    it is replaced.
     """
 
     def keep(path: NotePath, data: bytes) -> bool:
@@ -64,10 +91,9 @@ def find_keep(workspace: Workspace, history: History | None, *, at_s: float) -> 
 
 
 def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
-    """Finish what a crash or a full disk left unfinished; returns its paths, which are to be
-    synced.
+    """Finish what a crash or a full disk left unfinished. Return its paths, which must be synced.
 
-    Raises the classes of `naming_failures`. While the workspace's folder is away nothing is done.
+    Raises the errors of the store. While the workspace's folder is missing, nothing is done.
     """
     if workspace.records is None:
         return frozenset()
@@ -85,8 +111,7 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
                 workspace, workspace.records.history, act, revisions, at_s=clock.wall_s()
             )
         except MemsyncdError as failure:
-            # A full disk may be that of the notes: whoever writes to the records next hears of
-            # theirs.
+            # A full disk may be that of the notes; the next write to the records reports theirs.
             if isinstance(failure, StoreFailed) and not isinstance(failure, StoreFull):
                 raise
             failures.append(f"{_name(act, revisions[0].command)}: {failure.message}")
@@ -95,13 +120,12 @@ def recover(workspace: Workspace, clock: Clock) -> frozenset[str]:
     return frozenset(touched)
 
 
-def unwind(
+def roll_back(
     workspace: Workspace, act: int | None, change_set: ChangeSet, *, n_done: int, keep: KeepText
 ) -> bool:
-    """Take back a change set that failed after `n_done` targets, and settle it; False if a part of
-    it stays.
+    """Undo a change set that failed after `n_done` targets, and settle it. False if a part stays.
 
-    What cannot be taken back for the system's sake stays intended, and `recover` tries again.
+    What the system does not let be undone stays intended, and `recover` retries it.
     """
     read_states = StateReader(
         workspace.scope, change_set, {at: at < n_done for at in range(len(change_set.targets))}
@@ -117,7 +141,7 @@ def unwind(
         what = f"{failure.message}; memsyncd tries again to take back what was done of it"
         workspace.set_notice(UNFINISHED, f"a change failed half way: {what}" if n_done else "")
         return False
-    # What cannot be noted now is found out later.
+    # If records.db cannot be written now, recovery settles it later from the disk.
     with contextlib.suppress(StoreFailed):
         if act is not None and workspace.records is not None:
             _settle(workspace, workspace.records.history, act, plan)
@@ -125,9 +149,7 @@ def unwind(
 
 
 def report_half_done(workspace: Workspace) -> None:
-    """Say which change sets stay half done, until each of their notes was changed by somebody who
-    asked for it.
-    """
+    """Report which change sets stay half done, until a client has changed each of their notes."""
     if workspace.records is None:
         return
     half_done = [_name(act, command) for act, command in workspace.records.history.find_half_done()]
@@ -135,8 +157,8 @@ def report_half_done(workspace: Workspace) -> None:
     workspace.set_notice(HALF_DONE, f"{what}: {', '.join(half_done)}" if half_done else "")
 
 
-def mend_texts(workspace: Workspace) -> None:
-    """Take what came out damaged from the notes that still say it, and with it what stands on that.
+def repair_texts(workspace: Workspace) -> None:
+    """Repair damaged texts from notes that still contain them, and the texts that depend on those.
 
     What cannot be read or written now is left for the next time.
     """
@@ -150,7 +172,181 @@ def mend_texts(workspace: Workspace) -> None:
                     history.restore_text(path, file.data)
 
 
-# --- one change set -------------------------------------------------------------------------------
+# --- change sets --------------------------------------------------------------------------------
+
+
+# Plans by the states, and by the directions that the system has refused.
+Choose = Callable[[Sequence[TargetState], Collection[Direction]], RecoveryPlan]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeSet:
+    """The changes of notes in their order, and the texts before and after, by digest."""
+
+    targets: tuple[Change, ...]
+    texts: Mapping[str, bytes]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset(
+            path for one in self.targets for path in (one.path, one.old_path) if path is not None
+        )
+
+
+def make_change_set(changes: Iterable[Intended]) -> ChangeSet:
+    texts: dict[str, bytes] = {}
+    return ChangeSet(targets=tuple(_make_target(change, texts) for change in changes), texts=texts)
+
+
+def finish(
+    scope: Scope,
+    change_set: ChangeSet,
+    read_states: StateReader,
+    choose: Choose,
+    keep: KeepText,
+) -> RecoveryPlan:
+    """Go one direction to its end; decide it again while other programs write.
+
+    Raises what the system refused, if that direction is chosen again.
+    """
+    refused: dict[Direction, MemsyncdError] = {}
+    for _ in range(MAX_ATTEMPTS):
+        plan = choose(read_states(), refused.keys())
+        if plan.direction in refused:
+            raise refused[plan.direction]
+        try:
+            for at in find_to_change(plan.direction, plan.states):
+                _change(scope, change_set.targets[at], change_set.texts, plan.direction, keep)
+        except Conflict:
+            continue
+        except MemsyncdError as failure:
+            refused[plan.direction] = failure
+            continue
+        return plan
+    raise Conflict("other programs keep changing these notes", hint="close them for a moment")
+
+
+def _make_target(change: Intended, texts: dict[str, bytes]) -> Change:
+    digests = []
+    for text in (change.old, change.new):
+        digests.append(None if text is None else digest_bytes(text))
+        if text is not None and digests[-1] is not None:
+            texts[digests[-1]] = text
+    return Change(
+        path=change.path, old_path=change.old_path, old_digest=digests[0], new_digest=digests[1]
+    )
+
+
+# --- states on the disk -------------------------------------------------------------------------
+
+
+def read_disk_digest(scope: Scope, path: str) -> str | None:
+    """Return the digest of the file at a path, None for none; for what is no readable note an empty
+    one, which equals no other. Raises Unwritable if the system refuses the read.
+    """
+    note = NotePath(path)
+    try:
+        file = None if is_folder(scope, note) else read_text_file(scope, note)
+    except (PathRefused, TooLarge, Conflict):
+        return ""
+    return file.digest if file else None
+
+
+class StateReader:
+    """Reads the state of each target from the disk, and remembers whether its change had happened.
+
+    `happened` gives that beforehand, by the number of the target, where it is known.
+    """
+
+    def __init__(self, scope: Scope, change_set: ChangeSet, happened: Mapping[int, bool]) -> None:
+        self._scope = scope
+        self._targets = change_set.targets
+        self._happened = dict(happened)
+
+    def __call__(self) -> list[TargetState]:
+        return [self._read(at) for at in range(len(self._targets))]
+
+    def _read(self, at: int) -> TargetState:
+        state = read_state(self._scope, self._targets[at])
+        if state is TargetState.CHANGED and at in self._happened:
+            return TargetState.CHANGED_NEW if self._happened[at] else TargetState.CHANGED_OLD
+        if state is not TargetState.CHANGED:
+            self._happened[at] = state in HAPPENED
+        return state
+
+
+def read_state(scope: Scope, target: Change) -> TargetState:
+    now = read_disk_digest(scope, target.path)
+    if target.old_path is not None:
+        return _read_move_state(read_disk_digest(scope, target.old_path), now, target)
+    if now == target.new_digest:
+        return TargetState.NEW
+    return TargetState.OLD if now == target.old_digest else TargetState.CHANGED
+
+
+def _read_move_state(at_old: str | None, at_new: str | None, target: Change) -> TargetState:
+    match (at_old, at_new):
+        case (None, None):
+            return TargetState.CHANGED
+        case (None, _):
+            return TargetState.NEW if at_new == target.new_digest else TargetState.CHANGED_NEW
+        case (_, None):
+            return TargetState.OLD if at_old == target.old_digest else TargetState.CHANGED_OLD
+    if (at_old == target.old_digest) == (at_new == target.new_digest):
+        return TargetState.CHANGED
+    return TargetState.CHANGED_OLD if at_old == target.old_digest else TargetState.CHANGED_NEW
+
+
+# --- changes on the disk ------------------------------------------------------------------------
+
+
+def _change(
+    scope: Scope, target: Change, texts: Mapping[str, bytes], direction: Direction, keep: KeepText
+) -> None:
+    """Write the new text of one target, or its old one.
+
+    Raises Conflict if another program changed it since its state was read.
+    """
+    is_forward = direction is Direction.COMPLETE
+    if target.old_path is not None:
+        old, new = NotePath(target.old_path), NotePath(target.path)
+        rename_path(scope, *((old, new) if is_forward else (new, old)))
+        return
+    before, after = target.old_digest, target.new_digest
+    _write(
+        scope,
+        NotePath(target.path),
+        texts,
+        *((before, after) if is_forward else (after, before)),
+        keep=keep,
+    )
+
+
+def _write(
+    scope: Scope,
+    path: NotePath,
+    texts: Mapping[str, bytes],
+    before: str | None,
+    after: str | None,
+    *,
+    keep: KeepText,
+) -> None:
+    if after is not None and after not in texts:
+        raise Unwritable(
+            f"the text of {path.text} is damaged in records.db", hint="see: memsyncd doctor"
+        )
+    if after is not None and is_folder(scope, path) and not find_files(scope, path):
+        delete_path(scope, path, was={})
+    was = read_text_file(scope, path)
+    if (was.digest if was else None) != before:
+        raise make_conflict(path)
+    if after is not None:
+        put_text_file(scope, path, texts[after], was=was, keep=keep)
+    elif was is not None:
+        delete_path(scope, path, was={path: was}, keep=keep)
+
+
+# --- recovery of one change set -----------------------------------------------------------------
 
 
 def _recover(
@@ -158,8 +354,8 @@ def _recover(
 ) -> frozenset[str]:
     change_set = _read_change_set(history, revisions)
     is_kept = revisions[0].command != UNKEPT
-    keep = find_keep(workspace, history if is_kept else None, at_s=at_s)
-    changed = _sweep(workspace.scope, change_set, keep) | (
+    keep = make_keep(workspace, history if is_kept else None, at_s=at_s)
+    changed = _remove_temporary_files(workspace.scope, change_set, keep) | (
         _find_changed(history, change_set) if is_kept else set()
     )
     known = {at: False for at, one in enumerate(change_set.targets) if one.path in changed}
@@ -176,7 +372,7 @@ def _recover(
 
 
 def _settle(workspace: Workspace, history: History, act: int, plan: RecoveryPlan) -> None:
-    """Note in the history what has happened."""
+    """Record in the history what has happened."""
     intended = dict(history.find_intended()).get(act, [])
     if intended and intended[0].command == UNKEPT:
         history.forget_intended(act)
@@ -194,15 +390,16 @@ def _settle(workspace: Workspace, history: History, act: int, plan: RecoveryPlan
 def _report(
     workspace: Workspace, act: int, command: str, change_set: ChangeSet, plan: RecoveryPlan
 ) -> None:
-    """Say of which notes nobody can tell whether they have the change that was finished for the
-    others.
-    """
+    """Report the notes of which it is unknown whether they have the change that the others have."""
     if not plan.doubtful:
         return
     done = "completed" if plan.direction is Direction.COMPLETE else "taken back"
     names = [change_set.targets[at].path for at in plan.doubtful]
-    rest = f" and {len(names) - N_PATHS} more" if len(names) > N_PATHS else ""
-    what = f"was interrupted and is {done}, but other programs changed {', '.join(names[:N_PATHS])}{rest} meanwhile"
+    rest = f" and {len(names) - MAX_NAMED_PATHS} more" if len(names) > MAX_NAMED_PATHS else ""
+    what = (
+        f"was interrupted and is {done}, but other programs changed "
+        f"{', '.join(names[:MAX_NAMED_PATHS])}{rest} meanwhile"
+    )
     workspace.set_notice(
         DOUBTFUL, f"{_name(act, command)} {what}: look whether the change is in there"
     )
@@ -236,9 +433,7 @@ def _read_change_set(history: History, revisions: Sequence[Revision]) -> ChangeS
 
 
 def _find_changed(history: History, change_set: ChangeSet) -> set[str]:
-    """Notes of which the history learned, once the change set had begun, that another program
-    changed them.
-    """
+    """Notes of which the history recorded an external change after the change set had begun."""
     tips = history.heads()
     return {
         one.path
@@ -247,11 +442,9 @@ def _find_changed(history: History, change_set: ChangeSet) -> set[str]:
     }
 
 
-def _sweep(scope: Scope, change_set: ChangeSet, keep: KeepText) -> set[str]:
-    """Sweep up, first for the target that was changed last: only its change can have displaced
-    another program's file.
-
-    Returns the paths to which such a file belonged.
+def _remove_temporary_files(scope: Scope, change_set: ChangeSet, keep: KeepText) -> set[str]:
+    """Remove temporary files, first those of the target that was changed last: only its change can
+    have displaced another program's file. Return the paths to which such a file belonged.
     """
     displaced: set[str] = set()
 
@@ -260,17 +453,17 @@ def _sweep(scope: Scope, change_set: ChangeSet, keep: KeepText) -> set[str]:
         return keep(path, data)
 
     known = list(change_set.texts.values())
-    states = [find_state(scope, target) for target in change_set.targets]
+    states = [read_state(scope, target) for target in change_set.targets]
     last = max((at for at, state in enumerate(states) if state is TargetState.NEW), default=None)
     if last is not None:
         target = change_set.targets[last]
         path, put = NotePath(target.path), change_set.texts.get(target.new_digest or "")
         remove_temporary_files(scope, path, known, put=put, keep=partial(restore, path))
-    for place in sorted(_find_places(change_set.targets)):
-        remove_temporary_files(scope, NotePath(place), known)
+    for path_text in sorted(_choose_folder_paths(change_set.targets)):
+        remove_temporary_files(scope, NotePath(path_text), known)
     return displaced
 
 
-def _find_places(targets: Sequence[Change]) -> set[str]:
-    """One path of each folder that has a target."""
+def _choose_folder_paths(targets: Sequence[Change]) -> set[str]:
+    """One path in each folder that has a target."""
     return set({NotePath(one.path).folder: one.path for one in reversed(targets)}.values())

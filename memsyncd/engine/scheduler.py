@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from memsyncd.core.changes.debounce import DebouncePolicy, Settled
 from memsyncd.core.changes.watchplan import is_relevant
 from memsyncd.engine.completions import CompletionBatch, call_soon
-from memsyncd.engine.edit import Edited
+from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.events import ROOT, EventBuffer
 from memsyncd.engine.external import PRUNE_AFTER, prune_slice, record_slice, sync_and_record
 from memsyncd.engine.policies import Clock, SyncPolicy
@@ -188,7 +188,9 @@ class Scheduler:
         self.on_building()
         return built
 
-    def edit(self, workspace: Workspace, factory: JobFactory[Edited[T]]) -> Future[Edited[T]]:
+    def edit(
+        self, workspace: Workspace, factory: JobFactory[EditOutcome[T]]
+    ) -> Future[EditOutcome[T]]:
         """Run a job that changes notes; its sync is handled as any other."""
         future = self.run(workspace, factory)
         future.add_done_callback(partial(self._edit_ended, workspace))
@@ -404,12 +406,12 @@ class Scheduler:
 
     # --- edits and the history ---
 
-    def _edit_ended(self, workspace: Workspace, future: Future[Edited[Any]]) -> None:
+    def _edit_ended(self, workspace: Workspace, future: Future[EditOutcome[Any]]) -> None:
         """On the worker's thread."""
         if not future.cancelled() and future.exception() is None:
             call_soon(self._loop, partial(self._edited, workspace, future.result()))
 
-    def _edited(self, workspace: Workspace, edited: Edited[Any]) -> None:
+    def _edited(self, workspace: Workspace, edited: EditOutcome[Any]) -> None:
         self._stalls.disarm_if_idle()
         if workspace.n_unpruned >= PRUNE_AFTER:
             self._run_slices(workspace, prune_slice)

@@ -79,7 +79,9 @@ class Hit(Result, frozen=True, kw_only=True):
     explain: dict[str, float] | None = None
 
 
-class SearchResult(Result, frozen=True, kw_only=True):
+class SearchAnswer(Result, frozen=True, kw_only=True):
+    """The part of a search's result that the index gives."""
+
     hits: list[Hit]
     relaxed: bool
     """True if no hit holds every word."""
@@ -87,6 +89,9 @@ class SearchResult(Result, frozen=True, kw_only=True):
     did_you_mean: str | None
     """Without hits: the query with similar indexed words in place of mistyped ones, if that has
     hits."""
+
+
+class SearchResult(SearchAnswer, frozen=True, kw_only=True):
     freshness: Freshness
     took_ms: float
 
@@ -126,7 +131,9 @@ class ContextPart(Result, frozen=True, kw_only=True):
     room`."""
 
 
-class ContextResult(Result, frozen=True, kw_only=True):
+class ContextAnswer(Result, frozen=True, kw_only=True):
+    """The part of a context's result that the index gives."""
+
     workspace: str
     text: str
     """A block of markdown for a prompt, empty if nothing is relevant."""
@@ -138,6 +145,9 @@ class ContextResult(Result, frozen=True, kw_only=True):
     """Further matching chunks: only the best are ranked, and rank below all that is included or
     left out."""
     why_empty: str | None
+
+
+class ContextResult(ContextAnswer, frozen=True, kw_only=True):
     freshness: Freshness
     took_ms: float
 

@@ -1,8 +1,7 @@
-"""What is found when a client has workspaces examined? What the daemon knows of them, what their
-databases say, and, if it is asked to verify, whether the index equals the disk.
+"""Examines workspaces for the method `doctor`: state, databases, and on request index against disk.
 
-Each step reads in a thread and is short, so that searches go between. What fails for one workspace
-is a finding of that one.
+Each step reads in a thread and is short, so that searches run in between. What fails for one
+workspace is a finding of that workspace.
 """
 
 from __future__ import annotations
@@ -13,54 +12,54 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace as replace_fields
+
 from memsyncd.engine.browse import find_problems
-from memsyncd.engine.doctor import (
-    asks_for_rebuild,
-    examine_index,
-    examine_index_alone,
-    examine_place,
-    examine_records,
-    say_mended,
-    say_unexamined,
-    say_unopened,
-)
-from memsyncd.engine.findings import (
-    Finding,
+from memsyncd.engine.checks import (
+    check_clock,
+    check_condition,
+    check_problems,
+    check_progress,
+    check_socket_problem,
     has_errors,
-    judge_clock,
-    judge_condition,
-    judge_problems,
-    judge_progress,
-    judge_socket_problem,
+    make_finding,
 )
 from memsyncd.engine.policies import Clock
-from memsyncd.engine.proof import (
-    Compared,
-    compare_piece,
-    compare_rest,
-    cut_pieces,
-    judge_proof,
-    list_pieces,
-)
 from memsyncd.engine.scheduler import JobFactory
+from memsyncd.engine.verify import (
+    Comparison,
+    compare_batch,
+    describe_comparison,
+    describe_repaired,
+    describe_unexamined,
+    describe_unopened,
+    examine_file,
+    examine_index,
+    examine_index_on_worker,
+    examine_records,
+    find_orphans,
+    list_batches,
+    needs_rebuild,
+    split_batches,
+)
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
-from memsyncd.server.freshness import OPEN_S, wait_for_work, wait_until_open
+from memsyncd.server.operations import sort_workspaces
 from memsyncd.server.session import Session
+from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 
+# How often notes that were saved while they were compared are synced and compared again.
 SYNC_ROUNDS = 3
-"""How often notes that were saved while they were compared are synced and compared again."""
-LANE_S = 20.0
-"""How long an examination waits for its turn on the lane, where much may have to be indexed
-first."""
+# How long an examination waits for its turn on the worker, which may have much to index first.
+TURN_S = 20.0
+# How long notes that were saved meanwhile are waited for: verifying takes long, and ends if the
+# disk stalls.
 VERIFY_S = 3600.0
-"""How long notes that were saved meanwhile are waited for: verifying takes its time, and ends with
-a stalled disk."""
+# Steps of writer and watcher take milliseconds, seldom seconds. Without a step for so long they are
+# stalled.
 STEP_S = 10.0
-"""Writer and watcher take steps of milliseconds, seldom of seconds; who takes none for so long
-stands still."""
 
 InThread = Callable[..., Awaitable[Any]]
 
@@ -68,7 +67,7 @@ FindSocket = Callable[[], tuple[str, str]]
 
 
 class Doctor:
-    """Examines workspaces for sessions. `in_thread` runs what reads away from the loop."""
+    """Examines workspaces for sessions. `in_thread` runs what reads off the event loop."""
 
     def __init__(
         self,
@@ -77,7 +76,7 @@ class Doctor:
         in_thread: InThread,
         find_socket: FindSocket = lambda: ("", ""),
     ) -> None:
-        """`find_socket` gives the socket's path and why no new client can connect, empty if one
+        """`find_socket` returns the socket's path and why no new client can connect, empty if one
         can.
         """
         self._house = house
@@ -90,40 +89,34 @@ class Doctor:
 
     async def examine(self, _session: Session, params: DoctorParams) -> DoctorResult:
         """Examine one workspace, or all. Raises WorkspaceNotFound."""
-        if params.workspace is None:
-            chosen = sorted(
-                self._house.by_id.values(),
-                key=lambda workspace: (workspace.entry.name, workspace.id),
-            )
-        else:
-            chosen = [self._house.find(params.workspace)]
+        is_all = params.workspace is None
+        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
         await wait_until_open(chosen, OPEN_S)
         drift_s = self._read_clock_s() - self._clock_began_s
         stalled = await self._find_stalled()
-        own = [
-            *judge_socket_problem(*self._find_socket()),
-            *judge_clock(drift_s),
-            *judge_progress(stalled),
+        found = [
+            *check_socket_problem(*self._find_socket()),
+            *check_clock(drift_s),
+            *check_progress(stalled),
         ]
-        found = [_to_info(None, finding) for finding in own]
         for workspace in chosen:
             if "writer" in stalled or self._house.stalls.is_stalled(workspace):
-                own = await self._look_from_aside(workspace)
+                own = await self._check_state(workspace)
             else:
                 own = await self._examine_one(workspace, is_verified=params.verify)
-            found += [_to_info(workspace.id, finding) for finding in own]
+            found += [replace_fields(finding, workspace=workspace.id) for finding in own]
         return DoctorResult(findings=found)
 
-    async def _examine_one(self, workspace: Workspace, *, is_verified: bool) -> list[Finding]:
-        # First, for any other reading that met damage would have it mended.
+    async def _examine_one(self, workspace: Workspace, *, is_verified: bool) -> list[FindingInfo]:
+        # First, because any other read that meets damage starts a rebuild.
         index = await self._examine_index(workspace, is_verified=is_verified)
-        found = [*await self._look_from_aside(workspace), *index]
+        found = [*await self._check_state(workspace), *index]
         found += [
-            *await self._try(
+            *await self._examine(
                 "records", partial(examine_records, workspace, is_thorough=is_verified)
             )
         ]
-        if asks_for_rebuild(index):
+        if needs_rebuild(index):
             self._house.scheduler.report_damage(
                 StoreCorrupt("index.db is damaged", workspace=workspace.id)
             )
@@ -131,23 +124,26 @@ class Doctor:
             found += await self._verify(workspace)
         return found
 
-    async def _look_from_aside(self, workspace: Workspace) -> list[Finding]:
-        """What can be seen of it without the writer and without its notes."""
+    async def _check_state(self, workspace: Workspace) -> list[FindingInfo]:
+        """Check what is known without the writer and without reading notes."""
         health, now_s = self._house.watching.health(workspace), self._clock.wall_s()
-        found = judge_condition(
+        found = check_condition(
             workspace.condition, health, self._house.policy, now_s=now_s, pending=workspace.pending
         )
         if workspace.index is not None:
-            found += await self._try("problems", partial(_look_at_problems, workspace))
+            found += await self._examine("problems", partial(_check_problems, workspace))
         return found
 
     async def _find_stalled(self) -> tuple[str, ...]:
-        """Who makes no progress. One that owes a step is not asked again: who comes later waits for
-        the rest of its time.
+        """Name the parts that make no progress. One that still owes a step gets no second one: a
+        later request waits for the rest of its time.
         """
         if all(step.done() for step in self._steps.values()):
             with contextlib.suppress(RuntimeError):  # the daemon is being stopped
-                steps = {"writer": self._house.heartbeat(), "watcher": self._house.watching.probe()}
+                steps = {
+                    "writer": self._house.heartbeat(),
+                    "watcher": self._house.watching.probe(),
+                }
                 self._steps = {name: asyncio.wrap_future(step) for name, step in steps.items()}
                 self._owed_since_s = self._clock.now_s()
         if self._steps:
@@ -157,100 +153,94 @@ class Doctor:
             )
         return tuple(name for name, step in self._steps.items() if not step.done())
 
-    async def _examine_index(self, workspace: Workspace, *, is_verified: bool) -> list[Finding]:
+    async def _examine_index(self, workspace: Workspace, *, is_verified: bool) -> list[FindingInfo]:
         if workspace.index is None and workspace.condition.is_indexing and not is_verified:
-            return [
-                say_unopened(workspace)
-            ]  # nobody need wait until it is built to hear that it is
-        found = await self._ask_lane(workspace, examine_place)
+            return [describe_unopened(workspace)]  # known without waiting until it is built
+        found = await self._run_on_worker(workspace, examine_file)
         if any(finding.check == "index" for finding in found):
-            return found  # it is not open, not there, or another
-        whole = await self._try("index", partial(examine_index, workspace, is_thorough=is_verified))
+            return found  # the file is not open, missing or replaced
+        whole = await self._examine(
+            "index", partial(examine_index, workspace, is_thorough=is_verified)
+        )
         if has_errors(whole):
-            alone = await self._ask_lane(
-                workspace, partial(examine_index_alone, is_thorough=is_verified)
+            alone = await self._run_on_worker(
+                workspace, partial(examine_index_on_worker, is_thorough=is_verified)
             )
-            whole = alone if has_errors(alone) else [say_mended(whole), *alone]
+            whole = alone if has_errors(alone) else [describe_repaired(whole), *alone]
         return [*found, *whole]
 
-    async def _ask_lane(
-        self, workspace: Workspace, job: JobFactory[list[Finding]]
-    ) -> list[Finding]:
+    async def _run_on_worker(
+        self, workspace: Workspace, job: JobFactory[list[FindingInfo]]
+    ) -> list[FindingInfo]:
         try:
             return list(
                 await wait_for_work(
-                    self._house, workspace, self._house.scheduler.run(workspace, job), LANE_S
+                    self._house, workspace, self._house.scheduler.run(workspace, job), TURN_S
                 )
             )
         except NotFresh:
-            # What it means that a disk does not answer is found with the workspace's other faults.
-            return [] if self._house.stalls.is_stalled(workspace) else [say_unexamined(workspace)]
+            # A disk that does not answer is a fault of the workspace, which is a finding already.
+            return (
+                [] if self._house.stalls.is_stalled(workspace) else [describe_unexamined(workspace)]
+            )
         except StoreFailed as failure:
             self._house.scheduler.report_damage(failure)
-            return [_cannot("index", failure)]
+            return [_make_failure("index", failure)]
         except MemsyncdError as failure:
-            return [_cannot("index", failure)]
+            return [_make_failure("index", failure)]
 
-    async def _try(self, check: str, look: Callable[[], list[Finding]]) -> list[Finding]:
+    async def _examine(
+        self, check: str, read: Callable[[], list[FindingInfo]]
+    ) -> list[FindingInfo]:
         try:
-            return list(await self._in_thread(look))
+            return list(await self._in_thread(read))
         except MemsyncdError as failure:
-            return [_cannot(check, failure)]
+            return [_make_failure(check, failure)]
 
-    async def _verify(self, workspace: Workspace) -> list[Finding]:
-        compared, late = Compared(), 0
+    async def _verify(self, workspace: Workspace) -> list[FindingInfo]:
+        comparison, n_changed = Comparison(), 0
         try:
-            pieces = await self._in_thread(partial(list_pieces, workspace))
+            batches = await self._in_thread(partial(list_batches, workspace))
             for is_last in (False,) * SYNC_ROUNDS + (True,):
-                for paths in pieces:
+                for paths in batches:
                     await self._in_thread(
-                        self._compare(workspace, paths, compared), disk_of=workspace
+                        self._compare(workspace, paths, comparison), disk_of=workspace
                     )
-                if is_last or not compared.late:
+                if is_last or not comparison.changed:
                     break
-                late += len(compared.late)
-                pieces = cut_pieces(sorted(compared.late))
+                n_changed += len(comparison.changed)
+                batches = split_batches(sorted(comparison.changed))
                 await wait_for_work(
                     self._house, workspace, self._house.scheduler.sync(workspace), VERIFY_S
                 )
-            await self._in_thread(partial(compare_rest, workspace, compared))
+            await self._in_thread(partial(find_orphans, workspace, comparison))
         except MemsyncdError as failure:
-            return [_cannot("verify", failure)]
-        return judge_proof(compared, n_synced=max(0, late - len(compared.late)))
+            return [_make_failure("verify", failure)]
+        n_synced = max(0, n_changed - len(comparison.changed))
+        return describe_comparison(comparison, n_synced=n_synced)
 
     def _read_clock_s(self) -> float:
-        """The wall clock without the time that went by, awake and asleep: it changes only if
-        somebody sets the clock.
+        """The wall clock minus the time that passed, awake and asleep: it changes only if the clock
+        is set.
         """
         return self._clock.wall_s() - self._clock.now_s() - self._clock.asleep_s()
 
     def _compare(
-        self, workspace: Workspace, paths: tuple[str, ...], compared: Compared
+        self, workspace: Workspace, paths: tuple[str, ...], comparison: Comparison
     ) -> Callable[[], None]:
         now_ns, policy = self._clock.wall_ns(), self._house.policy
-        return partial(compare_piece, workspace, policy, paths, compared, now_ns=now_ns)
+        return partial(compare_batch, workspace, policy, paths, comparison, now_ns=now_ns)
 
 
-def _look_at_problems(workspace: Workspace) -> list[Finding]:
-    # A problem without a path is a fault of the workspace, which is found as such.
-    return judge_problems(problem for problem in find_problems(workspace) if problem.path)
+def _check_problems(workspace: Workspace) -> list[FindingInfo]:
+    # A problem without a path is a fault of the workspace, which is a finding already.
+    return check_problems(problem for problem in find_problems(workspace) if problem.path)
 
 
-def _cannot(check: str, failure: MemsyncdError) -> Finding:
-    return Finding(
+def _make_failure(check: str, failure: MemsyncdError) -> FindingInfo:
+    return make_finding(
         level="error",
         check=check,
         what=f"this could not be looked at: {failure.message}",
         remedy=failure.hint,
-    )
-
-
-def _to_info(workspace: str | None, finding: Finding) -> FindingInfo:
-    return FindingInfo(
-        workspace=workspace,
-        level=finding.level,
-        check=finding.check,
-        what=finding.what,
-        where=finding.where,
-        remedy=finding.remedy,
     )

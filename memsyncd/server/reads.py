@@ -23,9 +23,9 @@ from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, NotFresh, StoreFailed
-from memsyncd.server.freshness import STALL_HINT, say_stalled, wait_for_work
 from memsyncd.server.listen import check_outside
 from memsyncd.server.session import Session, current_request
+from memsyncd.server.waits import STALL_HINT, make_stall_error, wait_for_work
 from memsyncd.store.connection import CancellationToken
 
 REST_FACTOR = 10
@@ -99,7 +99,7 @@ class Reads:
 
     async def _read_disk(self, workspace: Workspace, read: Callable[[], T], end_s: float) -> T:
         if self._house.stalls.is_stalled(workspace):
-            raise say_stalled(workspace)
+            raise make_stall_error(workspace)
         self._house.stalls.arm()
         patience = CancellationToken(end_s - self._clock.now_s())
         future = self.threads.read_disk(workspace.id, partial(patience.run, read))

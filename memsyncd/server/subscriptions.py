@@ -1,8 +1,8 @@
-"""Who wants to hear of changes, and what do they hear?
+"""Sends `changed` notifications to subscribed sessions.
 
-After every sync that changed something, each subscription whose workspace and paths fit is told
-once. One that names an older generation is told first what changed since, or that too much was
-forgotten.
+After each sync that changed something, every subscription whose workspace and paths match gets one
+notification. A subscription that names an older generation first gets what has changed since, or
+is told that older changes are no longer known.
 """
 
 from __future__ import annotations
@@ -17,8 +17,13 @@ from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import BadRequest, NotFound, NotFresh
-from memsyncd.protocol import search as search_protocol
-from memsyncd.protocol.search import SubscribeParams, UnsubscribeParams
+from memsyncd.protocol.search import (
+    Changed,
+    Subscribed,
+    SubscribeParams,
+    Unsubscribed,
+    UnsubscribeParams,
+)
 from memsyncd.server.session import Session
 
 MAX_PER_SESSION = 64
@@ -31,25 +36,25 @@ class _Subscription:
     workspace: str | None
     globs: Globs | None
 
-    def wants(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
+    def matching_paths(self, workspace: Workspace, paths: Iterable[str]) -> list[str]:
         if self.workspace not in (None, workspace.id):
             return []
         return [path for path in paths if self.globs is None or self.globs.matches(path)]
 
 
 class Subscriptions:
-    """All subscriptions of all sessions, on the loop."""
+    """The subscriptions of all sessions. Lives on the event loop."""
 
     def __init__(self, house: Workspaces) -> None:
         self._house = house
         self._ids = itertools.count(1)
         self._subscriptions: dict[str, _Subscription] = {}
         self._changed = asyncio.Event()
-        house.listen(self._tell)
+        house.listen(self._notify)
 
-    def subscribe(self, session: Session, params: SubscribeParams) -> search_protocol.Subscribed:
-        """Raises BadRequest for a glob that cannot be, for `since` without a workspace, and for too
-        many.
+    def subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
+        """Raises BadRequest for an invalid glob, `since` without a workspace, and too many
+        subscriptions.
         """
         if params.since is not None and params.workspace is None:
             raise BadRequest(
@@ -81,13 +86,11 @@ class Subscriptions:
                 self._catch_up, subscription, workspace, params.since
             )
         chosen = [workspace] if workspace else list(self._house.by_id.values())
-        return search_protocol.Subscribed(
+        return Subscribed(
             subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen}
         )
 
-    def unsubscribe(
-        self, session: Session, params: UnsubscribeParams
-    ) -> search_protocol.Unsubscribed:
+    def unsubscribe(self, session: Session, params: UnsubscribeParams) -> Unsubscribed:
         subscription = self._subscriptions.get(params.subscription)
         if subscription is None or subscription.session is not session:
             raise NotFound(
@@ -98,7 +101,7 @@ class Subscriptions:
         session.is_subscribed = any(
             other.session is session for other in self._subscriptions.values()
         )
-        return search_protocol.Unsubscribed(subscription=params.subscription)
+        return Unsubscribed(subscription=params.subscription)
 
     async def wait_for_generation(
         self, workspaces: Sequence[Workspace], generation: int, timeout_s: float
@@ -119,13 +122,13 @@ class Subscriptions:
                 hint='ask with wait "disk", or a longer timeout_ms',
             ) from None
 
-    def _tell(self, workspace: Workspace, done: SyncDone) -> None:
+    def _notify(self, workspace: Workspace, done: SyncDone) -> None:
         if not done.paths:
             return
         self._changed.set()
         self._changed = asyncio.Event()
         for subscription in list(self._subscriptions.values()):
-            paths = subscription.wants(workspace, done.paths)
+            paths = subscription.matching_paths(workspace, done.paths)
             if paths:
                 self._send(
                     subscription,
@@ -136,15 +139,17 @@ class Subscriptions:
                 )
 
     def _catch_up(self, subscription: _Subscription, workspace: Workspace, since: int) -> None:
-        missed = [written for written in list(workspace.changes) if written.generation > since]
-        first = missed[0].generation if missed else workspace.condition.generation + 1
-        # A generation that is yet to come was another index's: one that has been made anew since.
+        written_since = [
+            written for written in list(workspace.changes) if written.generation > since
+        ]
+        first = written_since[0].generation if written_since else workspace.condition.generation + 1
+        # A generation in the future belongs to an index that has been rebuilt since.
         is_complete = first <= since + 1 and since <= workspace.condition.generation
-        paths = subscription.wants(
-            workspace, dict.fromkeys(path for written in missed for path in written.paths)
+        paths = subscription.matching_paths(
+            workspace, dict.fromkeys(path for written in written_since for path in written.paths)
         )
         if paths or not is_complete:
-            n_chunks = sum(written.upserted + written.deleted for written in missed)
+            n_chunks = sum(written.upserted + written.deleted for written in written_since)
             self._send(
                 subscription,
                 workspace,
@@ -164,7 +169,7 @@ class Subscriptions:
         *,
         is_complete: bool = True,
     ) -> None:
-        changed = search_protocol.Changed(
+        changed = Changed(
             subscription=subscription.id,
             workspace=workspace.id,
             generation=generation,

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 from memsyncd.core.search import dates, passages
-from memsyncd.engine import context, recall
+from memsyncd.engine import context, search
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspace import Workspace
 from memsyncd.store import search as store_search
@@ -70,7 +70,7 @@ _HEADING, _TAGS, _PARTS = (
     store_search.TAGS_WEIGHT,
     store_search.SUBWORDS_WEIGHT,
 )
-_FEW = tuple((module, "N_CANDIDATES", FEW_CANDIDATES) for module in (recall, context))
+_FEW = tuple((module, "N_CANDIDATES", FEW_CANDIDATES) for module in (search, context))
 
 ABLATIONS = (
     Ablation(
@@ -102,12 +102,12 @@ ABLATIONS = (
     Ablation(
         name="20 candidates",
         category="day",
-        constants=(*_FEW, (recall, "CANDIDATES_A_HIT", 0)),
+        constants=(*_FEW, (search, "CANDIDATES_A_HIT", 0)),
     ),
     Ablation(
         name="candidates a hit",
         category="busy-day",
-        constants=((recall, "CANDIDATES_A_HIT", 0),),
+        constants=((search, "CANDIDATES_A_HIT", 0),),
         is_context=False,
     ),
     Ablation(

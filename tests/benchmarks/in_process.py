@@ -11,13 +11,13 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from memsyncd.core.search.context import Budget
-from memsyncd.engine.context import AskedContext, build_context
+from memsyncd.engine.context import build_context
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.rebuild import close_workspace, open_workspace
-from memsyncd.engine.recall import Asked, search
+from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.protocol.search import ContextParams, SearchParams
 from tests.benchmarks.questions import Lines, Question, QuestionSet, find_scope_path
 
 N_RESULTS = 50
@@ -26,10 +26,10 @@ TIMEOUT_S = 30.0
 
 def find_lines(workspace: Workspace, question: Question, policy: SearchPolicy) -> list[Lines]:
     """The places of a search's hits, best first."""
-    asked = Asked(query=question.text, limit=N_RESULTS, timeout_s=TIMEOUT_S)
+    params = SearchParams(query=question.text, limit=N_RESULTS)
     return [
-        Lines(path=find_scope_path(hit.path), start=hit.span.start, end=hit.span.end)
-        for hit in search([workspace], asked, policy).hits
+        Lines(path=find_scope_path(hit.path), start=hit.start_line, end=hit.end_line)
+        for hit in search([workspace], params, policy, RunOptions(timeout_s=TIMEOUT_S)).hits
     ]
 
 
@@ -37,11 +37,11 @@ def find_shown(
     workspace: Workspace, question: Question, policy: SearchPolicy, *, max_tokens: int
 ) -> list[Lines]:
     """The places that a context block includes, best first."""
-    budget = Budget(max_tokens=max_tokens)
-    asked = AskedContext(query=question.text, budget=budget, timeout_s=TIMEOUT_S)
+    params = ContextParams(query=question.text, max_tokens=max_tokens)
+    options = RunOptions(timeout_s=TIMEOUT_S)
     return [
-        Lines(path=find_scope_path(part.chunk.path), start=part.span.start, end=part.span.end)
-        for part in build_context(workspace, asked, policy).block.included
+        Lines(path=find_scope_path(part.path), start=part.start_line, end=part.end_line)
+        for part in build_context(workspace, params, policy, options).included
     ]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from memsyncd.core.search.query import NO_FILTERS, compile_query
-from memsyncd.engine import recall
+from memsyncd.engine import search as recall
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.index import Counts

@@ -34,8 +34,8 @@ from hypothesis.stateful import (
 from memsyncd.client import Client
 from memsyncd.engine import browse
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
-from memsyncd.engine.recall import Asked, search
 from memsyncd.engine.registry import Registry
+from memsyncd.engine.search import Asked, search
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError

@@ -90,7 +90,7 @@ def add(daemon: Any, root: Path) -> str:
         workspace_id = str(client.call("workspace.add", path=str(root))["workspaces"][0]["id"])
         is_ready = lambda: (
             client.call("status", workspace=workspace_id)["workspaces"][0]["state"] == "ready"
-        )  # noqa: E731
+        )
         wait_until(is_ready, lambda: "it never became ready", FALLS_ASLEEP_WITHIN_S)
         client.call("sync", workspace=workspace_id)
     return workspace_id

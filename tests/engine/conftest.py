@@ -1,4 +1,4 @@
-"""A workspace on the real disk, with functions that run its jobs at once."""
+"""A workspace on the real disk, and someone to take the steps of its jobs at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.engine.context import build_context
 from memsyncd.engine.edit import edit_workspace
 from memsyncd.engine.external import record_all, sync_and_record
-from memsyncd.engine.history import list_revisions, parse_subject
-from memsyncd.engine.memory import Answer, Asked, find_decision, view
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.history import list_revisions, parse_target, undo
+from memsyncd.engine.memory_tool import Answer, make_decision, view
+from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.rebuild import (
     OpenResult,
     close_workspace,
@@ -27,16 +28,38 @@ from memsyncd.engine.rebuild import (
     rebuild_index,
     update_index,
 )
+from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
-from memsyncd.engine.undo import undo
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.store.history import Revision
+from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, UndoParams
+from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams
 
 POLICY = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=0))
 
 
+SEARCH_POLICY = SearchPolicy()
+RUN_OPTIONS = frozenset({"now_s", "timeout_s", "absent", "is_hurried"})
+
+
+def search_in(
+    workspaces: Sequence[Workspace], query: str, policy: SearchPolicy = SEARCH_POLICY, **more: Any
+) -> SearchAnswer:
+    """Search; `more` are fields of the request or of the run options. Scores are explained."""
+    options = {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
+    params = SearchParams(query=query, explain=True, **more)
+    return search(workspaces, params, policy, RunOptions(**options))
+
+
+def build_block(
+    workspace: Workspace, query: str = "", policy: SearchPolicy = SEARCH_POLICY, **more: Any
+) -> ContextAnswer:
+    options = {name: more.pop(name) for name in RUN_OPTIONS & more.keys()}
+    params = ContextParams(query=query, **more)
+    return build_context(workspace, params, policy, RunOptions(**options))
+
+
 def take(steps: Generator[None, None, Any]) -> Any:
-    """Run all steps of a job and return its result."""
+    """Take all steps of a job and give its result."""
     while True:
         try:
             next(steps)
@@ -66,7 +89,7 @@ def other_program_reading(path: Path) -> Iterator[None]:
 
 @dataclass(kw_only=True)
 class Bench:
-    """One workspace, its folder, and a clock that the test sets."""
+    """One workspace, its folder, and a clock that goes only when told to."""
 
     root: Path
     workspace: Workspace
@@ -96,7 +119,7 @@ class Bench:
         return sync_workspace(self.workspace, self.policy, self.clock, request)
 
     def update(self) -> SyncDone:
-        """As the scheduler does: sync, or build an index first."""
+        """As rounds do: sync, or make an index first."""
         return take(update_index(self.workspace, self.policy, self.clock, SyncRequest()))
 
     def close_for_good(self) -> None:
@@ -109,19 +132,17 @@ class Bench:
         return take(edit_workspace(self.workspace, self.policy, self.clock, decide))
 
     def memory(self, command: str, path: str | None = None, **parameters: Any) -> Answer:
-        """Run one command of the memory tool."""
-        asked = Asked(command=command, path=path, **parameters)  # type: ignore[arg-type]
+        """One command of the memory tool, carried out to its end."""
+        params = MemoryParams(command=command, path=path, **parameters)  # type: ignore[arg-type]
         if command == "view":
-            return view(self.workspace, asked)
-        # type: ignore[no-any-return]
-        return self.edit(find_decision(self.workspace, self.policy, asked)).answer
+            return view(self.workspace, params)
+        return self.edit(make_decision(self.workspace, self.policy, params)).answer  # type: ignore[no-any-return]
 
     def past(
         self, path: str | None = None, anchor: str | None = None, limit: int = 100
-    ) -> list[Revision]:
-        subject = parse_subject(anchor=anchor, path=path)
-        # type: ignore[no-any-return]
-        return take(list_revisions(self.workspace, self.policy, self.clock, subject, limit=limit))
+    ) -> list[RevisionInfo]:
+        target = parse_target(HistoryParams(anchor=anchor, path=path))
+        return take(list_revisions(self.workspace, self.policy, self.clock, target, limit=limit))  # type: ignore[no-any-return]
 
     def undo(
         self,
@@ -130,25 +151,15 @@ class Bench:
         revision: int | None = None,
         act: int | None = None,
     ) -> Any:
-        subject = parse_subject(anchor=anchor, path=path)
-        return take(
-            undo(
-                self.workspace,
-                self.policy,
-                self.clock,
-                subject,
-                revision=revision,
-                act=act,
-                client="test",
-            )
-        )
+        params = UndoParams(path=path, anchor=anchor, revision=revision, act=act, client="test")
+        return take(undo(self.workspace, self.policy, self.clock, parse_target(params), params))
 
     def see(self) -> None:
-        """Record the texts of all notes."""
+        """Have the records learn what all notes say."""
         take(record_all(self.workspace, self.policy, self.clock))
 
     def follow(self, *only: str) -> SyncDone:
-        """As the scheduler does: sync, and record the changes."""
+        """As rounds do: sync, and have the records learn what that saw."""
         return take(self.start_following(*only))  # type: ignore[no-any-return]
 
     def start_following(self, *only: str) -> Generator[None, None, SyncDone]:
@@ -157,7 +168,7 @@ class Bench:
         )
 
     def files(self) -> dict[str, bytes]:
-        """The contents of all files on the disk."""
+        """Everything that stands on the disk."""
         found = (place for place in self.root.rglob("*") if place.is_file())
         return {str(place.relative_to(self.root)): place.read_bytes() for place in found}
 
@@ -167,15 +178,12 @@ class Bench:
             return reader.rows(statement, bindings)
 
     def paths(self) -> list[str]:
-        """The paths of the indexed notes."""
+        """Of the notes that the index has."""
         return [row[0] for row in self.ask("SELECT path FROM files ORDER BY path")]
 
     def texts(self) -> dict[str, str]:
-        """The paths and texts of notes with one chunk."""
-        rows = (
-            "SELECT f.path, t.text FROM chunks c"
-            " JOIN files f ON f.id = c.file JOIN chunks_fts t ON t.rowid = c.id"
-        )
+        """Path and text of notes that have one chunk."""
+        rows = "SELECT f.path, t.text FROM chunks c JOIN files f ON f.id = c.file JOIN chunks_fts t ON t.rowid = c.id"
         return dict(self.ask(rows))
 
 
@@ -183,8 +191,7 @@ class Bench:
 def make_bench(tmp_path: Path) -> Iterator[Callable[..., Bench]]:
     made: list[Bench] = []
 
-    # `id` as in Entry.
-    def make(name: str = "project", *, id: str = "", **entry: Any) -> Bench:  # noqa: A002
+    def make(name: str = "project", *, id: str = "", **entry: Any) -> Bench:  # noqa: A002  as the entry names it
         root = Path(os.path.realpath(tmp_path)) / name
         (root / ".memories").mkdir(parents=True)
         workspace = Workspace(

@@ -14,7 +14,7 @@ from memsyncd.engine.backup import (
     prepare_restore,
     restore_records,
 )
-from memsyncd.engine.history import parse_subject, purge
+from memsyncd.engine.history import parse_target, purge
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import BadRequest, Conflict, NotFresh, StoreFailed
 from memsyncd.store.backup import count_revisions, find_staged
@@ -147,7 +147,7 @@ def test_preparing_says_the_place_and_clears_it(bench: Any) -> None:
 
 def test_a_purge_deletes_copies_that_nobody_fetched(old: Any) -> None:
     made = take(back_up_records(old.workspace, old.policy, old.clock)).path
-    subject = parse_subject(anchor=None, path=None)
+    subject = parse_target(anchor=None, path=None)
     steps = purge(old.workspace, old.policy, old.clock, subject, revision=None, containing="one")
     assert take(steps).n_revisions
     assert not made.exists()

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.model import Span
-from memsyncd.engine.browse import Place, PlaceRead, find_problems, list_notes, read_place
+from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused
+from memsyncd.protocol.search import GetParams, Got, ListParams
 
 
 @pytest.fixture
@@ -20,41 +20,45 @@ def filled(bench: Any) -> Any:
     return bench
 
 
-def read(bench: Any, **place: Any) -> PlaceRead:
-    return read_place(bench.workspace, Place(**place), now_ns=1)
+def read(bench: Any, **place: Any) -> Got:
+    return read_place(bench.workspace, GetParams(**place), now_ns=1)[0]
+
+
+def is_current(bench: Any, **place: Any) -> bool:
+    return read_place(bench.workspace, GetParams(**place), now_ns=1)[1]
 
 
 def test_a_section_is_read_by_its_anchor(filled: Any) -> None:
     found = read(filled, anchor="MEMORY.md#disk")
-    assert (found.path, found.span, found.text) == (
+    assert (found.path, found.start_line, found.end_line, found.text) == (
         "MEMORY.md",
-        Span(4, 5),
+        4,
+        5,
         "# Disk\nthe disk is cold",
     )
-    assert found.section is not None
-    assert found.section.heading == ("Disk",)
-    assert found.is_current
+    assert found.heading == ["Disk"]
+    assert is_current(filled, anchor="MEMORY.md#disk")
 
 
 @pytest.mark.parametrize(
     ("place", "span", "text"),
     [
-        ({"path": "MEMORY.md", "start_line": 2, "end_line": 2}, Span(2, 2), "redis is hot"),
-        ({"path": "MEMORY.md", "start_line": 5}, Span(5, 5), "the disk is cold"),
-        ({"path": "MEMORY.md", "end_line": 1}, Span(1, 1), "# Cache"),
+        ({"path": "MEMORY.md", "start_line": 2, "end_line": 2}, (2, 2), "redis is hot"),
+        ({"path": "MEMORY.md", "start_line": 5}, (5, 5), "the disk is cold"),
+        ({"path": "MEMORY.md", "end_line": 1}, (1, 1), "# Cache"),
         (
             {"path": "MEMORY.md", "start_line": 4, "end_line": 999},
-            Span(4, 5),
+            (4, 5),
             "# Disk\nthe disk is cold",
         ),
-        ({"path": "./.memories/b.md"}, Span(1, 1), "plain"),
+        ({"path": "./.memories/b.md"}, (1, 1), "plain"),
     ],
 )
 def test_lines_are_read_as_an_editor_counts_them_and_cut_at_the_end(
-    filled: Any, place: dict[str, Any], span: Span, text: str
+    filled: Any, place: dict[str, Any], span: tuple[int, int], text: str
 ) -> None:
     found = read(filled, **place)
-    assert (found.span, found.text) == (span, text)
+    assert ((found.start_line, found.end_line), found.text) == (span, text)
 
 
 def test_lines_that_begin_behind_the_end_are_refused(filled: Any) -> None:
@@ -63,25 +67,21 @@ def test_lines_that_begin_behind_the_end_are_refused(filled: Any) -> None:
 
 
 def test_lines_say_in_which_section_they_begin(filled: Any) -> None:
-    section = read(filled, path="MEMORY.md", start_line=5).section
-    assert section is not None
-    assert section.anchor == "MEMORY.md#disk"
+    assert read(filled, path="MEMORY.md", start_line=5).anchor == "MEMORY.md#disk"
 
 
 def test_text_is_that_of_the_disk_and_a_note_changed_since_says_so(filled: Any) -> None:
     filled.write("MEMORY.md", "changed\n")
     found = read(filled, path="MEMORY.md")
-    assert (found.text, found.is_current) == ("changed", False)
+    assert (found.text, is_current(filled, path="MEMORY.md")) == ("changed", False)
     filled.sync()
-    assert read(filled, path="MEMORY.md").is_current
+    assert is_current(filled, path="MEMORY.md")
 
 
 def test_an_empty_note_has_one_empty_line(filled: Any) -> None:
     filled.write("MEMORY.md", "")
-    assert (read(filled, path="MEMORY.md").span, read(filled, path="MEMORY.md").text) == (
-        Span(1, 1),
-        "",
-    )
+    found = read(filled, path="MEMORY.md")
+    assert (found.start_line, found.end_line, found.text) == (1, 1, "")
 
 
 @pytest.mark.parametrize(
@@ -117,10 +117,7 @@ def test_a_place_is_an_anchor_or_a_path(filled: Any) -> None:
 
 
 def test_notes_are_listed(filled: Any) -> None:
-    assert [
-        note.path
-        for note in list_notes(filled.workspace, SearchPolicy(), path=None, kind=None, tag=None)
-    ] == [
+    assert [note.path for note in list_notes(filled.workspace, SearchPolicy(), ListParams())] == [
         ".memories/b.md",
         "MEMORY.md",
     ]

@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.search.context import Budget
-from memsyncd.core.search.query import Filters
-from memsyncd.engine.context import AskedContext, Built, build_context
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.errors import Busy
+from memsyncd.protocol.search import ContextAnswer, Filters
+from tests.engine.conftest import build_block
 
 POSTGRES = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision, tags: [db]} -->\n\nWe chose Postgres for its row locks.\n"
 
@@ -21,17 +19,13 @@ def ask(
     max_tokens: int = 2000,
     max_bytes: int | None = None,
     **more: Any,
-) -> Built:
-    asked = AskedContext(
-        query=query, budget=Budget(max_tokens=max_tokens, max_bytes=max_bytes), **more
-    )
-    return build_context(bench.workspace, asked, SearchPolicy())
+) -> ContextAnswer:
+    return build_block(bench.workspace, query, max_tokens=max_tokens, max_bytes=max_bytes, **more)
 
 
-def places(built: Built) -> list[tuple[str, str]]:
+def places(built: ContextAnswer) -> list[tuple[str, str]]:
     return [
-        (f"{part.chunk.path}:{part.span.start}-{part.span.end}", part.reason)
-        for part in built.block.included
+        (f"{part.path}:{part.start_line}-{part.end_line}", part.reason) for part in built.included
     ]
 
 
@@ -68,12 +62,12 @@ def filled(bench: Any) -> Any:
     return bench
 
 
-# --- with a question ------------------------------------------------------------------------------
+# --- with a question --------------------------------------------------------------------------------------------------
 
 
 def test_a_question_gets_what_matches_under_labels(filled: Any) -> None:
     built = ask(filled, "why postgres?")
-    assert built.block.text == (
+    assert built.text == (
         "## Prior Knowledge\n\n"
         "### Decisions › Postgres (decision) · .memories/decisions.md:3-6\nWe chose Postgres for its row locks.\n\n"
         "### Today · .memories/today.md:1-3\nThe postgres migration goes on."
@@ -83,15 +77,15 @@ def test_a_question_gets_what_matches_under_labels(filled: Any) -> None:
 
 
 def test_filters_narrow_a_block_given_or_typed(filled: Any) -> None:
-    given = ask(filled, "postgres", filters=Filters(kinds=("decision",)))
+    given = ask(filled, "postgres", filters=Filters(kind=["decision"]))
     typed = ask(filled, "postgres kind:decision")
-    assert "row locks" in given.block.text
-    assert {part.chunk.kind for part in given.block.included} == {"decision"}
-    assert typed.block == given.block
+    assert "row locks" in given.text
+    assert {part.kind for part in given.included} == {"decision"}
+    assert typed == given
 
 
 def test_what_is_archived_is_left_out_unless_asked_for(filled: Any) -> None:
-    assert "slow" not in ask(filled, "postgres slow").block.text
+    assert "slow" not in ask(filled, "postgres slow").text
     assert [place for place, _ in places(ask(filled, "postgres is:archived"))] == [
         ".memories/old.md:4-6"
     ]
@@ -99,18 +93,18 @@ def test_what_is_archived_is_left_out_unless_asked_for(filled: Any) -> None:
 
 def test_a_block_about_nothing_that_is_known_is_empty_and_says_why(filled: Any) -> None:
     built = ask(filled, "kubernetes")
-    assert (built.block.text, built.block.n_tokens) == ("", 0)
+    assert (built.text, built.tokens) == ("", 0)
     assert built.why_empty is not None
     assert "kubernetes" in built.why_empty
     assert "no word" in str(ask(filled, "???").why_empty)
 
 
 def test_a_note_that_is_gone_from_the_disk_is_not_shown(filled: Any) -> None:
-    hidden = frozenset({(filled.workspace.id, ".memories/decisions.md")})
-    assert [place for place, _ in places(ask(filled, "postgres", hidden=hidden))] == [
+    absent = frozenset({(filled.workspace.id, ".memories/decisions.md")})
+    assert [place for place, _ in places(ask(filled, "postgres", absent=absent))] == [
         ".memories/today.md:1-3"
     ]
-    assert "decisions.md" not in ask(filled, hidden=hidden).block.text
+    assert "decisions.md" not in ask(filled, absent=absent).text
 
 
 def test_a_block_says_how_much_matches_beyond_what_was_ranked(bench: Any) -> None:
@@ -122,16 +116,19 @@ def test_a_block_says_how_much_matches_beyond_what_was_ranked(bench: Any) -> Non
         bench.write(f".memories/{note}.md", lines)
     bench.sync()
     built = ask(bench, "redis")
-    parts = (*built.block.included, *built.block.omitted)
+    parts = (*built.included, *built.left_out)
     n_chunks = bench.workspace.condition.counts.chunks
     assert n_chunks > 400
-    assert sum((part.span.n_lines + 1) // 2 for part in parts) == n_chunks - built.n_unranked
-    assert built.n_unranked > 200
-    assert ask(bench, "redis number 7").n_unranked > 0
-    assert ask(bench, "path:1.md -redis").n_unranked == 0
+    assert (
+        sum(((part.end_line - part.start_line + 1) + 1) // 2 for part in parts)
+        == n_chunks - built.unranked
+    )
+    assert built.unranked > 200
+    assert ask(bench, "redis number 7").unranked > 0
+    assert ask(bench, "path:1.md -redis").unranked == 0
 
 
-# --- without one ----------------------------------------------------------------------------------
+# --- without one ------------------------------------------------------------------------------------------------------
 
 
 def test_a_session_begins_with_what_lasts_and_then_the_most_recent(filled: Any) -> None:
@@ -144,7 +141,7 @@ def test_a_session_begins_with_what_lasts_and_then_the_most_recent(filled: Any) 
         (".memories/today.md", "recent"),
         (".memories/decisions.md", "recent"),
     ]
-    assert built.block.omitted == ()
+    assert built.left_out == []
 
 
 def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: Any) -> None:
@@ -160,14 +157,14 @@ def test_of_many_notes_the_most_recent_have_room_and_the_rest_is_named(bench: An
     shown = {place.partition(":")[0] for place, _ in places(built)}
     assert ".memories/day-00.md" in shown
     assert ".memories/day-11.md" not in shown
-    assert shown | {part.chunk.path for part in built.block.omitted} == {
+    assert shown | {part.path for part in built.left_out} == {
         f".memories/day-{i:02}.md" for i in range(12)
     }
 
 
 def test_a_session_does_not_begin_with_front_matter(filled: Any) -> None:
-    assert "tags: [pinned]" not in ask(filled).block.text
-    assert "lifecycle: project" in ask(filled, "lifecycle").block.text
+    assert "tags: [pinned]" not in ask(filled).text
+    assert "lifecycle: project" in ask(filled, "lifecycle").text
 
 
 def test_a_heading_is_not_shown_alone_where_the_labels_below_it_say_it(bench: Any) -> None:
@@ -176,10 +173,10 @@ def test_a_heading_is_not_shown_alone_where_the_labels_below_it_say_it(bench: An
         "# House\n\n## Rules\n<!-- memory: {tags: [house]} -->\n\n### Tests\nrun them\n\n## Never force-push\n",
     )
     bench.sync()
-    assert ask(bench).block.text == (
+    assert ask(bench).text == (
         "## Prior Knowledge\n\n### House › Rules › Tests · MEMORY.md:6-7\nrun them\n\n### House › Never force-push · MEMORY.md:9"
     )
-    assert "MEMORY.md:1" in ask(bench, "house").block.text
+    assert "MEMORY.md:1" in ask(bench, "house").text
 
 
 def test_a_small_block_of_a_session_has_memory_beside_what_is_pinned(bench: Any) -> None:
@@ -201,8 +198,8 @@ def test_importance_pins(bench: Any) -> None:
 
 def test_filters_without_words_choose_what_a_session_begins_with(filled: Any) -> None:
     built = ask(filled, "kind:decision")
-    assert "row locks" in built.block.text
-    assert {part.chunk.kind for part in built.block.included} == {"decision"}
+    assert "row locks" in built.text
+    assert {part.kind for part in built.included} == {"decision"}
     assert "kind" in str(ask(filled, "kind:error").why_empty)
 
 
@@ -210,11 +207,11 @@ def test_a_workspace_without_notes_has_an_empty_block_and_says_why(bench: Any) -
     bench.update()
     bench.workspace.change(is_indexing=False)
     built = ask(bench)
-    assert built.block.text == ""
+    assert built.text == ""
     assert "no note is indexed yet" in str(built.why_empty)
 
 
-# --- whatever is asked ----------------------------------------------------------------------------
+# --- whatever is asked ------------------------------------------------------------------------------------------------
 
 
 def test_the_same_question_gets_the_same_bytes_after_a_rebuild_too(filled: Any) -> None:
@@ -222,22 +219,22 @@ def test_the_same_question_gets_the_same_bytes_after_a_rebuild_too(filled: Any) 
     before = [ask(filled, query) for query in queries]
     assert [ask(filled, query) for query in queries] == before
     filled.rebuild()
-    assert [ask(filled, query).block for query in queries] == [built.block for built in before]
+    assert [ask(filled, query) for query in queries] == before
 
 
 @pytest.mark.parametrize("query", ["", "postgres"])
 def test_a_block_stays_within_its_budget(filled: Any, query: str) -> None:
     for max_tokens in (100, 130, 200, 50_000):
-        block = ask(filled, query, max_tokens=max_tokens, max_bytes=3 * max_tokens).block
-        assert 0 < block.n_tokens <= max_tokens
+        block = ask(filled, query, max_tokens=max_tokens, max_bytes=3 * max_tokens)
+        assert 0 < block.tokens <= max_tokens
         assert len(block.text.encode()) <= 3 * max_tokens
 
 
 def test_a_heading_that_takes_all_the_room_leaves_an_empty_block_that_says_so(filled: Any) -> None:
     built = ask(filled, "postgres", max_tokens=100, heading="# " + "字" * 120)
-    assert built.block.text == ""
+    assert built.text == ""
     assert "budget" in str(built.why_empty)
-    assert built.block.omitted
+    assert built.left_out
 
 
 def test_a_block_is_busy_business_before_there_is_an_index(make_bench: Any) -> None:
@@ -247,10 +244,10 @@ def test_a_block_is_busy_business_before_there_is_an_index(make_bench: Any) -> N
 
 def test_a_question_that_only_leaves_out_gets_no_block_and_is_told_so(filled: Any) -> None:
     built = ask(filled, "-postgres")
-    assert built.block.text == ""
+    assert built.text == ""
     assert built.why_empty
 
 
 def test_words_left_out_narrow_what_filters_choose(filled: Any) -> None:
-    assert "row locks" in ask(filled, "kind:decision -kubernetes").block.text
-    assert "row locks" not in ask(filled, "kind:decision -locks").block.text
+    assert "row locks" in ask(filled, "kind:decision -kubernetes").text
+    assert "row locks" not in ask(filled, "kind:decision -locks").text

@@ -1,5 +1,4 @@
-"""What is left when a write ends half way: killed at each step, refused by the disk, or overtaken
-by somebody else."""
+"""What is left when a write ends half way: killed at each step, refused by the disk, or overtaken by somebody else."""
 
 from __future__ import annotations
 
@@ -21,7 +20,7 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
-from memsyncd.engine.edit import Act, Delete, Put
+from memsyncd.engine.edit import Delete, Edit, Put
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
@@ -35,7 +34,9 @@ OLD, NEW = b"old\n", b"new\n"
 KILLED_WRITES = """
 import json, os, sys, time, traceback
 from pathlib import Path
-from memsyncd.engine import edit, memory
+from memsyncd.engine import edit
+from memsyncd.engine.memory_tool import make_decision
+from memsyncd.protocol.memory import MemoryParams
 from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.history import History
@@ -65,8 +66,8 @@ def write(root, index, records, point):
     workspace = Workspace(Entry(id=f"{name}-1", name=name, root=root), SyncPolicy(),
                           index_path=Path(index), records_path=Path(records))
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-    asked = memory.Asked(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
-    for _ in edit.edit_workspace(workspace, SyncPolicy(), clock, memory.find_decision(workspace, SyncPolicy(), asked)):
+    params = MemoryParams(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
+    for _ in edit.edit_workspace(workspace, SyncPolicy(), clock, make_decision(workspace, SyncPolicy(), params)):
         pass
 
 for places in json.loads(sys.argv[1]):
@@ -177,7 +178,7 @@ def test_an_act_that_fails_half_way_is_undone_whole(bench: Any) -> None:
     before = bench.files()
     scope = bench.workspace.scope
 
-    def decide() -> tuple[Act, None]:
+    def decide() -> tuple[Edit, None]:
         memory, other = NotePath("MEMORY.md"), NotePath(".memories/b.md")
         was, gone = read_text_file(scope, memory), read_text_file(scope, other)
         assert was is not None
@@ -188,7 +189,7 @@ def test_an_act_that_fails_half_way_is_undone_whole(bench: Any) -> None:
             Delete(path=other, was={other: gone}),
             Put(path=memory, data=b"three\n", was=was),
         )
-        return Act(command="test", client="test", path=".", operations=operations), None
+        return Edit(command="test", client="test", path=".", operations=operations), None
 
     with pytest.raises(Conflict):
         bench.edit(decide)
@@ -299,7 +300,7 @@ def test_a_workspace_that_is_away_is_not_written_to(bench: Any) -> None:
     assert not bench.root.exists()
 
 
-# --- a save that an exchange displaces ------------------------------------------------------------
+# --- a save that an exchange displaces --------------------------------------------------------------------------------
 
 
 class Exchanges:
@@ -343,8 +344,7 @@ def exchanges(monkeypatch: pytest.MonkeyPatch) -> Exchanges:
 def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_replace_it(
     bench: Any, exchanges: Exchanges
 ) -> None:
-    """Editor 1 saves in the last instant; editor 2 reads what was put in its place, and saves once
-    editor 1's is back."""
+    """Editor 1 saves in the last instant; editor 2 reads what was put in its place, and saves once editor 1's is back."""
     note = bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()

@@ -6,13 +6,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.search.query import Filters
-from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.recall import Asked, Found, search
+from memsyncd.protocol.search import Filters, SearchAnswer
+from tests.engine.conftest import search_in
 
 
-def ask(bench: Any, query: str, **more: Any) -> Found:
-    return search([bench.workspace], Asked(query=query, **more), SearchPolicy())
+def ask(bench: Any, query: str, **more: Any) -> SearchAnswer:
+    return search_in([bench.workspace], query, **more)
 
 
 def why(bench: Any, query: str, **more: Any) -> str:
@@ -46,7 +45,7 @@ def filled(bench: Any) -> Any:
     return bench
 
 
-# --- words that stand nowhere ---------------------------------------------------------------------
+# --- words that stand nowhere -----------------------------------------------------------------------------------------
 
 
 IN_VAIN = [
@@ -111,8 +110,8 @@ def test_words_that_are_near_are_named_and_the_question_is_put_right(filled: Any
 def test_a_question_is_suggested_only_if_it_finds_something_under_the_same_filters(
     filled: Any,
 ) -> None:
-    assert ask(filled, "timeuot", filters=Filters(kinds=("error",))).did_you_mean == "timeout"
-    assert ask(filled, "timeuot", filters=Filters(kinds=("decision",))).did_you_mean is None
+    assert ask(filled, "timeuot", filters=Filters(kind=["error"])).did_you_mean == "timeout"
+    assert ask(filled, "timeuot", filters=Filters(kind=["decision"])).did_you_mean is None
     assert ask(filled, "kubrenetes kind:error").did_you_mean is None
     assert ask(filled, "timeuot kind:error").did_you_mean == "timeout kind:error"
 
@@ -134,58 +133,58 @@ def test_any_question_is_answered_or_told_why_not_and_what_is_suggested_finds_so
         assert ask(filled, found.did_you_mean).hits
 
 
-# --- filters that leave nothing -------------------------------------------------------------------
+# --- filters that leave nothing ---------------------------------------------------------------------------------------
 
 
 FILTERED_OUT = [
     (
         "timeout",
-        {"kinds": ("decision",)},
+        {"kind": ["decision"]},
         "1 passage matches, and kind:decision leaves none; what matches has the kind error",
     ),
     (
         "disk",
-        {"kinds": ("a", "b")},
+        {"kind": ["a", "b"]},
         "1 passage matches, and kind:a or b leaves none; what matches has no kind",
     ),
     (
         "timeout",
-        {"tags": ("x",)},
+        {"tag": ["x"]},
         "1 passage matches, and tag:x leaves none; what matches has the tag ops",
     ),
     (
         "timeout",
-        {"tags": ("#osp",)},
+        {"tag": ["#osp"]},
         "1 passage matches, and tag:#osp leaves none; what matches has the tag ops; near to what was asked for: ops",
     ),
     (
         "disk",
-        {"kinds": ("Erorr", "error")},
+        {"kind": ["Erorr", "error"]},
         "1 passage matches, and kind:Erorr or error leaves none; what matches has no kind; near to what was asked for: error",
     ),
     (
         "disk",
-        {"kinds": ("error",)},
+        {"kind": ["error"]},
         "1 passage matches, and kind:error leaves none; what matches has no kind",
     ),
-    ("timeout", {"paths": ("MEMORY.md",)}, "1 passage matches, and path:MEMORY.md leaves none"),
+    ("timeout", {"path": ["MEMORY.md"]}, "1 passage matches, and path:MEMORY.md leaves none"),
     (
         "redis",
-        {"kinds": ("error",), "paths": ("MEMORY.md",)},
+        {"kind": ["error"], "path": ["MEMORY.md"]},
         "2 passages match: kind:error leaves 1, path:MEMORY.md leaves 1, together none",
     ),
     (
         "redis",
-        {"tags": ("nope",), "paths": ("MEMORY.md",)},
+        {"tag": ["nope"], "path": ["MEMORY.md"]},
         "2 passages match: tag:nope leaves none, path:MEMORY.md leaves 1; what matches has the tag ops",
     ),
-    ("timeout", {"exclude": Filters(tags=("ops",))}, "1 passage matches, and -tag:ops leaves none"),
+    ("timeout -tag:ops", {}, "1 passage matches, and -tag:ops leaves none"),
     (
         "kraken",
         {},
         "1 passage matches, in archived sections only: ask with is:archived to see them",
     ),
-    ("redis", {"is_archived": True}, "2 passages match, and is:archived leaves none"),
+    ("redis", {"archived": True}, "2 passages match, and is:archived leaves none"),
 ]
 
 
@@ -204,18 +203,18 @@ def test_dates_that_leave_nothing_say_what_a_date_is(filled: Any) -> None:
 
 
 def test_filters_of_the_question_and_beside_it_are_told_alike(filled: Any) -> None:
-    reason = why(filled, "redis kind:error", filters=Filters(paths=("MEMORY.md",)))
+    reason = why(filled, "redis kind:error", filters=Filters(path=["MEMORY.md"]))
     assert "kind:error leaves 1" in reason
     assert "path:MEMORY.md leaves 1" in reason
 
 
-# --- nothing to look in, and not everything read --------------------------------------------------
+# --- nothing to look in, and not everything read ----------------------------------------------------------------------
 
 
 def test_what_was_deleted_just_now_is_said_to_be(filled: Any) -> None:
-    hidden = frozenset({("project-1", ".memories/errors.md")})
-    assert "deleted just now" in why(filled, "timeout", hidden=hidden)
-    assert why(filled, "nowhere", hidden=hidden) == "no note holds the word nowhere"
+    absent = frozenset({("project-1", ".memories/errors.md")})
+    assert "deleted just now" in why(filled, "timeout", absent=absent)
+    assert why(filled, "nowhere", absent=absent) == "no note holds the word nowhere"
 
 
 def test_an_empty_index_says_whether_it_is_still_being_made(bench: Any) -> None:
@@ -242,13 +241,10 @@ def test_of_several_workspaces_each_says_its_own_reason(filled: Any, make_bench:
     other.sync()
     settle(other)
     both = [filled.workspace, other.workspace]
-    found = search(both, Asked(query="redis kind:zzz"), SearchPolicy())
+    found = search_in(both, "redis kind:zzz")
     assert found.why_empty == (
         "in project: 2 passages match, and kind:zzz leaves none; what matches has the kind error"
         "; in other: 1 passage matches, and kind:zzz leaves none; what matches has the kind note"
     )
-    assert (
-        search(both, Asked(query="nowhere"), SearchPolicy()).why_empty
-        == "no note holds the word nowhere"
-    )
-    assert search(both, Asked(query="unlkie"), SearchPolicy()).did_you_mean == "unlike"
+    assert search_in(both, "nowhere").why_empty == "no note holds the word nowhere"
+    assert search_in(both, "unlkie").did_you_mean == "unlike"

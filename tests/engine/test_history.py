@@ -4,29 +4,30 @@ from typing import Any
 
 import pytest
 
-from memsyncd.engine.history import Subject, parse_subject, purge, read_change
+from memsyncd.engine.history import Target, parse_target, purge, read_compared
 from memsyncd.errors import BadRequest, NoteNotFound, PathRefused
+from memsyncd.protocol.memory import DiffParams, HistoryParams, PurgeParams
 from tests.engine.conftest import take
 
 NOTE = "# A\none\n\n# B\ntwo\n"
 
 
 @pytest.mark.parametrize(
-    ("anchor", "path", "subject"),
+    ("anchor", "path", "target"),
     [
-        (None, None, Subject()),
-        (None, "MEMORY.md", Subject(path="MEMORY.md")),
-        (None, ".memories/d/", Subject(path=".memories/d")),
-        (None, "/memories/a.md", Subject(path=".memories/a.md")),
-        (None, "/memories", Subject(path=".memories")),
-        ("MEMORY.md#a/b", None, Subject(path="MEMORY.md", heading="a/b")),
-        ("/memories/a.md#b", None, Subject(path=".memories/a.md", heading="b")),
+        (None, None, Target()),
+        (None, "MEMORY.md", Target(path="MEMORY.md")),
+        (None, ".memories/d/", Target(path=".memories/d")),
+        (None, "/memories/a.md", Target(path=".memories/a.md")),
+        (None, "/memories", Target(path=".memories")),
+        ("MEMORY.md#a/b", None, Target(path="MEMORY.md", heading="a/b")),
+        ("/memories/a.md#b", None, Target(path=".memories/a.md", heading="b")),
     ],
 )
 def test_what_is_named_is_read_as_people_and_tools_write_it(
-    anchor: str | None, path: str | None, subject: Subject
+    anchor: str | None, path: str | None, target: Target
 ) -> None:
-    assert parse_subject(anchor=anchor, path=path) == subject
+    assert parse_target(HistoryParams(anchor=anchor, path=path)) == target
 
 
 @pytest.mark.parametrize(
@@ -42,15 +43,14 @@ def test_what_names_nothing_is_refused(
     anchor: str | None, path: str | None, refusal: type[Exception]
 ) -> None:
     with pytest.raises(refusal):
-        parse_subject(anchor=anchor, path=path)
+        parse_target(HistoryParams(anchor=anchor, path=path))
 
 
 def change(bench: Any, path: str | None = None, anchor: str | None = None, **named: Any) -> Any:
-    subject, asked = (
-        parse_subject(anchor=anchor, path=path),
-        {"revision": None, "is_to_now": False} | named,
+    params = DiffParams(anchor=anchor, path=path, **named)
+    return take(
+        read_compared(bench.workspace, bench.policy, bench.clock, parse_target(params), params)
     )
-    return take(read_change(bench.workspace, bench.policy, bench.clock, subject, **asked))
 
 
 def test_a_change_has_what_stood_before_and_after(bench: Any) -> None:
@@ -65,10 +65,10 @@ def test_a_change_has_what_stood_before_and_after(bench: Any) -> None:
         b"# A\none\n",
         b"# A\n1\n",
     )
-    first = bench.past()[-1].id
+    first = bench.past()[-1].revision
     assert change(bench, revision=first).old is None
     bench.write("MEMORY.md", "now\n")
-    assert change(bench, revision=first, is_to_now=True).new == b"now\n"
+    assert change(bench, revision=first, to_now=True).new == b"now\n"
 
 
 def test_what_there_is_not_is_said(bench: Any) -> None:
@@ -80,17 +80,8 @@ def test_what_there_is_not_is_said(bench: Any) -> None:
 def forget(
     bench: Any, path: str | None = None, revision: int | None = None, containing: str | None = None
 ) -> Any:
-    subject = parse_subject(anchor=None, path=path)
-    return take(
-        purge(
-            bench.workspace,
-            bench.policy,
-            bench.clock,
-            subject,
-            revision=revision,
-            containing=containing,
-        )
-    )
+    params = PurgeParams(path=path, revision=revision, containing=containing)
+    return take(purge(bench.workspace, bench.policy, bench.clock, parse_target(params), params))
 
 
 def test_what_held_a_text_is_forgotten_and_the_rest_is_not(bench: Any) -> None:
@@ -99,7 +90,7 @@ def test_what_held_a_text_is_forgotten_and_the_rest_is_not(bench: Any) -> None:
     bench.memory("str_replace", "/memories/a.md", old_str="token-1234", new_str="fine again")
     bench.memory("create", "/memories/b.md", file_text="b\n")
     done = forget(bench, containing="token-1234")
-    assert (done.n_revisions, done.still_in) == (2, ())
+    assert (done.revisions, done.still_in) == (2, [])
     assert [one.command for one in bench.past()] == ["create", "create"]
     bench.undo(".memories/b.md")
 
@@ -109,15 +100,15 @@ def test_notes_that_still_say_it_are_named(bench: Any) -> None:
     bench.write("MEMORY.md", "token-1234\n")
     bench.sync()
     bench.see()
-    assert forget(bench, containing="token-1234").still_in == (".memories/a.md", "MEMORY.md")
+    assert forget(bench, containing="token-1234").still_in == [".memories/a.md", "MEMORY.md"]
 
 
 def test_one_revision_or_a_whole_note_can_be_forgotten(bench: Any) -> None:
     for path in ("a", "b"):
         bench.memory("create", f"/memories/{path}.md", file_text="one\n")
         bench.memory("insert", f"/memories/{path}.md", insert_line=0, insert_text="two")
-    assert forget(bench, revision=bench.past()[0].id).n_revisions == 1
-    assert forget(bench, path=".memories/a.md").n_revisions == 2
+    assert forget(bench, revision=bench.past()[0].revision).revisions == 1
+    assert forget(bench, path=".memories/a.md").revisions == 2
     assert [one.path for one in bench.past()] == [".memories/b.md"]
 
 
@@ -134,28 +125,31 @@ def test_texts_beside_what_was_pasted_stay(bench: Any) -> None:
 
 def test_damaged_records_that_were_set_aside_are_named(bench: Any) -> None:
     (bench.workspace.records_path.parent / "records.db.damaged-17").write_bytes(b"token-1234")
-    assert forget(bench, containing="token-1234").set_aside == ("records.db.damaged-17",)
+    assert forget(bench, containing="token-1234").set_aside == ["records.db.damaged-17"]
 
 
-def test_a_damaged_text_is_stored_again_from_the_note_that_still_contains_it(bench: Any) -> None:
+def test_a_damaged_text_that_a_note_still_says_is_taken_from_it_with_all_that_stands_on_it(
+    bench: Any,
+) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE * 20)
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="two")
+    bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="three")
     records = bench.workspace.records
     records._writer.execute(
-        "UPDATE blobs SET data = zeroblob(length(data)) WHERE digest IN (SELECT digest FROM heads)"
+        "UPDATE texts SET data = zeroblob(length(data)) WHERE digest IN (SELECT digest FROM tips)"
     )
-    last = bench.past()[0].id
+    first = bench.past()[-1].revision
     with pytest.raises(NoteNotFound):
-        change(bench, revision=last)
-    assert change(bench, revision=last).new == b"two\n" + (NOTE * 20).encode()
+        change(bench, revision=first)
+    assert change(bench, revision=first).new == (NOTE * 20).encode()
     assert records.history.damaged == frozenset()
 
 
 def test_a_damaged_text_that_no_note_says_any_more_stays_lost(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
-    bench.workspace.records._writer.execute("UPDATE blobs SET data = zeroblob(length(data))")
+    bench.workspace.records._writer.execute("UPDATE texts SET data = zeroblob(length(data))")
     bench.write("MEMORY.md", "something else\n")
     for _ in range(2):
         with pytest.raises(NoteNotFound):
-            change(bench, revision=bench.past()[0].id)
-    assert bench.workspace.records._writer.execute("SELECT count(*) FROM blobs").get == 1
+            change(bench, revision=bench.past()[0].revision)
+    assert bench.workspace.records._writer.execute("SELECT count(*) FROM texts").get == 1

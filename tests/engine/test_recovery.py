@@ -1,5 +1,4 @@
-"""A change set of many notes is whole or not there, wherever a kill interrupts it, and whatever
-others write meanwhile."""
+"""A change set of many notes is whole or not there, wherever a kill interrupts it, and whatever others write meanwhile."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ import pytest
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine import browse, changesets, edit, recovery
-from memsyncd.engine.edit import Act, Put
+from memsyncd.engine import browse, edit, recovery
+from memsyncd.engine.edit import Edit, Put
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, Unwritable
@@ -33,14 +32,13 @@ STRIDE = 3
 CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
-from memsyncd.core.editing.additions import Addition
-from memsyncd.engine import edit, memory, remember, undo
-from memsyncd.engine.history import parse_subject
-from memsyncd.engine.rebuild import open_workspace
+from memsyncd.engine import edit, history, memory_tool
+from memsyncd.engine.indexing import open_workspace
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
+from memsyncd.protocol.memory import MemoryParams, NewSection, UndoParams
 
 clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), SyncPolicy()
 
@@ -60,7 +58,7 @@ def kill_at(n_left):
         setattr(os, name, count(getattr(os, name)))
     rename_at = count(atomic.choose_rename())
     atomic.choose_rename = lambda: rename_at
-    for name in ("begin", "settle", "record_external"):
+    for name in ("begin", "settle", "see"):
         setattr(History, name, count(getattr(History, name)))
 
 def run(steps):
@@ -69,22 +67,24 @@ def run(steps):
 
 def add_many(workspace):
     notes = [f"/memories/n{number}.md" for number in range(4)]
-    items = [remember.Item(addition=Addition(content=f"added to {note}"), note=note) for note in notes]
-    decide = remember.find_decision(workspace, policy, items, command="note.add_many", client="c", at="2026-01-01T00:00:00Z")
+    items = [NewSection(content=f"added to {note}", note=note) for note in notes]
+    decide = memory_tool.make_addition_decision(
+        workspace, policy, items, command="note.add_many", client="c", at="2026-01-01T00:00:00Z")
     run(edit.edit_workspace(workspace, policy, clock, decide))
 
 def use_memory(workspace, **asked):
-    run(edit.edit_workspace(workspace, policy, clock, memory.find_decision(workspace, policy, memory.Asked(**asked))))
+    run(edit.edit_workspace(workspace, policy, clock, memory_tool.make_decision(workspace, policy, MemoryParams(**asked))))
 
 ACTS = {
     "open": lambda workspace: run(open_workspace(workspace, policy, clock)),
     "add_many": add_many,
-    "clear": lambda workspace: run(edit.edit_workspace(workspace, policy, clock, undo.clear(workspace, client="c"))),
+    "clear": lambda workspace: run(edit.edit_workspace(
+        workspace, policy, clock, history.make_clear_decision(workspace, client="c"))),
     "delete a folder": lambda workspace: use_memory(workspace, command="delete", path="/memories/folder"),
     "rename a folder": lambda workspace: use_memory(
         workspace, command="rename", old_path="/memories/folder", new_path="/memories/new/place"),
-    "undo": lambda workspace: run(undo.undo(
-        workspace, policy, clock, parse_subject(anchor=None, path=None), revision=None, act=1, client="c")),
+    "undo": lambda workspace: run(history.undo(
+        workspace, policy, clock, history.Target(), UndoParams(act=1, client="c"))),
 }
 
 for id, root, index, records, act, n in json.loads(sys.stdin.read()):
@@ -104,8 +104,7 @@ for id, root, index, records, act, n in json.loads(sys.stdin.read()):
 
 
 def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
-    """Do each act on its bench in a process of its own that is killed before its n-th step; how
-    each ended."""
+    """Do each act on its bench in a process of its own that is killed before its n-th step; how each ended."""
     words = [
         (
             bench.workspace.id,
@@ -173,8 +172,7 @@ class Benches:
         return copy
 
     def kill_at_steps(self, stride: int, act: str = "", bench: Any = None) -> list[Any]:
-        """A bench for every so manieth step of the act, killed right before it; of the same act,
-        unless another is given."""
+        """A bench for every so manieth step of the act, killed right before it; of the same act, unless another is given."""
         killed: list[Any] = []
         while True:
             made = [self.copy(bench) for _ in range(12)]
@@ -261,7 +259,7 @@ def test_any_recovery_that_is_killed_at_any_step_goes_on_where_it_was(
     kill_recoveries(benches, benches.kill_at_steps(1), 1)
 
 
-# --- other programs, and what the system refuses --------------------------------------------------
+# --- other programs, and what the system refuses ----------------------------------------------------------------------
 
 
 PATHS = tuple(f".memories/n{number}.md" for number in range(4))
@@ -279,8 +277,7 @@ def bench(bench: Any) -> Any:
 
 
 def interrupt(bench: Any, *texts: bytes) -> int:
-    """Leave what a change of all four notes leaves that was killed, with what others wrote after
-    it."""
+    """Leave what a change of all four notes leaves that was killed, with what others wrote after it."""
     changes = [Intended(path=path, old=OLD, new=NEW) for path in PATHS]
     act = begin(bench, "many", changes)
     bench.workspace.close()
@@ -418,16 +415,16 @@ def test_without_history_too_a_change_set_is_all_or_nothing(bench: Any) -> None:
     assert bench.workspace.records.history.find_intended() == []
 
 
-def put_all(bench: Any) -> Callable[[], tuple[Act, None]]:
+def put_all(bench: Any) -> Callable[[], tuple[Edit, None]]:
     """Decide to change all four notes."""
 
-    def decide() -> tuple[Act, None]:
+    def decide() -> tuple[Edit, None]:
         files = [read_text_file(bench.workspace.scope, NotePath(path)) for path in PATHS]
         puts = tuple(
             Put(path=NotePath(path), data=NEW, was=file)
             for path, file in zip(PATHS, files, strict=True)
         )
-        return Act(command="many", client="c", path=PATHS[0], operations=puts), None
+        return Edit(command="many", client="c", path=PATHS[0], operations=puts), None
 
     return decide
 
@@ -466,7 +463,7 @@ def test_what_cannot_be_taken_back_at_once_is_taken_back_later(
 
     with monkeypatch.context() as refusing:
         refusing.setattr(edit, "put_text_file", be_refused)
-        refusing.setattr(changesets, "put_text_file", be_refused)
+        refusing.setattr(recovery, "put_text_file", be_refused)
         with pytest.raises(Unwritable):
             bench.edit(put_all(bench))
     assert read_all(bench) == (NEW, NEW, OLD, OLD)

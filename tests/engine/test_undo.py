@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.editing.additions import Addition
-from memsyncd.engine.remember import Item, find_decision
-from memsyncd.engine.undo import clear
+from memsyncd.engine.history import make_clear_decision
+from memsyncd.engine.memory_tool import make_addition_decision
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, NoteNotFound
+from memsyncd.protocol.memory import NewSection, PathState
 
 NOTE = "# A\none\n\n# B\ntwo\n"
 
@@ -20,7 +20,9 @@ def test_undoing_an_edit_gives_back_the_same_bytes(bench: Any) -> None:
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="two")
     undone = bench.undo("MEMORY.md").answer
     assert bench.files() == {"MEMORY.md": b"\xff# A\r\none\r\nno end"}
-    assert undone.digests == (("MEMORY.md", digest_bytes(b"\xff# A\r\none\r\nno end")),)
+    assert undone.paths == [
+        PathState(path="MEMORY.md", digest=digest_bytes(b"\xff# A\r\none\r\nno end"))
+    ]
     assert bench.texts() != {}
 
 
@@ -92,7 +94,7 @@ def test_one_note_of_a_deleted_folder_can_come_back_alone(bench: Any) -> None:
 def test_a_note_comes_back_where_an_empty_folder_stands_but_not_over_others(bench: Any) -> None:
     bench.memory("create", "/memories/d", file_text="one\n")
     bench.memory("rename", old_path="/memories/d", new_path="/memories/e")
-    moved = bench.past()[0].id
+    moved = bench.past()[0].revision
     bench.memory("create", "/memories/d/b.md", file_text="b\n")
     with pytest.raises(Conflict):
         bench.undo(revision=moved)
@@ -100,7 +102,7 @@ def test_a_note_comes_back_where_an_empty_folder_stands_but_not_over_others(benc
     bench.undo(revision=moved)
     assert bench.files() == {".memories/d": b"one\n"}
     bench.memory("delete", "/memories/d")
-    gone = bench.past()[0].id
+    gone = bench.past()[0].revision
     bench.memory("create", "/memories/d/b.md", file_text="b\n")
     bench.memory("delete", "/memories/d/b.md")
     bench.undo(revision=gone)
@@ -112,7 +114,7 @@ def test_what_has_changed_since_is_a_conflict_and_stays(bench: Any) -> None:
     bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
     bench.write(".memories/a.md", "three\n")
     with pytest.raises(Conflict) as refused:
-        bench.undo(revision=bench.past(".memories/a.md")[0].id)
+        bench.undo(revision=bench.past(".memories/a.md")[0].revision)
     assert refused.value.data == {
         "wanted": digest_bytes(b"two\n"),
         "digest": digest_bytes(b"three\n"),
@@ -137,12 +139,12 @@ def test_an_act_of_many_is_undone_whole_or_not_at_all(bench: Any) -> None:
 def test_what_already_stands_is_undone_without_a_write(bench: Any) -> None:
     bench.memory("create", "/memories/a.md", file_text="one\n")
     bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
-    revision = bench.past(".memories/a.md")[0].id
+    revision = bench.past(".memories/a.md")[0].revision
     bench.write(".memories/a.md", "one\n")
     assert bench.undo(revision=revision).act is None
 
 
-# --- one section ----------------------------------------------------------------------------------
+# --- one section ------------------------------------------------------------------------------------------------------
 
 
 def test_a_section_goes_back_and_others_stay_as_they_are(bench: Any) -> None:
@@ -167,7 +169,7 @@ def test_a_section_s_history_are_the_revisions_that_changed_it(bench: Any) -> No
 def test_a_section_that_changed_again_is_a_conflict(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
     bench.memory("str_replace", "/memories/MEMORY.md", old_str="one", new_str="ONE")
-    revision = bench.past(anchor="MEMORY.md#a")[0].id
+    revision = bench.past(anchor="MEMORY.md#a")[0].revision
     bench.write("MEMORY.md", NOTE.replace("one", "1"))
     with pytest.raises(Conflict):
         bench.undo(anchor="MEMORY.md#a", revision=revision)
@@ -207,16 +209,14 @@ def test_an_added_section_goes_again_though_others_were_added_since(bench: Any) 
     assert bench.files() == {".memories/k.md": b"# K\n\n## Two\n2\n"}
 
 
-# --- everything -----------------------------------------------------------------------------------
+# --- everything -------------------------------------------------------------------------------------------------------
 
 
 def test_one_of_two_sections_that_were_added_at_once_goes_alone(bench: Any) -> None:
     bench.write(".memories/notes.md", "# Notes\n")
-    items = [
-        Item(addition=Addition(content=word, summary=word), note="notes") for word in ("One", "Two")
-    ]
+    items = [NewSection(content=word, summary=word, note="notes") for word in ("One", "Two")]
     bench.edit(
-        find_decision(
+        make_addition_decision(
             bench.workspace,
             bench.policy,
             items,
@@ -239,7 +239,7 @@ def test_clearing_takes_every_note_and_can_be_undone(bench: Any) -> None:
     bench.write(".memories/deep/a.md", "a\n")
     bench.write(".memories/other.json", "{}\n")
     before = bench.files()
-    done = bench.edit(clear(bench.workspace, client="test"))
+    done = bench.edit(make_clear_decision(bench.workspace, client="test"))
     assert done.answer == 2
     assert bench.files() == {".memories/other.json": b"{}\n"}
     bench.undo(act=done.act)
@@ -265,7 +265,7 @@ def test_what_never_was_cannot_be_undone(bench: Any) -> None:
             bench.undo(**asked)
 
 
-# --- any story ------------------------------------------------------------------------------------
+# --- any story --------------------------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(
     ["/memories/a.md", "/memories/d/b.md", "/memories/MEMORY.md", "/memories/d"]

@@ -1,5 +1,4 @@
-"""What an examination over the socket does when the clock is set, an index is not open, or
-everything happens at once."""
+"""What an examination over the socket does when the clock is set, an index is not open, or everything happens at once."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What requests come to when the house they are put to is not as it should be. A real house on the
-real disk, on this loop."""
+"""What requests come to when the house they are put to is not as it should be. A real house on the real disk, on this loop."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ import apsw
 import pytest
 
 from memsyncd.daemon.resources import read_process_stats
-from memsyncd.engine import rebuild, recall
+from memsyncd.engine import rebuild, search
 from memsyncd.engine.explain import explain_nothing
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
@@ -26,8 +25,8 @@ from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import StoreCorrupt
 from memsyncd.protocol.fields import Params, WorkspaceParams
 from memsyncd.protocol.search import ContextParams, GetParams, ListParams, SearchParams
-from memsyncd.server.handlers import Facts, Handlers
-from memsyncd.server.metrics import Load
+from memsyncd.server.handlers import Handlers
+from memsyncd.server.operations import Facts, Load
 from memsyncd.server.reads import Reads
 from memsyncd.server.requests import ServerCounters
 from memsyncd.server.session import Session
@@ -177,7 +176,7 @@ def test_why_there_is_no_hit_is_found_out_away_from_the_loop(
         assert (await seat.ask("search", SearchParams(query="cahce"))).did_you_mean == "cache"
         assert places == [False]
 
-    monkeypatch.setattr(recall, "explain_nothing", explain)
+    monkeypatch.setattr(search, "explain_nothing", explain)
     run(tmp_path, ask)
 
 

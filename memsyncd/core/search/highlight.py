@@ -10,14 +10,18 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+
+from memsyncd.core.search.words import find_subword_ranges
 
 # --- Matches --------------------------------------------------------------------------------------
 
 # Start, end and word, in order of start.
 Token = tuple[int, int, str]
 TextRange = tuple[int, int]
+# Splits a text into the words of the index, with their ranges in bytes of UTF-8.
+Tokenize = Callable[[str], Sequence[Token]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,27 @@ _SPACE = re.compile(r"\s+")
 _UNDERLINE = re.compile(r"\A[ ]{0,3}(?:=+|-+)[ \t]*(?:\n|$)")
 _COMMENT = re.compile(r"\A\s*<!--\s*memory:.*?-->", re.DOTALL)
 _STARS = re.compile(r"\*{2,}")
+
+
+def highlight(text: str, matcher: Matcher, tokenize: Tokenize) -> str:
+    """Render a snippet of `text` around the matches among its words and subwords."""
+    return render_snippet(text, sort_ranges(_find_matches(text, matcher, tokenize)))
+
+
+def _find_matches(text: str, matcher: Matcher, tokenize: Tokenize) -> Iterator[TextRange]:
+    """The ranges of matches, in characters: of the tokenizer's words, and of subwords, which are
+    indexed too.
+    """
+    for places in matcher.find(tokenize(text)).values():
+        yield from to_character_ranges(text, places)
+    subwords = find_subword_ranges(text)
+    if subwords:
+        stems = tokenize(" ".join(subword[2] for subword in subwords))
+        if len(stems) == len(subwords):
+            pairs = zip(subwords, stems, strict=True)
+            tokens = [(start, end, stem[2]) for (start, end, _), stem in pairs]
+            for places in matcher.find(tokens).values():
+                yield from places
 
 
 def render_snippet(

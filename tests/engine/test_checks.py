@@ -6,17 +6,12 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.model import Problem
-from memsyncd.engine.findings import (
-    Finding,
-    judge_clock,
-    judge_condition,
-    judge_problems,
-    name_places,
-)
+from memsyncd.engine.checks import check_clock, check_condition, check_problems, name_places
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Condition
 from memsyncd.files import problems
+from memsyncd.protocol.operations import FindingInfo
+from memsyncd.protocol.search import ProblemInfo
 from memsyncd.watch.health import WatchHealth
 
 NOW_S = 1_800_000_000.0
@@ -24,11 +19,15 @@ EVENTS = WatchHealth(mode="events", observer="inotify")
 WELL = Condition(is_indexing=False, synced_at_s=NOW_S - 2)
 
 
+def make_problem(**fields: Any) -> ProblemInfo:
+    return ProblemInfo(**{"workspace": "project-1", "hint": "", **fields})
+
+
 def judge(
     condition: Condition = WELL, health: WatchHealth = EVENTS, **policy: Any
-) -> dict[str, Finding]:
+) -> dict[str, FindingInfo]:
     """Findings that are not ok, by their check."""
-    found = judge_condition(condition, health, SyncPolicy(**policy), now_s=NOW_S)
+    found = check_condition(condition, health, SyncPolicy(**policy), now_s=NOW_S)
     return {finding.check: finding for finding in found if finding.level != "ok"}
 
 
@@ -37,7 +36,7 @@ def make(**fields: Any) -> Condition:
 
 
 def test_a_workspace_that_is_well_is_said_to_be() -> None:
-    found = judge_condition(WELL, EVENTS, SyncPolicy(), now_s=NOW_S)
+    found = check_condition(WELL, EVENTS, SyncPolicy(), now_s=NOW_S)
     assert {finding.check for finding in found} == {
         "folder",
         "watcher",
@@ -98,7 +97,7 @@ def test_what_is_known_of_the_past_is_judged(
 
 
 def test_a_sync_that_fails_now_is_not_said_to_have_failed_once() -> None:
-    found = judge_condition(
+    found = check_condition(
         make(faults={"sync": "no"}, n_failed_syncs=3), EVENTS, SyncPolicy(), now_s=NOW_S
     )
     assert [finding.level for finding in found if finding.check == "sync"] == ["error"]
@@ -117,13 +116,13 @@ def test_what_a_person_switched_off_is_no_warning() -> None:
     [(0.0, "ok"), (-59.0, "ok"), (61.0, "info"), (-61.0, "warning"), (-86_400.0, "warning")],
 )
 def test_a_clock_that_was_set_is_noticed(drift_s: float, level: str) -> None:
-    [finding] = judge_clock(drift_s)
+    [finding] = check_clock(drift_s)
     assert finding.level == level
 
 
 @pytest.mark.parametrize("code", problems.PROBLEMS)
 def test_whatever_can_be_odd_about_a_file_is_found(code: str) -> None:
-    [finding] = judge_problems([problems.problem("a.md", code)])
+    [finding] = check_problems([problems.problem("a.md", code)])
     assert finding.level in ("info", "warning")
     assert finding.remedy
 
@@ -144,29 +143,29 @@ def test_whatever_can_be_odd_about_a_file_is_found(code: str) -> None:
     ],
 )
 def test_each_sort_of_problem_has_its_check(code: str, check: str, level: str) -> None:
-    problem = Problem(path="a.md", line=3, code=code, problem="it is odd", hint="mend it")
-    [finding] = judge_problems([problem])
+    problem = make_problem(path="a.md", line=3, code=code, problem="it is odd", hint="mend it")
+    [finding] = check_problems([problem])
     assert (finding.check, finding.level) == (check, level)
 
 
 def test_many_of_a_sort_are_one_finding_that_names_the_first() -> None:
     problems = [
-        Problem(
+        make_problem(
             path=f"{n}.md", line=n, code="conflict_markers", problem="holds git conflict markers"
         )
         for n in range(5)
     ]
-    [finding] = judge_problems(problems)
+    [finding] = check_problems(problems)
     assert finding.what == "5 times: holds git conflict markers"
     assert finding.where == "0.md, 1.md:1, 2.md:2 and 2 more"
 
 
 def test_what_differs_in_its_words_is_told_apart() -> None:
     problems = [
-        Problem(path="a.md", line=1, code="secret", problem=f"looks like a {what}")
+        make_problem(path="a.md", line=1, code="secret", problem=f"looks like a {what}")
         for what in ("key", "token", "key")
     ]
-    found = judge_problems(problems)
+    found = check_problems(problems)
     assert [finding.what for finding in found] == [
         "2 times: looks like a key",
         "looks like a token",
@@ -174,7 +173,7 @@ def test_what_differs_in_its_words_is_told_apart() -> None:
 
 
 def test_no_problem_is_well() -> None:
-    assert [finding.level for finding in judge_problems([])] == ["ok"]
+    assert [finding.level for finding in check_problems([])] == ["ok"]
 
 
 def test_a_few_places_are_named_in_full() -> None:

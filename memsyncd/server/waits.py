@@ -1,7 +1,6 @@
-"""What does a request wait for that wants to see more than the index says now, and for how long?
+"""Waits for an index to open, for a scan of the disk and for jobs, each with a time limit.
 
-An index that is being opened, a generation, a look at the disk. What is waited for goes on when the
-time is over.
+What is waited for continues when the time is over.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from memsyncd.engine.workspace import STALL_FAULT, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, NotFresh
 
+# How long a request waits for the disk, unless it says.
 WAIT_S = 10.0
-"""How long a request that waits for the disk does so unless it says."""
+# How long a request waits for a workspace to open, when it was added or the daemon started a moment
+# ago.
 OPEN_S = 2.0
-"""How long a request waits for a workspace that was added, or a daemon that was started, a moment
-ago."""
 STALL_HINT = (
     "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back"
 )
@@ -28,7 +27,7 @@ T = TypeVar("T")
 
 
 async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> None:
-    """Return when the indexes can be read, or cannot be opened, or after `timeout_s`."""
+    """Return when the indexes can be read or have failed to open, or after `timeout_s`."""
     opening = [
         workspace.opening
         for workspace in workspaces
@@ -39,8 +38,8 @@ async def wait_until_open(workspaces: Sequence[Workspace], timeout_s: float) -> 
 
 
 async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
-    """Return once no note is half changed by a change set that a kill interrupted. Raises Busy
-    after `timeout_s`.
+    """Return once recovery has finished change sets that a kill interrupted. Raises Busy after
+    `timeout_s`.
     """
     await wait_until_open([workspace], timeout_s)
     if workspace.readers is None and workspace.opening is not None and not workspace.opening.done():
@@ -53,29 +52,29 @@ async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
 async def wait_for_disk(
     house: Workspaces, workspaces: Sequence[Workspace], timeout_s: float
 ) -> frozenset[tuple[str, str]]:
-    """Index what is on disk now. Gives the notes that are gone though still indexed: workspace ids
-    and paths.
+    """Scan and index the disk now. Return notes that are gone but still indexed: workspace ids and
+    paths.
     """
     for workspace in workspaces:
         if house.stalls.is_stalled(workspace):
-            raise say_stalled(workspace)
-    looks = [asyncio.wrap_future(house.scheduler.scan(workspace)) for workspace in workspaces]
-    seen = await wait_for(asyncio.gather(*looks), timeout_s)
+            raise make_stall_error(workspace)
+    scans = [asyncio.wrap_future(house.scheduler.scan(workspace)) for workspace in workspaces]
+    outcomes = await wait_for(asyncio.gather(*scans), timeout_s)
     return frozenset(
         (workspace.id, path)
-        for workspace, done in zip(workspaces, seen, strict=True)
+        for workspace, done in zip(workspaces, outcomes, strict=True)
         for path in done.absent
     )
 
 
 async def wait_for(future: asyncio.Future[Any], timeout_s: float) -> Any:
-    """The future's result, or NotFresh after `timeout_s`; what it stands for goes on, for it may be
-    shared.
+    """Return the future's result; raises NotFresh after `timeout_s`. Its work continues, because it
+    may be shared.
     """
     try:
         return await asyncio.wait_for(asyncio.shield(future), timeout_s)
     except TimeoutError:
-        raise _say_late(timeout_s) from None
+        raise _make_late_error(timeout_s) from None
 
 
 async def wait_unless_stalled(
@@ -85,7 +84,7 @@ async def wait_unless_stalled(
     timeout_s: float | None = None,
 ) -> bool:
     """Wait until the future is done, its workspace is stalled, or the time is over. True if it is
-    done; it goes on if not.
+    done; its work continues otherwise.
     """
     stall = house.stalls.expect(workspace)
     try:
@@ -98,18 +97,22 @@ async def wait_unless_stalled(
 async def wait_for_work(
     house: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
 ) -> T:
-    """As `wait_for`, for work that needs the disk of this workspace; NotFresh as soon as that is
-    stalled, too.
+    """Like `wait_for`, for work on the disk of this workspace: raises NotFresh as soon as the disk
+    is stalled, too.
     """
     waiting = asyncio.wrap_future(future)
     if await wait_unless_stalled(house, workspace, waiting, timeout_s):
         return waiting.result()
     waiting.add_done_callback(forget)
-    raise say_stalled(workspace) if house.stalls.is_stalled(workspace) else _say_late(timeout_s)
+    raise (
+        make_stall_error(workspace)
+        if house.stalls.is_stalled(workspace)
+        else _make_late_error(timeout_s)
+    )
 
 
-def say_stalled(workspace: Workspace) -> NotFresh:
-    """What is said to a request that cannot be carried out because the disk does not answer."""
+def make_stall_error(workspace: Workspace) -> NotFresh:
+    """The error for a request whose disk does not answer."""
     text = (
         workspace.condition.faults.get(STALL_FAULT, "")
         or f"the disk under {workspace.entry.root} does not answer"
@@ -117,7 +120,7 @@ def say_stalled(workspace: Workspace) -> NotFresh:
     return NotFresh(text, hint=STALL_HINT)
 
 
-def _say_late(timeout_s: float) -> NotFresh:
+def _make_late_error(timeout_s: float) -> NotFresh:
     return NotFresh(
         f"not fresh after {timeout_s:.1f} s: the index is still being brought up to date",
         hint="ask with a longer timeout_ms, or without waiting; see: memsyncd status",
@@ -125,6 +128,8 @@ def _say_late(timeout_s: float) -> NotFresh:
 
 
 def forget(waiting: asyncio.Future[Any]) -> None:
-    """Look at a failure that nobody waits for any more, so that asyncio does not complain of it."""
+    """Retrieve the exception of a future that is no longer awaited, so that asyncio does not log
+    it.
+    """
     if not waiting.cancelled():
         waiting.exception()

@@ -1,5 +1,4 @@
-"""What holds of every answer, whatever the notes say: properties of the real index, notes and
-questions of few words."""
+"""What holds of every answer, whatever the notes say: properties of the real index, notes and questions of few words."""
 
 from __future__ import annotations
 
@@ -8,16 +7,16 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.core.markdown.chunks import ChunkPolicy
-from memsyncd.core.search.context import Budget, ContextLines
 from memsyncd.core.search.query import compile_query, parse_query
-from memsyncd.engine.context import AskedContext, Built, build_context
-from memsyncd.engine.policies import SearchPolicy, SyncPolicy
-from memsyncd.engine.recall import Asked, Found, search
+from memsyncd.engine.policies import SyncPolicy
+from memsyncd.protocol.search import ContextAnswer, ContextPart, SearchAnswer
+from tests.engine.conftest import build_block, search_in
 
 WORDS = st.sampled_from(
     ["redis", "timeout", "timeouts", "cache", "disk", "the", "2026-03-01", "getUserName", "設計"]
@@ -75,36 +74,49 @@ def make(make_bench: MakeBench) -> MakeBench:
     return make_one
 
 
-def ask(bench: Any, query: str, *, limit: int = 200) -> Found:
-    return search([bench.workspace], Asked(query=query, limit=limit, timeout_s=30), SearchPolicy())
+def ask(bench: Any, query: str, *, limit: int = 200) -> SearchAnswer:
+    return search_in([bench.workspace], query, limit=limit, timeout_s=30)
 
 
-def ask_context(bench: Any, query: str, max_tokens: int) -> Built:
-    asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens), timeout_s=30)
-    return build_context(bench.workspace, asked, SearchPolicy())
+def ask_context(bench: Any, query: str, max_tokens: int) -> ContextAnswer:
+    """A context, without what differs from one workspace to another."""
+    answer = build_block(bench.workspace, query, max_tokens=max_tokens, timeout_s=30)
+    return msgspec.structs.replace(answer, workspace="")
 
 
-def tell(found: Found) -> list[tuple[object, ...]]:
+def tell(found: SearchAnswer) -> list[tuple[object, ...]]:
     """All that an answer says, but for what differs from one workspace to another."""
     return [
-        (hit.path, hit.span, hit.section, hit.snippet, hit.score, hit.matched, hit.parts)
+        (
+            hit.path,
+            hit.start_line,
+            hit.end_line,
+            hit.anchor,
+            hit.heading,
+            hit.kind,
+            hit.tags,
+            hit.importance,
+            hit.digest,
+            hit.snippet,
+            hit.score,
+            hit.matched,
+            hit.explain,
+        )
         for hit in found.hits
     ]
 
 
-def places(found: Found) -> set[tuple[str, int, int]]:
-    return {(hit.path, hit.span.start, hit.span.end) for hit in found.hits}
+def places(found: SearchAnswer) -> set[tuple[str, int, int]]:
+    return {(hit.path, hit.start_line, hit.end_line) for hit in found.hits}
 
 
-def find_lines(parts: Sequence[ContextLines]) -> set[tuple[str, int]]:
+def find_lines(parts: Sequence[ContextPart]) -> set[tuple[str, int]]:
     return {
-        (part.chunk.path, line)
-        for part in parts
-        for line in range(part.span.start, part.span.end + 1)
+        (part.path, line) for part in parts for line in range(part.start_line, part.end_line + 1)
     }
 
 
-# --- the same answer ------------------------------------------------------------------------------
+# --- the same answer --------------------------------------------------------------------------------------------------
 
 
 @few
@@ -115,7 +127,7 @@ def test_the_order_in_which_notes_were_indexed_changes_no_answer(
     shuffled = dict(order.sample(sorted(notes.items()), len(notes)))
     first, second = make(notes), make(shuffled)
     assert tell(ask(first, query)) == tell(ask(second, query))
-    assert ask_context(first, query, 100).block == ask_context(second, query, 100).block
+    assert ask_context(first, query, 100) == ask_context(second, query, 100)
 
 
 @few
@@ -132,7 +144,7 @@ def test_an_index_with_a_past_answers_as_a_new_one_does(
     found, built = ask(bench, query), ask_context(bench, query, 100)
     bench.rebuild()
     assert tell(ask(bench, query)) == tell(found)
-    assert ask_context(bench, query, 100).block == built.block
+    assert ask_context(bench, query, 100) == built
 
 
 def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_came_first(
@@ -147,14 +159,12 @@ def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_ca
             if number % 115 == 0:
                 bench.sync()
         bench.sync()
-        told.append(
-            (tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300).block)
-        )
+        told.append((tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300)))
     assert told[0] == told[1]
     assert [hit[0] for hit in told[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
 
 
-# --- which hits -----------------------------------------------------------------------------------
+# --- which hits -------------------------------------------------------------------------------------------------------
 
 
 @few
@@ -190,7 +200,7 @@ def test_fewer_hits_are_the_first_of_more(
         ]
 
 
-# --- a block --------------------------------------------------------------------------------------
+# --- a block ----------------------------------------------------------------------------------------------------------
 
 
 @few
@@ -200,7 +210,7 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
 ) -> None:
     bench = make(notes)
     built = ask_context(bench, query, max_tokens)
-    block = built.block
+    block = built
     assert block.n_tokens <= max_tokens
     assert not find_lines(block.included) & find_lines(block.omitted)
     match = compile_query(parse_query(query))
@@ -212,7 +222,7 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
         )
         matching = {(path, line) for path, start, end in rows for line in range(start, end + 1)}
         assert find_lines(block.included) | find_lines(block.omitted) == matching
-    assert built.n_unranked == 0
+    assert built.unranked == 0
 
 
 @few
@@ -232,5 +242,5 @@ def test_a_block_repeats_no_line(
         )
         for path, text in notes.items()
     }
-    text = ask_context(make(numbered), query, max_tokens).block.text
+    text = ask_context(make(numbered), query, max_tokens).text
     assert all(text.count(f"line {number}.") <= 1 for number in range(next(count)))

@@ -4,37 +4,37 @@ from typing import Any
 
 import pytest
 
-from memsyncd.core.editing.additions import Addition
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.remember import AddedSection, Item, find_decision
+from memsyncd.engine.memory_tool import make_addition_decision
 from memsyncd.errors import BadRequest, Conflict, PathRefused, TooLarge
+from memsyncd.protocol.memory import AddedSection, NewSection
 
 AT = "2026-03-01T12:00:00Z"
 
 
-def add(bench: Any, *items: Item) -> list[AddedSection]:
-    decide = find_decision(
+def add(bench: Any, *items: NewSection) -> list[AddedSection]:
+    decide = make_addition_decision(
         bench.workspace, bench.policy, items, command="note.add", client="test", at=AT
     )
     return bench.edit(decide).answer  # type: ignore[no-any-return]
 
 
-def item(content: str, note: str | None = None, **said: Any) -> Item:
-    return Item(addition=Addition(content=content, **said), note=note)
+def item(content: str, note: str | None = None, **said: Any) -> NewSection:
+    return NewSection(content=content, note=note, **said)
 
 
 def test_what_is_remembered_is_a_section_of_the_note_of_its_kind(bench: Any) -> None:
     (added,) = add(
         bench,
         item(
-            "SQLite it is.", kind="decision", summary="Which database", tags=("db",), importance=0.9
+            "SQLite it is.", kind="decision", summary="Which database", tags=["db"], importance=0.9
         ),
     )
     assert added.path == ".memories/decisions.md"
     note = parse_note(NotePath(added.path), bench.files()[added.path])
     section = next(one for one in note.sections if one.anchor == added.anchor)
-    assert section.span == added.span
+    assert (section.span.start, section.span.end) == (added.start_line, added.end_line)
     assert section.heading[-1] == "Which database"
     assert (section.meta.kind, section.meta.tags, section.meta.importance) == (
         "decision",
@@ -100,7 +100,7 @@ def test_many_are_one_act_in_the_order_asked_for(bench: Any) -> None:
         ".memories/decisions.md",
         ".memories/errors.md",
     ]
-    assert added[0].span.end < added[2].span.start
+    assert added[0].end_line < added[2].start_line
     assert {one.act for one in bench.past()} == {1}
     bench.undo(act=1)
     assert bench.files() == {}

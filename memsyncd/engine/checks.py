@@ -1,17 +1,14 @@
-"""How well is a workspace, by what the daemon knows of it already? Pure: conditions, health and
-problems become findings.
+"""Checks how well a workspace is, and describes each result as a finding with a remedy.
 
-A finding has a level, a stable word for what was looked at, and, unless all is well, a remedy. What
-must be read first, databases and notes, is `doctor`'s and `proof`'s.
+Pure: what the daemon knows already, such as conditions, watcher and problems, becomes findings.
+`verify` reads databases and notes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from memsyncd.core.model import Problem
 from memsyncd.engine.opening import (
     FOREIGN_FAULT,
     INDEX_LOG,
@@ -24,20 +21,24 @@ from memsyncd.engine.opening import (
 from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
 from memsyncd.engine.workspace import STALL_FAULT, Condition
+from memsyncd.protocol.operations import FindingInfo
+from memsyncd.protocol.search import ProblemInfo
 from memsyncd.watch.health import WatchHealth
 
 Level = Literal["ok", "info", "warning", "error"]
 
-N_PLACES = 3
+MAX_NAMED_PLACES = 3
+# Timed scans that may be overdue before that is a finding: the machine may be busy, or a long job
+# runs.
 LATE_ROUNDS = 3
-"""Timed looks that may be late before that is odd: a machine that is busy, a long job before."""
 LATE_SLACK_S = 30.0
 CLOCK_SLACK_S = 5.0
 CLOCK_JUMP_S = 60.0
 MANY_MISSED = 3
 
 UNREADABLE = frozenset({"unreadable_file", "unreadable_folder"})
-UNFOUND = frozenset(
+# Codes of problems that keep a note out of the index.
+SKIPPED = frozenset(
     {
         "bad_name",
         "evicted",
@@ -49,8 +50,8 @@ UNFOUND = frozenset(
         "too_large",
     }
 )
-"""What keeps a note from being indexed."""
 
+# Level, check and remedy of each fault that a workspace can have.
 _FAULTS: dict[str, tuple[Level, str, str]] = {
     "root": (
         "error",
@@ -60,7 +61,10 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     STALL_FAULT: (
         "error",
         "folder",
-        "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back; all else goes on by itself",
+        (
+            "see what the folder is mounted from; `umount -l` lets go of a disk that never comes "
+            "back; all else goes on by itself"
+        ),
     ),
     "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
     "index": (
@@ -76,7 +80,10 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
     FOREIGN_FAULT: (
         "error",
         "records",
-        "bring back the workspace's own history (memsyncd restore FILE), or go on without; move the other away",
+        (
+            "restore the workspace's own history (memsyncd restore FILE), or go on without; move "
+            "the other away"
+        ),
     ),
     "sync": (
         "error",
@@ -90,94 +97,111 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
         "changes are found by timed looks meanwhile; what is named here brings events back",
     ),
 }
-"""Level, check and remedy of each fault that a workspace can have."""
 LOG_REMEDY = (
     "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
 )
 NOTICE_REMEDIES = {
-    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else forget the revisions whose `memsyncd diff`"
-    " says that they are not kept: memsyncd history purge --revision N",
+    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else forget the revisions "
+    "whose `memsyncd diff` says that they are not kept: memsyncd history purge --revision N",
     INDEX_LOG: LOG_REMEDY,
     RECORDS_LOG: LOG_REMEDY,
-    RECORDS_GONE: "if there is a backup: memsyncd restore FILE; memsyncd restart begins with what is left",
-    HALF_DONE: "see what happened: memsyncd history; take it back (memsyncd undo --act N), or write the rest again",
-    DOUBTFUL: "see what happened: memsyncd history; take a revision back with memsyncd undo, or write what is missing again",
-    UNFINISHED: "see that its notes and their folders may be written and the disk has room; then: memsyncd sync",
+    RECORDS_GONE: (
+        "if there is a backup: memsyncd restore FILE; memsyncd restart begins with what is left"
+    ),
+    HALF_DONE: (
+        "see what happened: memsyncd history; take it back (memsyncd undo --act N), or "
+        "write the rest again"
+    ),
+    DOUBTFUL: (
+        "see what happened: memsyncd history; take a revision back with memsyncd undo, or "
+        "write what is missing again"
+    ),
+    UNFINISHED: (
+        "see that its notes and their folders may be written and the disk has room; "
+        "then: memsyncd sync"
+    ),
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What was looked at and how it is. `where` is a path from the root, or absolute; empty if
-    there is no one place.
-    """
-
-    level: Level
-    check: str
-    what: str
-    where: str = ""
-    remedy: str = ""
+# --- findings -----------------------------------------------------------------------------------
 
 
-def has_errors(findings: Iterable[Finding]) -> bool:
+def make_finding(
+    *, level: Level, check: str, what: str, where: str = "", remedy: str = ""
+) -> FindingInfo:
+    """Make a finding; whoever assembles the result fills in the workspace."""
+    return FindingInfo(
+        level=level, check=check, what=what, where=where, remedy=remedy, workspace=None
+    )
+
+
+def has_errors(findings: Iterable[FindingInfo]) -> bool:
     return any(finding.level == "error" for finding in findings)
 
 
-def judge_condition(
+# --- what the daemon knows ----------------------------------------------------------------------
+
+
+def check_condition(
     condition: Condition,
     health: WatchHealth,
     policy: SyncPolicy,
     *,
     now_s: float,
     pending: int | None = None,
-) -> list[Finding]:
-    """What condition and watcher tell. `now_s` is the wall clock; `pending` counts what no scan has
-    looked at yet, too.
+) -> list[FindingInfo]:
+    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending`
+    counts paths with events that no scan has looked at yet, too.
     """
     pending = condition.pending if pending is None else pending
     return [
-        *_judge_faults(condition),
-        *_judge_watcher(condition, health, policy),
-        *_judge_past(condition),
-        *_judge_freshness(condition, policy, now_s, pending),
-        *_judge_recording(condition),
+        *_check_faults(condition),
+        *_check_watcher(condition, health, policy),
+        *_check_past(condition),
+        *_check_freshness(condition, policy, now_s, pending),
+        *_check_recording(condition),
     ]
 
 
-def _judge_recording(condition: Condition) -> list[Finding]:
+def _check_recording(condition: Condition) -> list[FindingInfo]:
     what = describe_recording(condition)
-    remedy = "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded cannot be undone"
-    return [Finding(level="info", check="history", what=what, remedy=remedy)] if what else []
+    remedy = (
+        "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded "
+        "cannot be undone"
+    )
+    return [make_finding(level="info", check="history", what=what, remedy=remedy)] if what else []
 
 
 def describe_recording(condition: Condition) -> str:
-    """How far the history is with recording what every note says; empty if it knows."""
+    """Say how far the history is with recording all notes; empty if it has them all."""
     n_left, n_all = condition.n_unrecorded, condition.n_to_record
     return f"history: recording {n_all - n_left:,} of {n_all:,} notes" if n_left else ""
 
 
-def _judge_faults(condition: Condition) -> list[Finding]:
+def _check_faults(condition: Condition) -> list[FindingInfo]:
     found = []
     for word, text in sorted(condition.faults.items()):
         level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
-        found.append(Finding(level=level, check=check, what=text, remedy=remedy))
+        found.append(make_finding(level=level, check=check, what=text, remedy=remedy))
     for word, text in sorted(condition.notices.items()):
         if word != SET_ASIDE:  # which names each file
             remedy = NOTICE_REMEDIES.get(word, "see what is left: memsyncd history")
             check = "index" if word == INDEX_LOG else "records"
             judged: Level = "info" if word == MOVED else "warning"
-            found.append(Finding(level=judged, check=check, what=text, remedy=remedy))
+            found.append(make_finding(level=judged, check=check, what=text, remedy=remedy))
     if not condition.faults.keys() & {"root", STALL_FAULT}:
         found.append(
-            Finding(level="ok", check="folder", what="the folder is there and can be listed")
+            make_finding(level="ok", check="folder", what="the folder is there and can be listed")
         )
     return found
 
 
-def _judge_watcher(condition: Condition, health: WatchHealth, policy: SyncPolicy) -> list[Finding]:
+def _check_watcher(
+    condition: Condition, health: WatchHealth, policy: SyncPolicy
+) -> list[FindingInfo]:
     if not policy.is_enabled:
         return [
-            Finding(
+            make_finding(
                 level="info",
                 check="watcher",
                 what="syncing is switched off: only `memsyncd sync` looks at the notes",
@@ -185,18 +209,26 @@ def _judge_watcher(condition: Condition, health: WatchHealth, policy: SyncPolicy
         ]
     if health.mode == "off":
         what = f"watching is switched off: changes are seen every {policy.reconcile_s:g} s"
-        return [Finding(level="info", check="watcher", what=what)]
+        return [make_finding(level="info", check="watcher", what=what)]
     found = []
     if "watch" not in condition.faults:
         found.append(
-            Finding(level="ok", check="watcher", what=f"changes are heard by {health.observer}")
+            make_finding(
+                level="ok", check="watcher", what=f"changes are heard by {health.observer}"
+            )
         )
     n_missed = condition.n_missed_events
     if n_missed:
-        what = f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event had told of them"
-        remedy = "they are indexed; if the number grows, see what file system the folder lies on, then: memsyncd restart"
+        what = (
+            f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event "
+            f"had told of them"
+        )
+        remedy = (
+            "they are indexed; if the number grows, see what file system the folder lies "
+            "on, then: memsyncd restart"
+        )
         found.append(
-            Finding(
+            make_finding(
                 level="warning" if n_missed >= MANY_MISSED else "info",
                 check="missed_events",
                 what=what,
@@ -204,33 +236,39 @@ def _judge_watcher(condition: Condition, health: WatchHealth, policy: SyncPolicy
             )
         )
     else:
-        found.append(Finding(level="ok", check="missed_events", what="no change was missed"))
+        found.append(make_finding(level="ok", check="missed_events", what="no change was missed"))
     return found
 
 
-def _judge_past(condition: Condition) -> list[Finding]:
+def _check_past(condition: Condition) -> list[FindingInfo]:
     found = []
     if condition.n_failed_syncs and "sync" not in condition.faults:
-        what = f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon started; the last one did not"
-        found.append(Finding(level="info", check="sync", what=what))
+        what = (
+            f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon "
+            f"started; the last one did not"
+        )
+        found.append(make_finding(level="info", check="sync", what=what))
     if condition.n_rebuilds:
-        what = f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the daemon started"
-        found.append(Finding(level="info", check="index", what=what))
+        what = (
+            f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the "
+            f"daemon started"
+        )
+        found.append(make_finding(level="info", check="index", what=what))
     return found
 
 
-def _judge_freshness(
+def _check_freshness(
     condition: Condition, policy: SyncPolicy, now_s: float, pending: int
-) -> list[Finding]:
+) -> list[FindingInfo]:
     if condition.state == "indexing":
         what = f"the notes are being indexed, {condition.pending:,} are still to be read"
-        return [Finding(level="info", check="freshness", what=what)]
+        return [make_finding(level="info", check="freshness", what=what)]
     if not policy.is_enabled or condition.root_state != "present" or condition.state == "stalled":
         return []
     if condition.synced_at_s is None:
         what = "the folder was never looked at in full"
         return [
-            Finding(
+            make_finding(
                 level="error",
                 check="freshness",
                 what=what,
@@ -241,7 +279,7 @@ def _judge_freshness(
     if age_s < -CLOCK_SLACK_S:
         what = f"the clock was set back: the last look at the folder was {-age_s:,.0f} s from now"
         return [
-            Finding(
+            make_finding(
                 level="warning",
                 check="clock",
                 what=what,
@@ -249,9 +287,12 @@ def _judge_freshness(
             )
         ]
     if age_s > LATE_ROUNDS * policy.reconcile_s + LATE_SLACK_S:
-        what = f"the last look at the folder was {age_s:,.0f} s ago, one is due every {policy.reconcile_s:g} s"
+        what = (
+            f"the last look at the folder was {age_s:,.0f} s ago, one is due every "
+            f"{policy.reconcile_s:g} s"
+        )
         return [
-            Finding(
+            make_finding(
                 level="error",
                 check="freshness",
                 what=what,
@@ -259,10 +300,13 @@ def _judge_freshness(
             )
         ]
     if pending:
-        what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the next one"
-        return [Finding(level="info", check="freshness", what=what)]
+        what = (
+            f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the "
+            f"next one"
+        )
+        return [make_finding(level="info", check="freshness", what=what)]
     return [
-        Finding(
+        make_finding(
             level="ok",
             check="freshness",
             what=f"the index says what stood there {max(age_s, 0):.0f} s ago",
@@ -270,76 +314,90 @@ def _judge_freshness(
     ]
 
 
-def judge_clock(drift_s: float) -> list[Finding]:
-    """`drift_s` is by how much the clock went forward since the daemon started, beside the time
-    that went by.
-    """
+def check_clock(drift_s: float) -> list[FindingInfo]:
+    """`drift_s` is how far the clock was set forward since the daemon started."""
     if abs(drift_s) < CLOCK_JUMP_S:
         return [
-            Finding(
+            make_finding(
                 level="ok", check="clock", what="the clock went evenly since the daemon started"
             )
         ]
     way = "forward" if drift_s > 0 else "back"
     what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
     if drift_s > 0:
-        return [Finding(level="info", check="clock", what=what)]
-    remedy = "see that it is right now; what was written in between is in `history` under times that come again"
-    return [Finding(level="warning", check="clock", what=what, remedy=remedy)]
+        return [make_finding(level="info", check="clock", what=what)]
+    remedy = (
+        "see that it is right now; what was written in between is in `history` under times "
+        "that come again"
+    )
+    return [make_finding(level="warning", check="clock", what=what, remedy=remedy)]
 
 
-def judge_socket_problem(path: str, problem: str) -> list[Finding]:
+def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
     """`problem` is why no new client can connect to the daemon that asks; empty if one can."""
     if not problem:
         return []
     what = f"no new client can connect: {problem}"
-    remedy = "see what is at the socket's path and remove it; the daemon listens there again at its next timed look"
-    return [Finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+    remedy = (
+        "see what is at the socket's path and remove it; the daemon listens there again at "
+        "its next timed look"
+    )
+    return [make_finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
 
 
-def judge_progress(stalled: Iterable[str]) -> list[Finding]:
-    """`stalled` are the parts of the daemon that take no step any more; `writer` is one of them if
-    nothing is indexed.
+def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
+    """`stalled` are the parts of the daemon that make no progress; with `writer` nothing is
+    indexed.
     """
     return [
-        Finding(
+        make_finding(
             level="error",
             check="sync",
-            what=f"the {name} stands still: most likely a disk does not answer, and what is saved is not indexed meanwhile",
+            what=(
+                f"the {name} stands still: most likely a disk does not answer, and what is "
+                f"saved is not indexed meanwhile"
+            ),
             remedy="bring that disk back, or let go of it (`umount -l`); else: memsyncd restart",
         )
         for name in stalled
     ]
 
 
-def judge_problems(problems: Iterable[Problem]) -> list[Finding]:
-    """What is odd about notes and folders: a finding for each sort that asks for somebody to act,
-    one for the rest.
+def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
+    """Group problems of notes and folders: one finding for each kind that needs action, and one for
+    all others.
     """
-    by_sort: dict[tuple[str, str], list[Problem]] = {}
+    by_kind: dict[tuple[str, str], list[ProblemInfo]] = {}
     n_rest = 0
     for problem in problems:
         if _find_check(problem.code) is None:
             n_rest += 1
         else:
-            by_sort.setdefault((problem.code, problem.problem), []).append(problem)
+            by_kind.setdefault((problem.code, problem.problem), []).append(problem)
     found = [
-        _describe_sort(*known, each)
-        for (code, _), each in sorted(by_sort.items())
+        _describe_kind(*known, each)
+        for (code, _), each in sorted(by_kind.items())
         if (known := _find_check(code)) is not None
     ]
     if n_rest:
-        what = f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed as well as can be"
-        found.append(
-            Finding(level="info", check="problems", what=what, remedy="see them: memsyncd problems")
+        what = (
+            f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed "
+            f"as well as can be"
         )
-    return found or [Finding(level="ok", check="problems", what="nothing is odd about the notes")]
+        found.append(
+            make_finding(
+                level="info", check="problems", what=what, remedy="see them: memsyncd problems"
+            )
+        )
+    return found or [
+        make_finding(level="ok", check="problems", what="nothing is odd about the notes")
+    ]
 
 
 def _find_check(code: str) -> tuple[Level, str] | None:
     if code in UNREADABLE:
         return "warning", "unreadable"
-    if code in UNFOUND:
+    if code in SKIPPED:
         return "warning", "notes_skipped"
     known: dict[str, tuple[Level, str]] = {
         "not_indexed": ("info", "notes_skipped"),
@@ -351,13 +409,13 @@ def _find_check(code: str) -> tuple[Level, str] | None:
     return known.get(code)
 
 
-def _describe_sort(level: Level, check: str, problems: Sequence[Problem]) -> Finding:
+def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) -> FindingInfo:
     first = problems[0]
     places = [
         f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems
     ]
     lead = "" if len(problems) == 1 else f"{len(problems):,} times: "
-    return Finding(
+    return make_finding(
         level=level,
         check=check,
         what=lead + first.problem,
@@ -367,9 +425,11 @@ def _describe_sort(level: Level, check: str, problems: Sequence[Problem]) -> Fin
 
 
 def name_places(places: Sequence[str]) -> str:
-    """The first few, and how many more there are."""
-    shown = ", ".join(places[:N_PLACES])
-    return shown + (f" and {len(places) - N_PLACES:,} more" if len(places) > N_PLACES else "")
+    """The first few places, and the number of the others."""
+    shown = ", ".join(places[:MAX_NAMED_PLACES])
+    return shown + (
+        f" and {len(places) - MAX_NAMED_PLACES:,} more" if len(places) > MAX_NAMED_PLACES else ""
+    )
 
 
 def render_count(n: int, one: str, many: str = "") -> str:

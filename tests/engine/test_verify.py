@@ -1,5 +1,4 @@
-"""What is proved when index and disk are compared: everything that can differ is found, and nothing
-else is."""
+"""What is proved when index and disk are compared: everything that can differ is found, and nothing else is."""
 
 from __future__ import annotations
 
@@ -11,16 +10,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.engine.findings import Finding
-from memsyncd.engine.proof import (
-    Compared,
-    compare_piece,
-    compare_rest,
-    cut_pieces,
-    judge_proof,
-    list_pieces,
+from memsyncd.engine.checks import make_finding
+from memsyncd.engine.verify import (
+    Comparison,
+    compare_batch,
+    describe_comparison,
+    find_orphans,
+    list_batches,
+    split_batches,
 )
 from memsyncd.errors import NotFresh
+from memsyncd.store.integrity import read_varints
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Bench
@@ -49,16 +49,16 @@ password: Tr0ub4dor3xQ9z
 """
 
 
-def prove(bench: Bench) -> Compared:
-    compared = Compared()
-    for paths in list_pieces(bench.workspace):
-        compare_piece(bench.workspace, bench.policy, paths, compared, now_ns=bench.clock.wall_ns())
-    compare_rest(bench.workspace, compared)
+def prove(bench: Bench) -> Comparison:
+    compared = Comparison()
+    for paths in list_batches(bench.workspace):
+        compare_batch(bench.workspace, bench.policy, paths, compared, now_ns=bench.clock.wall_ns())
+    find_orphans(bench.workspace, compared)
     return compared
 
 
-def find_levels(compared: Compared) -> set[str]:
-    return {finding.level for finding in judge_proof(compared, n_synced=0)}
+def find_levels(compared: Comparison) -> set[str]:
+    return {finding.level for finding in describe_comparison(compared, n_synced=0)}
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def tamper(bench: Bench, statement: str) -> None:
 
 def test_an_index_that_was_just_made_equals_the_disk(filled: Bench) -> None:
     compared = prove(filled)
-    assert (compared.wrong, compared.late, compared.strays, compared.unseen) == (
+    assert (compared.wrong, compared.changed, compared.orphans, compared.unseen) == (
         {},
         set(),
         [],
@@ -118,7 +118,7 @@ OTHERWISE = [
         "DELETE FROM chunks WHERE id = (SELECT min(id) FROM chunks)",
         "DELETE FROM chunks_fts WHERE rowid = (SELECT max(id) FROM chunks)",
         "UPDATE chunks_fts SET text = 'other words' WHERE rowid = (SELECT max(id) FROM chunks)",
-        "UPDATE chunks_fts SET subwords = 'other subwords' WHERE rowid = (SELECT max(id) FROM chunks)",
+        "UPDATE chunks_fts SET parts = 'other parts' WHERE rowid = (SELECT max(id) FROM chunks)",
     ]  # fmt: skip
 
 
@@ -138,15 +138,15 @@ def test_whatever_is_other_than_reading_anew_gives_is_wrong(filled: Bench) -> No
     "statement",
     [
         "DELETE FROM chunks_exact WHERE rowid = (SELECT max(id) FROM chunks)",
-        "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(999, 'a', 'stray', '', '')",
-        "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(999, 'a', 'stray', '', '')",
-        "REPLACE INTO chunks_exact(rowid, heading, text, tags, subwords) SELECT max(id), 'a', 'fewer', '', '' FROM chunks",
+        "INSERT INTO chunks_exact(rowid, heading, text, tags, parts) VALUES(999, 'a', 'stray', '', '')",
+        "INSERT INTO chunks_fts(rowid, heading, text, tags, parts) VALUES(999, 'a', 'stray', '', '')",
+        "REPLACE INTO chunks_exact(rowid, heading, text, tags, parts) SELECT max(id), 'a', 'fewer', '', '' FROM chunks",
     ],
 )
 def test_what_belongs_to_no_note_or_has_other_words_is_found(filled: Bench, statement: str) -> None:
     tamper(filled, statement)
     compared = prove(filled)
-    assert compared.strays
+    assert compared.orphans
     assert find_levels(compared) == {"error"}
 
 
@@ -155,13 +155,13 @@ def test_a_note_that_was_saved_meanwhile_is_late_and_right_after_a_sync(filled: 
     filled.write(".memories/new.md", "# New\n")
     (filled.root / ".memories" / "plain.txt").unlink()
     compared = prove(filled)
-    assert compared.late == {"MEMORY.md", ".memories/new.md", ".memories/plain.txt"}
+    assert compared.changed == {"MEMORY.md", ".memories/new.md", ".memories/plain.txt"}
     assert compared.wrong == {}
     assert find_levels(compared) == {"warning"}
     filled.sync()
-    late = sorted(compared.late)
-    compare_piece(filled.workspace, filled.policy, late, compared, now_ns=filled.clock.wall_ns())
-    assert (compared.late, compared.wrong) == (set(), {})
+    late = sorted(compared.changed)
+    compare_batch(filled.workspace, filled.policy, late, compared, now_ns=filled.clock.wall_ns())
+    assert (compared.changed, compared.wrong) == (set(), {})
 
 
 def test_other_bytes_in_a_file_that_looks_the_same_are_found_and_read_by_a_full_sync(
@@ -178,7 +178,7 @@ def test_other_bytes_in_a_file_that_looks_the_same_are_found_and_read_by_a_full_
 def test_a_note_that_the_index_lost_is_late_until_a_sync_finds_it(filled: Bench) -> None:
     tamper(filled, "DELETE FROM files WHERE path = '.memories/empty.md'")
     compared = prove(filled)
-    assert compared.late == {".memories/empty.md"}
+    assert compared.changed == {".memories/empty.md"}
 
 
 def test_a_note_that_cannot_be_read_is_said_and_no_difference(filled: Bench) -> None:
@@ -186,7 +186,7 @@ def test_a_note_that_cannot_be_read_is_said_and_no_difference(filled: Bench) -> 
     place.unlink()
     os.mkfifo(place)
     compared = prove(filled)
-    assert compared.held == {".memories/plain.txt"}
+    assert compared.unreadable == {".memories/plain.txt"}
     assert find_levels(compared) == {"ok", "info"}
 
 
@@ -197,9 +197,9 @@ def test_a_folder_that_is_gone_proves_nothing(filled: Bench) -> None:
 
 
 def test_the_first_that_is_wrong_is_named_and_how_many_there_are() -> None:
-    compared = Compared(n_notes=9, wrong={f"{n}.md": "tags: 1 lacking" for n in range(5)})
-    [finding] = judge_proof(compared, n_synced=0)
-    assert finding == Finding(
+    compared = Comparison(n_notes=9, wrong={f"{n}.md": "tags: 1 lacking" for n in range(5)})
+    [finding] = describe_comparison(compared, n_synced=0)
+    assert finding == make_finding(
         level="error",
         check="verify",
         what="index and disk differ in 5 of 9 notes: 0.md: tags: 1 lacking",
@@ -210,9 +210,19 @@ def test_the_first_that_is_wrong_is_named_and_how_many_there_are() -> None:
 
 @given(st.lists(st.text(min_size=1)))
 def test_pieces_have_every_path_once_in_order(paths: list[str]) -> None:
-    pieces = cut_pieces(paths)
+    pieces = split_batches(paths)
     assert [path for piece in pieces for path in piece] == paths
     assert all(pieces)
+
+
+@given(st.lists(st.integers(min_value=0, max_value=2**40)))
+def test_varints_are_read_as_sqlite_writes_them(numbers: list[int]) -> None:
+    assert read_varints(b"".join(map(write_varint, numbers))) == numbers
+
+
+def write_varint(number: int) -> bytes:
+    last, rest = number & 0x7F, number >> 7
+    return (bytes(byte | 0x80 for byte in write_varint(rest)) if rest else b"") + bytes([last])
 
 
 LINES = st.sampled_from(
@@ -238,4 +248,4 @@ def test_after_whatever_was_written_and_synced_the_index_equals_the_disk(
             place.write_text("\n".join(lines))
         bench.sync()
     compared = prove(bench)
-    assert (compared.wrong, compared.late, compared.strays) == ({}, set(), [])
+    assert (compared.wrong, compared.changed, compared.orphans) == ({}, set(), [])

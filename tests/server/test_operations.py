@@ -1,12 +1,12 @@
-"""What a workspace's condition becomes on the wire."""
+"""Status and freshness of workspaces."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from memsyncd.engine.policies import SyncPolicy
-from memsyncd.engine.workspace import Entry, Workspace, read_freshness
-from memsyncd.server.convert import to_freshness_of, to_workspace_status
+from memsyncd.engine.workspace import Entry, Workspace
+from memsyncd.server.operations import describe_freshness, describe_status
 from memsyncd.watch.health import WatchHealth
 
 NOW_S = 100.0
@@ -24,13 +24,12 @@ def make_workspace(tmp_path: Path, **condition: object) -> Workspace:
 def test_status_and_freshness_say_how_far_the_history_is_with_recording(tmp_path: Path) -> None:
     health = WatchHealth(mode="events", observer="inotify")
     recording = make_workspace(tmp_path, n_unrecorded=28_000, n_to_record=40_000)
-    status = to_workspace_status(
-        recording, health, read_freshness(recording, SyncPolicy(), now_s=NOW_S)
-    )
+    status = describe_status(recording, health, SyncPolicy(), now_s=NOW_S)
     assert (status.state, status.unrecorded) == ("ready", 28_000)
     assert status.reasons == ["history: recording 12,000 of 40,000 notes"]
-    assert to_freshness_of([recording, recording], SyncPolicy(), now_s=NOW_S).unrecorded == 56_000
+    assert (
+        describe_freshness([recording, recording], SyncPolicy(), now_s=NOW_S).unrecorded == 56_000
+    )
     done = make_workspace(tmp_path, n_to_record=40_000)
-    fresh = read_freshness(done, SyncPolicy(), now_s=NOW_S)
-    assert to_workspace_status(done, health, fresh).reasons == []
-    assert to_freshness_of([done], SyncPolicy(), now_s=NOW_S).unrecorded == 0
+    assert describe_status(done, health, SyncPolicy(), now_s=NOW_S).reasons == []
+    assert describe_freshness([done], SyncPolicy(), now_s=NOW_S).unrecorded == 0

@@ -1,5 +1,4 @@
-"""What the six commands do to files, index and history; their words are tested beside
-`core.writing`."""
+"""What the six commands do to files, index and history; their words are tested beside `core.writing`."""
 
 from __future__ import annotations
 
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.memory import Asked, check
+from memsyncd.engine.memory_tool import check_parameters
 from memsyncd.errors import (
     AlreadyExists,
     BadRequest,
@@ -19,6 +18,7 @@ from memsyncd.errors import (
     PathRefused,
     TooLarge,
 )
+from memsyncd.protocol.memory import MemoryParams
 
 
 def test_what_was_created_stands_on_the_disk_and_is_found(bench: Any) -> None:
@@ -209,4 +209,4 @@ def test_parameters_that_do_not_fit_the_command_are_refused(
     command: Any, parameters: dict[str, Any], word: str
 ) -> None:
     with pytest.raises(BadRequest, match=word):
-        check(Asked(command=command, **parameters))
+        check_parameters(MemoryParams(command=command, **parameters))

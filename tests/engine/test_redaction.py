@@ -1,5 +1,4 @@
-"""What is shown of notes that hold secrets: the place and the sort, never the secret; and nothing
-else changes."""
+"""What is shown of notes that hold secrets: the place and the sort, never the secret; and nothing else changes."""
 
 from __future__ import annotations
 
@@ -12,13 +11,12 @@ from hypothesis import strategies as st
 
 from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
-from memsyncd.core.search.context import Budget
-from memsyncd.engine.browse import Place, find_problems, list_notes, read_place
-from memsyncd.engine.context import AskedContext, build_context
+from memsyncd.engine.browse import find_problems, list_notes, read_place
 from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.rebuild import index_fingerprint
-from memsyncd.engine.recall import Asked, search
+from memsyncd.protocol.search import GetParams, ListParams
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
+from tests.engine.conftest import build_block, search_in
 
 TOKEN = "ghp_" + make(36)
 PASSWORD = "kX9mQ2vL7p"
@@ -42,12 +40,15 @@ MASKED, UNMASKED = SearchPolicy(), SearchPolicy(is_masking=False)
 
 def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
     """What a search says."""
-    hits = search([bench.workspace], Asked(query=query, limit=50), policy).hits
-    return "\n".join(f"{hit.section} {hit.snippet} {hit.matched}" for hit in hits)
+    hits = search_in([bench.workspace], query, policy, limit=50).hits
+    return "\n".join(
+        f"{hit.anchor} {hit.heading} {hit.kind} {hit.tags} {hit.snippet} {hit.matched}"
+        for hit in hits
+    )
 
 
 def ask_in_vain(bench: Any, query: str) -> str:
-    found = search([bench.workspace], Asked(query=query), MASKED)
+    found = search_in([bench.workspace], query, MASKED)
     assert not found.hits
     return f"{found.why_empty} {found.did_you_mean}"
 
@@ -55,8 +56,7 @@ def ask_in_vain(bench: Any, query: str) -> str:
 def build(
     bench: Any, query: str = "", policy: SearchPolicy = MASKED, max_tokens: int = 2000
 ) -> str:
-    asked = AskedContext(query=query, budget=Budget(max_tokens=max_tokens))
-    return build_context(bench.workspace, asked, policy).block.text
+    return build_block(bench.workspace, query, policy, max_tokens=max_tokens).text
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def filled(bench: Any) -> Any:
 
 
 def test_a_snippet_names_a_secret_in_its_place_and_lights_what_was_asked(filled: Any) -> None:
-    hits = search([filled.workspace], Asked(query="runner token spring"), SearchPolicy()).hits
+    hits = search_in([filled.workspace], "runner token spring", SearchPolicy()).hits
     assert (
         hits[0].snippet
         == "The **runner**'s **token** is [masked: GitHub **token**], made in **spring**."
@@ -79,7 +79,7 @@ def test_a_snippet_names_a_secret_in_its_place_and_lights_what_was_asked(filled:
 
 
 def test_a_secret_is_found_by_whoever_knows_it_and_shown_to_nobody(filled: Any) -> None:
-    hits = search([filled.workspace], Asked(query=TOKEN), SearchPolicy()).hits
+    hits = search_in([filled.workspace], TOKEN, SearchPolicy()).hits
     assert hits
     assert not any(TOKEN in hit.snippet for hit in hits)
     assert KEY_LINES[2] not in show(filled, f"shell {KEY_LINES[2]}").replace(
@@ -111,8 +111,8 @@ def test_masking_changes_neither_what_is_found_nor_in_which_order(filled: Any) -
     for query in ("token", "runner database", "password shell key", TOKEN):
         masked, plain = (
             [
-                (hit.path, hit.span, hit.score, hit.matched)
-                for hit in search([filled.workspace], Asked(query=query), policy).hits
+                (hit.path, hit.start_line, hit.end_line, hit.score, hit.matched)
+                for hit in search_in([filled.workspace], query, policy).hits
             ]
             for policy in (SearchPolicy(), UNMASKED)
         )
@@ -143,7 +143,10 @@ def test_whoever_guesses_at_a_secret_is_not_told_that_it_is_near(bench: Any) -> 
 
 
 def test_whoever_reads_in_order_to_edit_sees_the_truth(filled: Any) -> None:
-    assert TOKEN in read_place(filled.workspace, Place(path=".memories/hosts.md"), now_ns=0).text
+    assert (
+        TOKEN
+        in read_place(filled.workspace, GetParams(path=".memories/hosts.md"), now_ns=0)[0].text
+    )
     assert TOKEN in filled.memory("view", "/memories/hosts.md").text
 
 
@@ -238,12 +241,10 @@ An elder grows.
 def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: Any) -> None:
     bench.write("MEMORY.md", NAMES)
     bench.sync()
-    found = search([bench.workspace], Asked(query="maple elder larch"), MASKED)
-    assert {tag for hit in found.hits for tag in hit.section.tags} == {"tree", "[masked: API key]"}
-    notes = list_notes(bench.workspace, MASKED, path=None, kind=None, tag=None)
-    block = build_context(
-        bench.workspace, AskedContext(query="maple elder", budget=Budget(max_tokens=2000)), MASKED
-    ).block
+    found = search_in([bench.workspace], "maple elder larch", MASKED)
+    assert {tag for hit in found.hits for tag in hit.tags} == {"tree", "[masked: API key]"}
+    notes = list_notes(bench.workspace, MASKED, ListParams())
+    block = build_block(bench.workspace, "maple elder", MASKED)
     problems = find_problems(bench.workspace)
     vain = [
         ask_in_vain(bench, f"maple {filters}")
@@ -253,13 +254,13 @@ def test_no_name_of_a_section_holds_a_secret_and_its_anchor_leads_to_it(bench: A
         assert API_KEY[4:] not in str(told).replace("maple tag", "")
     assert "[masked: API key]" in vain[0]
     for hit in found.hits:
-        read = read_place(bench.workspace, Place(anchor=hit.section.anchor), now_ns=0)
-        assert (read.span.start, hit.path) == (
-            hit.span.start,
+        read, _ = read_place(bench.workspace, GetParams(anchor=hit.anchor), now_ns=0)
+        assert (read.start_line, hit.path) == (
+            hit.start_line,
             "MEMORY.md",
-        ) or hit.section.anchor == "MEMORY.md#"
-    assert API_KEY in str(list_notes(bench.workspace, UNMASKED, path=None, kind=None, tag=None))
-    assert search([bench.workspace], Asked(query=f"maple tag:{API_KEY}"), MASKED).hits
+        ) or hit.anchor == "MEMORY.md#"
+    assert API_KEY in str(list_notes(bench.workspace, UNMASKED, ListParams()))
+    assert search_in([bench.workspace], f"maple tag:{API_KEY}", MASKED).hits
 
 
 @pytest.mark.parametrize("between", [" ", "x,"])

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from memsyncd.core.search.query import NO_FILTERS, Filters
+from memsyncd.engine.search import read_filters
 from memsyncd.errors import BadRequest
 from memsyncd.protocol import search as params
-from memsyncd.server.asked import read_filters
 
 
 def test_every_filter_of_the_wire_is_asked_of_the_engine() -> None:

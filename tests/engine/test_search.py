@@ -8,24 +8,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.model import Span
-from memsyncd.core.search.context import Budget
-from memsyncd.core.search.query import Filters
 from memsyncd.core.search.ranking import Boosts
-from memsyncd.engine.context import AskedContext, build_context
 from memsyncd.engine.policies import SearchPolicy
-from memsyncd.engine.recall import Asked, Found, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
+from memsyncd.protocol.search import Filters, SearchAnswer
 from memsyncd.store.index import Counts
+from tests.engine.conftest import build_block, search_in
 
 
-def ask(bench: Any, query: str, **more: Any) -> Found:
-    return search([bench.workspace], Asked(query=query, **more), SearchPolicy())
+def ask(bench: Any, query: str, **more: Any) -> SearchAnswer:
+    return search_in([bench.workspace], query, **more)
 
 
-def places(found: Found) -> list[str]:
-    return [f"{hit.path}:{hit.span.start}-{hit.span.end}" for hit in found.hits]
+def places(found: SearchAnswer) -> list[str]:
+    return [f"{hit.path}:{hit.start_line}-{hit.end_line}" for hit in found.hits]
 
 
 @pytest.fixture
@@ -42,29 +39,29 @@ def filled(bench: Any) -> Any:
 
 def test_a_hit_says_where_it_stands_and_what_it_holds(filled: Any) -> None:
     [hit] = ask(filled, "timeout").hits
-    assert (hit.path, hit.span) == (".memories/errors.md", Span(5, 6))
-    assert (hit.section.anchor, hit.section.heading, hit.section.kind) == (
+    assert (hit.path, hit.start_line, hit.end_line) == (".memories/errors.md", 5, 6)
+    assert (hit.anchor, hit.heading, hit.kind) == (
         ".memories/errors.md#timeouts",
-        ("Timeouts",),
+        ["Timeouts"],
         "error",
     )
     assert hit.snippet == "redis **timeout** after a cold start"
-    assert hit.matched == ("timeout",)
+    assert hit.matched == ["timeout"]
     assert hit.score == 1.0
-    assert hit.section.digest == filled.workspace.index.recorded()[hit.path].digest
+    assert hit.digest == filled.workspace.index.recorded()[hit.path].digest
 
 
 def test_the_note_with_more_of_the_words_comes_first_and_says_which(filled: Any) -> None:
     found = ask(filled, "How does the redis timeout behave?")
     assert [hit.path for hit in found.hits] == [".memories/errors.md", "MEMORY.md"]
-    assert [hit.matched for hit in found.hits] == [("redis", "timeout"), ("redis",)]
-    assert found.is_relaxed
+    assert [hit.matched for hit in found.hits] == [["redis", "timeout"], ["redis"]]
+    assert found.relaxed
     assert found.hits[0].score < 1
 
 
 def test_an_answer_is_not_relaxed_if_a_hit_holds_every_word(filled: Any) -> None:
-    assert not ask(filled, "redis timeout").is_relaxed
-    assert not ask(filled, '"redis timeout" start').is_relaxed
+    assert not ask(filled, "redis timeout").relaxed
+    assert not ask(filled, '"redis timeout" start').relaxed
 
 
 FOUND = [
@@ -106,14 +103,14 @@ def test_an_answer_with_hits_gives_no_reason(filled: Any) -> None:
     assert ask(filled, "redis").why_empty is None
 
 
-# --- bounds and several workspaces ----------------------------------------------------------------
+# --- bounds and several workspaces ------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_asked_is_refused(filled: Any, make_bench: Callable[..., Any]) -> None:
     with pytest.raises(TooLarge):
         ask(filled, "x" * 2000)
     with pytest.raises(BadRequest):
-        ask(filled, "redis", filters=Filters(paths=("/etc/*",)))
+        ask(filled, "redis", filters=Filters(path=["/etc/*"]))
     with pytest.raises(Busy):
         ask(make_bench("unopened"), "redis")
 
@@ -144,18 +141,18 @@ def test_several_workspaces_answer_as_one(filled: Any, make_bench: Callable[...,
     other.write("MEMORY.md", "redis elsewhere")
     other.sync()
     workspaces: list[Workspace] = [filled.workspace, other.workspace]
-    found = search(workspaces, Asked(query="redis"), SearchPolicy())
-    assert {(hit.workspace.id, hit.path) for hit in found.hits} == {
+    found = search_in(workspaces, "redis")
+    assert {(hit.workspace, hit.path) for hit in found.hits} == {
         ("project-1", "MEMORY.md"),
         ("project-1", ".memories/errors.md"),
         ("other-1", "MEMORY.md"),
     }
     scores = [hit.score for hit in found.hits]
     assert scores == sorted(scores, reverse=True)
-    hidden = frozenset({("project-1", "MEMORY.md")})
-    found = search(workspaces, Asked(query="redis", hidden=hidden), SearchPolicy())
-    assert ("other-1", "MEMORY.md") in {(hit.workspace.id, hit.path) for hit in found.hits}
-    assert ("project-1", "MEMORY.md") not in {(hit.workspace.id, hit.path) for hit in found.hits}
+    absent = frozenset({("project-1", "MEMORY.md")})
+    found = search_in(workspaces, "redis", absent=absent)
+    assert ("other-1", "MEMORY.md") in {(hit.workspace, hit.path) for hit in found.hits}
+    assert ("project-1", "MEMORY.md") not in {(hit.workspace, hit.path) for hit in found.hits}
 
 
 def test_damage_names_its_workspace(filled: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +162,7 @@ def test_damage_names_its_workspace(filled: Any, monkeypatch: pytest.MonkeyPatch
     assert caught.value.data["workspace"] == "project-1"
 
 
-# --- filters --------------------------------------------------------------------------------------
+# --- filters ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -209,9 +206,9 @@ def test_a_query_is_filtered_by_what_it_says(kept: Any) -> None:
 
 
 def test_filters_in_the_query_and_beside_it_must_both_hold(kept: Any) -> None:
-    assert not ask(kept, "redis kind:decision", filters=Filters(kinds=("error",))).hits
+    assert not ask(kept, "redis kind:decision", filters=Filters(kind=["error"])).hits
     assert [
-        hit.path for hit in ask(kept, "redis kind:decision", filters=Filters(tasks=("WU-7",))).hits
+        hit.path for hit in ask(kept, "redis kind:decision", filters=Filters(task=["WU-7"])).hits
     ] == [DATED]
 
 
@@ -219,18 +216,18 @@ def test_filters_alone_list_what_they_let_through_by_path_and_line(kept: Any) ->
     found = ask(kept, "-path:plain.txt")
     assert places(found) == [f"{DATED}:1-3", f"{ERRORS}:1-6", "MEMORY.md:1-5"]
     assert {hit.score for hit in found.hits} == {1.0}
-    assert not found.is_relaxed
+    assert not found.relaxed
 
 
 def test_the_date_of_a_filter_is_not_what_the_question_is_about(kept: Any) -> None:
-    assert ask(kept, "redis after:2026-03-01").hits[0].parts["day"] == 1.0
-    assert ask(kept, "redis 2026-03-01").hits[0].parts["day"] > 1.0
+    assert ask(kept, "redis after:2026-03-01").hits[0].explain["day"] == 1.0
+    assert ask(kept, "redis 2026-03-01").hits[0].explain["day"] > 1.0
 
 
 def test_a_filter_is_no_word_that_must_be_matched(kept: Any) -> None:
     found = ask(kept, "timeout kind:error")
-    assert [hit.matched for hit in found.hits] == [("timeout",)]
-    assert not found.is_relaxed
+    assert [hit.matched for hit in found.hits] == [["timeout"]]
+    assert not found.relaxed
 
 
 def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_the_rest(
@@ -246,8 +243,8 @@ def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_t
     plain, without = (
         ask(bench, query) for query in ('"redis timeout" 2026', '"redis timeout" 2026 -disk')
     )
-    assert [(hit.path, hit.parts) for hit in plain.hits] == [
-        (hit.path, hit.parts) for hit in without.hits
+    assert [(hit.path, hit.explain) for hit in plain.hits] == [
+        (hit.path, hit.explain) for hit in without.hits
     ]
     assert ".memories/a.md" not in {hit.path for hit in ask(bench, "redis -disk").hits}
 
@@ -264,8 +261,8 @@ def test_what_is_left_out_is_left_out_in_all_its_forms_and_changes_no_score_of_t
 def test_parts_of_words_are_found_and_lit(bench: Any, text: str, query: str, lit: str) -> None:
     bench.write("MEMORY.md", text)
     bench.sync()
-    [hit] = search([bench.workspace], Asked(query=query), SearchPolicy()).hits
-    assert hit.matched == (query,)
+    [hit] = search_in([bench.workspace], query).hits
+    assert hit.matched == [query]
     assert hit.snippet == lit
 
 
@@ -302,7 +299,7 @@ def test_filters_only_remove_lines_from_an_answer(
         return {
             (hit.path, line)
             for hit in ask(kept, query, limit=200).hits
-            for line in range(hit.span.start, hit.span.end + 1)
+            for line in range(hit.start_line, hit.end_line + 1)
         }
 
     words = words if any(not word.startswith("-") for word in words) else [*words, "redis"]
@@ -324,20 +321,17 @@ def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_not_looked_for
             f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}"
         )
     bench.sync()
-    assert (
-        len(search([bench.workspace], Asked(query="notes redis", limit=50), SearchPolicy()).hits)
-        == 20
-    )
-    monkeypatch.setattr("memsyncd.engine.recall.LARGE_INDEX_CHUNKS", 10)
-    [hit] = search([bench.workspace], Asked(query="notes redis"), SearchPolicy()).hits
-    assert (hit.path, hit.matched) == (".memories/7.md", ("notes", "redis"))
-    assert len(search([bench.workspace], Asked(query="notes", limit=50), SearchPolicy()).hits) == 20
+    assert len(search_in([bench.workspace], "notes redis", limit=50).hits) == 20
+    monkeypatch.setattr("memsyncd.engine.search.LARGE_INDEX_CHUNKS", 10)
+    [hit] = search_in([bench.workspace], "notes redis").hits
+    assert (hit.path, hit.matched) == (".memories/7.md", ["notes", "redis"])
+    assert len(search_in([bench.workspace], "notes", limit=50).hits) == 20
 
 
 def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_looked_for_if_the_others_find_nothing(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memsyncd.engine.recall.LARGE_INDEX_CHUNKS", 10)
+    monkeypatch.setattr("memsyncd.engine.search.LARGE_INDEX_CHUNKS", 10)
     for number in range(20):
         bench.write(
             f".memories/{number}.md", f"a note about notes{' and redis' if number == 7 else ''}"
@@ -347,7 +341,7 @@ def test_on_a_large_index_a_word_that_stands_nearly_everywhere_is_looked_for_if_
     assert places(ask(bench, "notes redis path:3.md")) == [".memories/3.md:1-1"]
 
 
-# --- importance and age ---------------------------------------------------------------------------
+# --- importance and age -----------------------------------------------------------------------------------------------
 
 DAY_S = 86_400
 SAVED_S = 1_700_000_000
@@ -380,14 +374,13 @@ def alike(bench: Any) -> Any:
 def test_importance_and_age_move_hits_where_they_are_switched_on(
     alike: Any, leanings: Boosts, order: str
 ) -> None:
-    asked = Asked(query="cache redis", now_s=SAVED_S)
-    hits = search([alike.workspace], asked, SearchPolicy(leanings=leanings)).hits
+    policy = SearchPolicy(leanings=leanings)
+    hits = search_in([alike.workspace], "cache redis", policy, now_s=SAVED_S).hits
     assert "".join(hit.path[len(".memories/")] for hit in hits) == order
     names = {name for name in ("importance", "recency", "decay") if getattr(leanings, name)}
-    assert all(names == set(hit.parts) & {"importance", "recency", "decay"} for hit in hits)
-    context = AskedContext(query="cache redis", budget=Budget(max_tokens=500), now_s=SAVED_S)
-    included = build_context(
-        alike.workspace, context, SearchPolicy(leanings=leanings)
-    ).block.included
-    shown = dict.fromkeys(part.chunk.path[len(".memories/")] for part in included)
+    assert all(names == set(hit.explain) & {"importance", "recency", "decay"} for hit in hits)
+    included = build_block(
+        alike.workspace, "cache redis", policy, max_tokens=500, now_s=SAVED_S
+    ).included
+    shown = dict.fromkeys(part.path[len(".memories/")] for part in included)
     assert "".join(shown) == order

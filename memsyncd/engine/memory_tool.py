@@ -1,0 +1,403 @@
+"""Carries out the commands of the memory tool, and appends new sections to notes.
+
+`view` reads and runs in any thread. Every other command is decided from the files as they are when
+its turn comes, and carried out by `edit`. The wording of the answers is that of
+`core.editing.memory_tool`. A command that names the digest which its writer has read is refused if
+the note has another digest now, unless the note already holds what the command would make of it.
+
+New sections are appended to the notes that are named, or to the notes of their kinds. Existing text
+is not rewritten. Sections for several notes are one edit: all are written, or none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from memsyncd.core.digest import digest_bytes
+from memsyncd.core.editing import memory_tool
+from memsyncd.core.editing.additions import Addition, append_section, check_addition
+from memsyncd.core.editing.memory_path import (
+    MEMORIES,
+    MemoryPath,
+    parse_memory_path,
+    show_memory_path,
+)
+from memsyncd.core.editing.memory_tool import EditResult, FolderEntry
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.notepath import (
+    MEMORY_FILE,
+    MEMORY_FOLDER,
+    NotePath,
+    is_markdown,
+    parse_note_path,
+)
+from memsyncd.engine.edit import Decide, Delete, Edit, Operation, Put, Rename, find_history
+from memsyncd.engine.policies import SyncPolicy
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import BadRequest, Conflict, PathRefused
+from memsyncd.files.listing import find_files, is_folder, list_folder
+from memsyncd.files.read import TextFile, check_size, read_text_file, resolve
+from memsyncd.files.scope import Scope
+from memsyncd.protocol.memory import AddedSection, MemoryParams, NewSection
+
+SHOWN_LEVELS = 2
+# The digest that a writer names who expects that there is no file.
+NO_FILE = ""
+
+# --- the commands -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A command's answer, and the digest of the file after it; None for a folder and for a deleted
+    file.
+    """
+
+    text: str
+    digest: str | None = None
+
+
+def view(workspace: Workspace, params: MemoryParams) -> Answer:
+    """Show a folder or a file.
+
+    Raises BadRequest, PathRefused, NoteNotFound, TooLarge, EditRefused.
+    """
+    check_parameters(params)
+    path = parse_memory_path(params.path or "")
+    _check_links(workspace.scope, path)
+    if path.note is None or is_folder(workspace.scope, path.note):
+        entries = _list_entries(workspace.scope, path)
+        return Answer(text=memory_tool.view_folder(path.text, entries, params.dialect))
+    file = read_text_file(workspace.scope, path.note)
+    if file is None:
+        raise memory_tool.refuse_missing("view", path.text, params.dialect)
+    text = memory_tool.view_text(path.text, file.data, params.view_range, params.dialect)
+    return Answer(text=text, digest=file.digest)
+
+
+def make_decision(workspace: Workspace, policy: SyncPolicy, params: MemoryParams) -> Decide[Answer]:
+    """Make the decision of any command but `view`. Raises BadRequest and PathRefused at once."""
+    check_parameters(params)
+    if params.command == "rename":
+        old = parse_memory_path(params.old_path or "")
+        new = parse_memory_path(params.new_path or "")
+        return partial(_rename, workspace.scope, params, old, new)
+    path = parse_memory_path(params.path or "")
+    if params.command == "delete":
+        return partial(_delete, workspace.scope, params, path)
+    return partial(_change, workspace, policy, params, path)
+
+
+_REQUIRED = {
+    "view": ("path",),
+    "create": ("path", "file_text"),
+    "str_replace": ("path", "old_str"),
+    "insert": ("path", "insert_line", "insert_text"),
+    "delete": ("path",),
+    "rename": ("old_path", "new_path"),
+}
+_OPTIONAL = {"view": ("view_range",), "str_replace": ("new_str",)}
+_PARAMETERS = tuple(
+    dict.fromkeys(name for names in (*_REQUIRED.values(), *_OPTIONAL.values()) for name in names)
+)
+
+
+def check_parameters(params: MemoryParams) -> None:
+    """Raise BadRequest if a parameter that the command needs is missing, or if it takes no such
+    parameter.
+    """
+    command = params.command
+    required = _REQUIRED[command]
+    known = (*required, *_OPTIONAL.get(command, ()))
+    for name in _PARAMETERS:
+        is_given = getattr(params, name) is not None
+        if name in required and not is_given:
+            hint = f"{command} takes {', '.join(known)}"
+            raise BadRequest(f"{command}: `{name}` is missing", hint=hint)
+        if is_given and name not in known:
+            raise BadRequest(f"{command} takes no `{name}`", hint=f"it takes {', '.join(known)}")
+
+
+def _check_links(scope: Scope, *paths: MemoryPath) -> None:
+    """Refuse, in the tool's wording, a path that a symlink leads out of the memory folder.
+
+    Opening the path checks this again.
+    """
+    for path in paths:
+        try:
+            if path.note is not None:
+                resolve(scope, path.note)
+        except PathRefused as error:
+            message = f"Path {path.text} would escape {MEMORIES} directory"
+            raise PathRefused(message, hint=error.hint) from error
+
+
+def _list_entries(scope: Scope, path: MemoryPath) -> list[FolderEntry]:
+    """List a folder; `/memories` has the workspace's MEMORY.md beside the content of
+    `.memories`.
+    """
+    return [
+        FolderEntry(
+            path=show_memory_path(listed.path),
+            size_bytes=listed.size_bytes,
+            is_folder=listed.is_folder,
+        )
+        for listed in list_folder(scope, path.note, depth=SHOWN_LEVELS)
+    ]
+
+
+# --- create, str_replace, insert ----------------------------------------------------------------
+
+
+def _change(
+    workspace: Workspace, policy: SyncPolicy, params: MemoryParams, path: MemoryPath
+) -> tuple[Edit, Answer]:
+    scope = workspace.scope
+    _check_links(scope, path)
+    if path.note is None or is_folder(scope, path.note):
+        if params.command == "create":
+            raise memory_tool.refuse_existing("create", path.text, params.dialect)
+        raise memory_tool.refuse_folder(params.command, path.text, params.dialect)
+    was = read_text_file(scope, path.note)
+    result = _apply(workspace, policy, params, path, was)
+    answer = Answer(text=result.text, digest=digest_bytes(result.data))
+    if was is not None and result.data == was.data:
+        return _make_edit(params, path), answer
+    check_size(scope, path.text, result.data, way_out="begin another note")
+    put = Put(path=was.path if was else path.note, data=result.data, was=was)
+    return _make_edit(params, path, put), answer
+
+
+def _apply(
+    workspace: Workspace,
+    policy: SyncPolicy,
+    params: MemoryParams,
+    path: MemoryPath,
+    was: TextFile | None,
+) -> EditResult:
+    """Apply the command to the current text.
+
+    Raises Conflict if the writer had read another text and the note does not already hold the
+    result.
+    """
+    apply = _make_function(params, path.text)
+    digest, data = (was.digest, was.data) if was else (NO_FILE, None)
+    if params.if_digest is None or params.if_digest == digest:
+        return apply(data)
+    history = find_history(workspace, policy)
+    has_digest = history is not None and bool(params.if_digest)
+    read = history.read_text(params.if_digest) if history is not None and has_digest else None
+    if read is not None or params.if_digest == NO_FILE:
+        expected = apply(read)
+        if expected.data == data:
+            return expected
+    raise _make_conflict(path.text, params.if_digest, digest)
+
+
+def _make_function(params: MemoryParams, path: str) -> Callable[[bytes | None], EditResult]:
+    """Make the function from a note's old bytes to its new ones."""
+    dialect = params.dialect
+
+    def apply(data: bytes | None) -> EditResult:
+        match params.command:
+            case "create":
+                return memory_tool.create_text(path, data, params.file_text or "", dialect)
+            case "str_replace":
+                old, new = params.old_str or "", params.new_str or ""
+                return memory_tool.replace_text(path, data, old, new, dialect)
+            case _:
+                line, text = params.insert_line or 0, params.insert_text or ""
+                return memory_tool.insert_text(path, data, line, text, dialect)
+
+    return apply
+
+
+# --- delete, rename -----------------------------------------------------------------------------
+
+
+def _delete(scope: Scope, params: MemoryParams, path: MemoryPath) -> tuple[Edit, Answer]:
+    if path.note is None:
+        raise memory_tool.refuse_root("delete", params.dialect)
+    _check_links(scope, path)
+    answer = Answer(text=memory_tool.describe_deleted(path.text, params.dialect))
+    was = read_all(scope, path.note)
+    if was is None:
+        if params.if_digest:
+            return _make_edit(params, path), answer
+        raise memory_tool.refuse_missing("delete", path.text, params.dialect)
+    _check_digest(params, path.text, was.get(path.note))
+    return _make_edit(params, path, Delete(path=path.note, was=was)), answer
+
+
+def _rename(
+    scope: Scope, params: MemoryParams, old: MemoryPath, new: MemoryPath
+) -> tuple[Edit, Answer]:
+    if old.note is None or new.note is None:
+        raise memory_tool.refuse_root("rename", params.dialect)
+    _check_links(scope, old, new)
+    was, existing = read_all(scope, old.note), read_all(scope, new.note)
+    target = existing.get(new.note) if existing else None
+    text = memory_tool.describe_renamed(old.text, new.text, params.dialect)
+    if was is None:
+        if target is not None and target.digest == params.if_digest:
+            edit = _make_edit(params, old, new_path=new.note)
+            return edit, Answer(text=text, digest=target.digest)
+        raise memory_tool.refuse_missing("rename", old.text, params.dialect)
+    if existing is not None:
+        raise memory_tool.refuse_existing("rename", new.text, params.dialect)
+    if new.text.startswith(f"{old.text}/"):
+        message = f"path refused: {new.text} lies in {old.text} itself"
+        raise PathRefused(message, hint="choose a place outside of it")
+    moved = was.get(old.note)
+    _check_digest(params, old.text, moved)
+    rename = Rename(old=old.note, new=new.note, was=was)
+    edit = _make_edit(params, old, rename, new_path=new.note)
+    return edit, Answer(text=text, digest=moved.digest if moved else None)
+
+
+def read_all(scope: Scope, path: NotePath) -> dict[NotePath, TextFile] | None:
+    """Read every file of a file or folder; None if neither exists."""
+    if not is_folder(scope, path):
+        file = read_text_file(scope, path)
+        return {path: file} if file else None
+    files = ((found, read_text_file(scope, found)) for found in find_files(scope, path))
+    return {found: file for found, file in files if file is not None}
+
+
+def _check_digest(params: MemoryParams, path: str, file: TextFile | None) -> None:
+    digest = file.digest if file else NO_FILE
+    if params.if_digest is not None and params.if_digest != digest:
+        raise _make_conflict(path, params.if_digest, digest)
+
+
+def _make_conflict(path: str, if_digest: str, digest: str) -> Conflict:
+    return Conflict(
+        f"{path} is not what it was when you read it",
+        hint="view it again and decide anew",
+        if_digest=if_digest,
+        digest=digest,
+    )
+
+
+def _make_edit(
+    params: MemoryParams,
+    path: MemoryPath,
+    *operations: Operation,
+    new_path: NotePath | None = None,
+) -> Edit:
+    return Edit(
+        command=params.command,
+        client=params.client or "",
+        path=path.note.text if path.note else MEMORY_FOLDER,
+        new_path=new_path.text if new_path else None,
+        operations=operations,
+    )
+
+
+# --- new sections -------------------------------------------------------------------------------
+
+
+def make_addition_decision(
+    workspace: Workspace,
+    policy: SyncPolicy,
+    sections: Sequence[NewSection],
+    *,
+    command: str,
+    client: str,
+    at: str,
+) -> Decide[list[AddedSection]]:
+    """Make the decision to append sections. `at` is the time, in ISO 8601.
+
+    Raises BadRequest and PathRefused at once.
+    """
+    additions = [_make_addition(section) for section in sections]
+    for addition in additions:
+        check_addition(addition)
+    paths = [choose_note(workspace.scope, policy, section) for section in sections]
+
+    def decide() -> tuple[Edit, list[AddedSection]]:
+        puts, added = _append(workspace, policy, additions, paths, at)
+        return Edit(command=command, client=client, path=paths[0].text, operations=puts), added
+
+    return decide
+
+
+def _make_addition(section: NewSection) -> Addition:
+    return Addition(
+        content=section.content,
+        summary=section.summary,
+        kind=section.kind,
+        tags=tuple(section.tags),
+        importance=section.importance,
+        priority=section.priority,
+        lifecycle=section.lifecycle,
+        source=section.source,
+        task=section.task,
+        session=section.session,
+        created=section.created,
+    )
+
+
+def choose_note(scope: Scope, policy: SyncPolicy, section: NewSection) -> NotePath:
+    """Choose the note for a section: the named one, or that of its kind.
+
+    A name alone is a note beneath `.memories/`; without a suffix it is markdown.
+    """
+    named = section.note or policy.kinds.find_note(section.kind)
+    if named.startswith(MEMORIES):
+        path = parse_memory_path(named).note
+        if path is None:
+            hint = "name a note in it, such as /memories/decisions.md"
+            raise BadRequest("a folder is no note", hint=hint)
+    else:
+        path = _parse_name(scope, named)
+    if not is_markdown(path.name):
+        raise BadRequest(f"{path.text} cannot hold sections", hint="name a note that ends in .md")
+    if not scope.is_note(path.text):
+        raise PathRefused(
+            f"path refused: {path.text} is no note of this workspace",
+            hint="name MEMORY.md or a note beneath .memories/",
+        )
+    return path
+
+
+def _parse_name(scope: Scope, named: str) -> NotePath:
+    has_suffix = "." in named.removeprefix(MEMORY_FOLDER).rpartition("/")[2]
+    text = named if has_suffix else f"{named}.md"
+    is_path = text == MEMORY_FILE or text.startswith((f"{MEMORY_FOLDER}/", "./"))
+    is_whole = is_path or scope.include.matches(text)
+    return parse_note_path(text if is_whole else f"{MEMORY_FOLDER}/{text}")
+
+
+def _append(
+    workspace: Workspace,
+    policy: SyncPolicy,
+    additions: Sequence[Addition],
+    paths: Sequence[NotePath],
+    at: str,
+) -> tuple[tuple[Put, ...], list[AddedSection]]:
+    """Append each addition to the note of the same position in `paths`."""
+    puts: list[Put] = []
+    added: dict[int, AddedSection] = {}
+    for path in dict.fromkeys(paths):
+        numbers = [number for number, other in enumerate(paths) if other == path]
+        was = read_text_file(workspace.scope, path)
+        old = was.data if was else None
+        chosen = [additions[number] for number in numbers]
+        data, spans = append_section(path.text, old, chosen, at=at)
+        check_size(workspace.scope, path.text, data, way_out="name another note")
+        puts.append(Put(path=was.path if was else path, data=data, was=was))
+        sections = parse_note(path, data, policy.chunking).sections
+        anchors = {section.span.start: section.anchor for section in sections}
+        digest = digest_bytes(data)
+        for number, span in zip(numbers, spans, strict=True):
+            added[number] = AddedSection(
+                anchor=anchors[span.start],
+                path=path.text,
+                start_line=span.start,
+                end_line=span.end,
+                digest=digest,
+            )
+    return tuple(puts), [added[number] for number in range(len(additions))]

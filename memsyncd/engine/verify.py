@@ -1,0 +1,418 @@
+"""Verifies a workspace: examines its databases, and compares the index with the notes on the disk.
+
+The databases are read as they are on the disk, off the event loop; nothing is repaired here.
+
+For the comparison every note is parsed again and compared with its rows, in batches, so that
+searches run in between. A note that was saved meanwhile has another file than the one recorded; it
+is `changed`, and compared once more after a sync. Every other difference is an error: `wrong`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memsyncd.core.markdown.parse import parse_note
+from memsyncd.core.notepath import NotePath
+from memsyncd.engine.checks import NOTICE_REMEDIES, make_finding, name_places, render_count
+from memsyncd.engine.opening import TEXTS_LOST
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.worker import Job
+from memsyncd.engine.workspace import Workspace
+from memsyncd.errors import NotFresh, StoreCorrupt
+from memsyncd.files.read import Unread, read_note_file
+from memsyncd.files.scan import scan
+from memsyncd.protocol.operations import FindingInfo
+from memsyncd.store.blobs import count_damaged_blobs
+from memsyncd.store.integrity import (
+    Difference,
+    compare_note,
+    find_damage,
+    find_set_aside,
+    read_generation,
+    read_paths,
+    read_recorded,
+)
+from memsyncd.store.integrity import find_orphans as find_strays
+from memsyncd.store.pool import Reader
+
+BATCH_NOTES = 32
+READ_S = 60.0
+REINDEX = "build the index anew: memsyncd reindex"
+EXAMINE_S = 5.0
+# The remedy of every finding that only a rebuild repairs.
+REBUILT = (
+    "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
+)
+# The beginning of the message of StoreCorrupt, which the findings say in their own words.
+DAMAGED = "the database is damaged: "
+
+# --- the databases ------------------------------------------------------------------------------
+
+
+def examine_file(
+    workspace: Workspace, _policy: SyncPolicy, _clock: Clock
+) -> Job[list[FindingInfo]]:
+    """Check that index.db is open, that it is the file on the disk, and that it has the expected
+    generation. A job of the worker: there nothing replaces the file meanwhile, and the writer knows
+    which file is open.
+    """
+    yield
+    index, path = workspace.index, str(workspace.index_path)
+    if index is None:
+        return [describe_unopened(workspace)]
+    if (harm := index.find_tampering()) is not None:
+        what = (
+            f"index.db {harm.value}"
+            if workspace.index_path.exists()
+            else "index.db is gone from the disk"
+        )
+        return [make_finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
+    with workspace.acquire(EXAMINE_S) as reader:
+        generation = read_generation(reader)
+    if generation != index.generation:
+        what = (
+            f"index.db says generation {generation}, the daemon {index.generation}: somebody "
+            f"else wrote it"
+        )
+        return [
+            make_finding(
+                level="error",
+                check="generation",
+                what=what,
+                where=path,
+                remedy="build it anew: memsyncd reindex",
+            )
+        ]
+    return [
+        make_finding(
+            level="ok", check="generation", what=f"generation {generation}, as it should be"
+        )
+    ]
+
+
+def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
+    """Check that index.db is not damaged. If it is replaced meanwhile, the result may belong to
+    neither file.
+    """
+    path = str(workspace.index_path)
+    damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
+    if damage:
+        return [
+            make_finding(
+                level="error",
+                check="index",
+                what=f"index.db is damaged: {damage}",
+                where=path,
+                remedy=REBUILT,
+            )
+        ]
+    return [make_finding(level="ok", check="index", what="index.db is sound", where=path)]
+
+
+def examine_index_on_worker(
+    workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool
+) -> Job[list[FindingInfo]]:
+    """The same as a job of the worker, where nothing else changes the index meanwhile."""
+    yield
+    return examine_index(workspace, is_thorough=is_thorough)
+
+
+def needs_rebuild(findings: Iterable[FindingInfo]) -> bool:
+    """True if one of the findings is damage of index.db that only a rebuild repairs."""
+    return any(finding.remedy == REBUILT for finding in findings)
+
+
+def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
+    """The finding for errors of a first check that a second one no longer has: the index was
+    rebuilt or replaced meanwhile.
+    """
+    was = "; ".join(finding.what for finding in found if finding.level == "error")
+    return make_finding(
+        level="info", check="index", what=f"this was so a moment ago and is mended: {was}"
+    )
+
+
+def describe_unopened(workspace: Workspace) -> FindingInfo:
+    """The finding for a workspace without an open index."""
+    if workspace.condition.is_indexing:
+        return make_finding(
+            level="info",
+            check="index",
+            what="the index is being built anew; what can be found meanwhile is old or little",
+        )
+    where, failure = str(workspace.index_path), workspace.open_failure
+    if failure is not None:
+        return make_finding(
+            level="error",
+            check="index",
+            what=f"index.db cannot be opened: {failure.message}",
+            where=where,
+            remedy=failure.hint,
+        )
+    what = "there is no index that can be written, and what is found is old if anything is"
+    return make_finding(
+        level="error",
+        check="index",
+        what=what,
+        remedy="see what else is said here and in the log; then: memsyncd reindex",
+    )
+
+
+def describe_unexamined(workspace: Workspace) -> FindingInfo:
+    """The finding for an examination that the busy worker did not start in time."""
+    pending = workspace.condition.pending
+    what = (
+        "generation not compared: the index is still being brought up to date"
+        f" ({pending:,} notes to be read)"
+    )
+    return make_finding(
+        level="info", check="generation", what=what, remedy="ask again when that is done"
+    )
+
+
+def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
+    """Check that records.db exists and is not damaged, and report damaged ones that were set
+    aside.
+    """
+    found = []
+    path = workspace.records_path
+    for aside in find_set_aside(path):
+        remedy = (
+            "history from before lies there; keep the file elsewhere, or delete it when "
+            "nobody needs it"
+        )
+        what = "records.db was damaged once; the damaged file was set aside"
+        found.append(
+            make_finding(
+                level="warning", check="records", what=what, where=str(aside), remedy=remedy
+            )
+        )
+    if "records" in workspace.condition.faults:
+        return found
+    if not path.exists():
+        remedy = (
+            "the next look at the folder begins an empty one; if a backup has the history "
+            "from before, put it in its place"
+        )
+        what = "records.db is gone from the disk, and with it what notes said before"
+        return [
+            *found,
+            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+        ]
+    damage = _find_damage(path, is_thorough=is_thorough)
+    if damage:
+        remedy = (
+            "memsyncd restart sets it aside, never deletes it, and begins an empty one; "
+            "bring back a backup if there is one"
+        )
+        what = f"records.db is damaged: {damage}"
+        return [
+            *found,
+            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+        ]
+    n_lost = count_damaged_blobs(path) if is_thorough else 0
+    if n_lost and TEXTS_LOST not in workspace.condition.notices:
+        what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
+        return [
+            *found,
+            make_finding(
+                level="warning",
+                check="records",
+                what=what,
+                where=str(path),
+                remedy=NOTICE_REMEDIES[TEXTS_LOST],
+            ),
+        ]
+    return [
+        *found,
+        make_finding(level="ok", check="records", what="records.db is sound", where=str(path)),
+    ]
+
+
+def _find_damage(path: Path, *, is_thorough: bool) -> str:
+    try:
+        return "; ".join(find_damage(path, is_thorough=is_thorough))
+    except StoreCorrupt as failure:
+        return failure.message.removeprefix(DAMAGED)
+
+
+# --- index and notes ----------------------------------------------------------------------------
+
+
+@dataclass(slots=True, kw_only=True)
+class Comparison:
+    """The notes compared so far, by outcome: sets of paths; `wrong` has the differences, too."""
+
+    n_notes: int = 0
+    n_bytes: int = 0
+    wrong: dict[str, str] = field(default_factory=dict)
+    unseen: set[str] = field(default_factory=set)
+    """Other bytes in files that have the recorded size, times and inode."""
+    changed: set[str] = field(default_factory=set)
+    unreadable: set[str] = field(default_factory=set)
+    """Files that cannot be read now; the index keeps their rows."""
+    orphans: list[str] = field(default_factory=list)
+
+
+def list_batches(workspace: Workspace) -> list[tuple[str, ...]]:
+    """List all notes on the disk or in the index, in batches. Raises NotFresh if the folder cannot
+    be listed.
+    """
+    snapshot = scan(workspace.scope)
+    if snapshot.root_state != "present":
+        raise NotFresh(
+            "the folder cannot be listed, so nothing can be compared",
+            hint="bring it back or make it readable",
+        )
+    with workspace.acquire(READ_S) as reader:
+        paths = sorted({*snapshot.files, *read_paths(reader)})
+    return split_batches(paths)
+
+
+def split_batches(paths: Sequence[str]) -> list[tuple[str, ...]]:
+    """Split paths into batches."""
+    return [tuple(paths[at : at + BATCH_NOTES]) for at in range(0, len(paths), BATCH_NOTES)]
+
+
+def compare_batch(
+    workspace: Workspace,
+    policy: SyncPolicy,
+    paths: Sequence[str],
+    comparison: Comparison,
+    *,
+    now_ns: int,
+) -> None:
+    """Compare these notes, and add the outcome to `comparison`."""
+    comparison.changed.difference_update(paths)
+    with workspace.acquire(READ_S) as reader:
+        for path in paths:
+            _compare_one(workspace, policy, reader, path, comparison, now_ns)
+
+
+def find_orphans(workspace: Workspace, comparison: Comparison) -> None:
+    """Find rows that belong to no note, and add them to `comparison`."""
+    with workspace.acquire(READ_S) as reader:
+        comparison.orphans = find_strays(reader)
+
+
+def _compare_one(
+    workspace: Workspace,
+    policy: SyncPolicy,
+    reader: Reader,
+    path: str,
+    comparison: Comparison,
+    now_ns: int,
+) -> None:
+    comparison.n_notes += 1
+    recorded = read_recorded(reader, path)
+    read = read_note_file(workspace.scope, NotePath(path), now_ns=now_ns)
+    if isinstance(read, Unread):
+        if read.problem is not None:
+            comparison.unreadable.add(path)
+        elif recorded is not None:
+            comparison.changed.add(path)
+        return
+    comparison.n_bytes += len(read.data)
+    if recorded is None:
+        comparison.changed.add(path)
+    elif recorded.digest != read.record.digest:
+        is_same_file = recorded.stat.is_same_as(read.record.stat) and not read.is_unstable
+        (comparison.unseen if is_same_file else comparison.changed).add(path)
+    else:
+        note = parse_note(read.path, read.data, policy.chunking, policy.guard)
+        differences = compare_note(reader, note, read.record)
+        if differences:
+            comparison.wrong[path] = describe(differences)
+
+
+def describe(differences: Sequence[Difference]) -> str:
+    """`chunks: 2 lacking, 1 too many; tags: 1 too many`."""
+    return "; ".join(f"{each.part}: {_describe_counts(each)}" for each in differences)
+
+
+def _describe_counts(difference: Difference) -> str:
+    counts = ((difference.n_lacking, "lacking"), (difference.n_surplus, "too many"))
+    return ", ".join(f"{n:,} {word}" for n, word in counts if n)
+
+
+def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[FindingInfo]:
+    """Describe the outcome. `n_synced` notes had changed and were indexed on the way."""
+    found = [*_describe_differences(comparison)]
+    is_equal = not found
+    if comparison.unreadable:
+        what = (
+            f"not compared, for they cannot be read: "
+            f"{render_count(len(comparison.unreadable), 'note')}"
+        )
+        found.append(
+            make_finding(
+                level="info",
+                check="verify",
+                what=what,
+                where=name_places(sorted(comparison.unreadable)),
+            )
+        )
+    if n_synced:
+        found.append(
+            make_finding(
+                level="info",
+                check="verify",
+                what=f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
+            )
+        )
+    if is_equal:
+        what = (
+            f"index equals disk: {render_count(comparison.n_notes, 'note')} with "
+            f"{comparison.n_bytes:,} bytes compared"
+        )
+        found.append(make_finding(level="ok", check="verify", what=what))
+    return found
+
+
+def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
+    if comparison.wrong:
+        path, how = next(iter(sorted(comparison.wrong.items())))
+        what = (
+            f"index and disk differ in {len(comparison.wrong):,} of "
+            f"{render_count(comparison.n_notes, 'note')}: {path}: {how}"
+        )
+        yield make_finding(
+            level="error",
+            check="verify",
+            what=what,
+            where=name_places(sorted(comparison.wrong)),
+            remedy=REINDEX,
+        )
+    for orphan in comparison.orphans:
+        yield make_finding(level="error", check="verify", what=orphan, remedy=REINDEX)
+    if comparison.unseen:
+        what = (
+            f"other bytes in {render_count(len(comparison.unseen), 'note')} though size, "
+            f"times and inode are those recorded"
+        )
+        remedy = (
+            "read every note again: memsyncd sync --full; then see what changes files "
+            "without a trace, or the disk"
+        )
+        yield make_finding(
+            level="error",
+            check="verify",
+            what=what,
+            where=name_places(sorted(comparison.unseen)),
+            remedy=remedy,
+        )
+    if comparison.changed:
+        what = (
+            f"changing faster than they can be compared: "
+            f"{render_count(len(comparison.changed), 'note')}"
+        )
+        remedy = "ask again once nobody writes"
+        yield make_finding(
+            level="warning",
+            check="verify",
+            what=what,
+            where=name_places(sorted(comparison.changed)),
+            remedy=remedy,
+        )

@@ -1,0 +1,387 @@
+"""Answers the methods that operate the daemon: ping, status, metrics, workspaces and sync.
+
+Conditions, counters and health of workspaces are read here on the event loop and become the
+protocol's structs, each in one function.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec.structs import replace as replace_fields
+
+from memsyncd import PROTOCOL, __version__
+from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
+from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
+from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.sync import SyncDone
+from memsyncd.engine.workspace import Condition, Workspace, read_freshness
+from memsyncd.engine.workspaces import Workspaces as House
+from memsyncd.errors import BadRequest
+from memsyncd.protocol import fields, metrics
+from memsyncd.protocol.fields import NoParams, WorkspaceParams
+from memsyncd.protocol.operations import (
+    AddParams,
+    ChunkCounts,
+    Failed,
+    Pong,
+    RemoveParams,
+    Status,
+    SyncParams,
+    SyncReport,
+    WorkspaceInfo,
+    Workspaces,
+    WorkspaceStatus,
+)
+from memsyncd.server.reads import PathLookup
+from memsyncd.server.requests import MethodCounters, ServerCounters
+from memsyncd.server.session import Outcome, Session
+from memsyncd.server.waits import wait_for_work
+from memsyncd.watch.health import WatchHealth
+
+SYNC_S = 600.0
+WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The server's current load, and its counters since the start."""
+
+    n_clients: int
+    n_running: int
+    n_waiting: int
+    counts: ServerCounters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What the daemon says of itself; the callables are called for each request."""
+
+    pid: int
+    socket: str
+    config: str
+    sqlite: str
+    started_at_s: float
+    read_process: Callable[[], metrics.ProcessMetrics]
+    read_load: Callable[[], Load]
+    find_socket_problem: Callable[[], str] = lambda: ""
+
+
+class Operations:
+    """Carries out the methods. `count_reads` counts the reads that are in threads."""
+
+    def __init__(
+        self,
+        house: House,
+        clock: Clock,
+        places: PathLookup,
+        facts: Facts,
+        count_reads: Callable[[], int],
+    ) -> None:
+        self._house = house
+        self._clock = clock
+        self._places = places
+        self._facts = facts
+        self._count_reads = count_reads
+        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
+            "ping": self._ping,
+            "status": self._status,
+            "metrics": self._metrics,
+            "workspace.add": self._add,
+            "workspace.remove": self._remove,
+            "workspace.list": self._list,
+            "sync": self._sync,
+        }
+
+    # --- ping, status ---
+
+    def _ping(self, _session: Session, _params: NoParams) -> Pong:
+        return Pong(name="memsyncd", version=__version__, protocol=PROTOCOL, pid=self._facts.pid)
+
+    def _status(self, _session: Session, params: WorkspaceParams) -> Status:
+        facts, load = self._facts, self._facts.read_load()
+        is_all = params.workspace is None
+        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
+        for workspace in chosen:
+            self._house.scheduler.quick_check(workspace)
+        return Status(
+            version=__version__,
+            protocol=PROTOCOL,
+            pid=facts.pid,
+            uptime_s=round(self._clock.now_s() - facts.started_at_s, 3),
+            rss_bytes=facts.read_process().rss_bytes,
+            clients=load.n_clients,
+            requests=load.counts.requests,
+            failed_requests=load.counts.failed_requests,
+            socket=facts.socket,
+            socket_problem=facts.find_socket_problem() or None,
+            config=facts.config,
+            sqlite=facts.sqlite,
+            workspaces=[self._describe_status(workspace) for workspace in chosen],
+        )
+
+    def _describe_status(self, workspace: Workspace) -> WorkspaceStatus:
+        health = self._house.watching.health(workspace)
+        now_s = self._clock.now_s()
+        return describe_status(workspace, health, self._house.policy, now_s=now_s)
+
+    # --- workspaces ---
+
+    def _add(self, _session: Session, params: AddParams) -> Outcome:
+        path = os.path.expanduser(params.path)
+        if not path.startswith("/") or "\0" in path:
+            hint = "send the folder's absolute path"
+            raise BadRequest("this is not an absolute path", hint=hint)
+        return self._add_at(path, params)
+
+    async def _add_at(self, path: str, params: AddParams) -> Workspaces:
+        seen = await self._places.check_new(path)
+        added = self._house.add(
+            path,
+            name=params.name or "",
+            include=params.include,
+            exclude=params.exclude,
+            seen=seen,
+        )
+        await self._places.detect_memory([added])
+        return Workspaces(workspaces=[describe_workspace(added)])
+
+    def _remove(self, _session: Session, params: RemoveParams) -> Workspaces:
+        workspace = self._house.find(params.workspace)
+        info = describe_workspace(workspace)
+        self._house.remove(workspace)
+        return Workspaces(workspaces=[info])
+
+    async def _list(self, _session: Session, _params: NoParams) -> Workspaces:
+        await self._places.detect_memory(sort_workspaces(self._house))
+        found = sort_workspaces(self._house)
+        return Workspaces(workspaces=[describe_workspace(workspace) for workspace in found])
+
+    async def _sync(self, _session: Session, params: SyncParams) -> SyncReport:
+        workspace = self._house.find(params.workspace)
+        future = (
+            self._house.scheduler.rebuild(workspace)
+            if params.rebuild
+            else self._house.scheduler.sync(workspace, is_full=params.full)
+        )
+        timeout_s = params.timeout_ms / 1000 if params.timeout_ms else SYNC_S
+        done = await wait_for_work(self._house, workspace, future, timeout_s)
+        return describe_sync(workspace, done)
+
+    # --- metrics ---
+
+    def _metrics(self, _session: Session, params: metrics.MetricsParams) -> metrics.MetricsResult:
+        house, load = self._house, self._facts.read_load()
+        uptime_s = self._clock.now_s() - self._facts.started_at_s
+        watching = house.watching
+        result = metrics.MetricsResult(
+            version=__version__,
+            started_at=round(self._clock.wall_s() - uptime_s, 3),
+            uptime_s=round(uptime_s, 3),
+            process=self._facts.read_process(),
+            clients=metrics.ClientMetrics(
+                connected=load.n_clients,
+                accepted_total=load.counts.accepted,
+                refused_total=load.counts.refused,
+                dropped_total=load.counts.dropped,
+            ),
+            queue=metrics.QueueMetrics(
+                requests_running=load.n_running,
+                requests_waiting=load.n_waiting,
+                in_threads=self._count_reads(),
+                lane_jobs=house.count_jobs(),
+            ),
+            watcher=metrics.WatcherMetrics(
+                watches=watching.watcher.n_watches,
+                events_total=watching.n_events,
+                doubts_total=watching.n_losses,
+                rebuilds_total=watching.n_rebuilds,
+            ),
+            requests=[
+                _describe_requests(method, count)
+                for method, count in sorted(load.counts.methods.items())
+            ],
+            workspaces=[
+                self._measure_workspace(workspace) for _, workspace in sorted(house.by_id.items())
+            ],
+        )
+        return (
+            replace_fields(result, text=metrics.render_metrics(result)) if params.text else result
+        )
+
+    def _measure_workspace(self, workspace: Workspace) -> metrics.WorkspaceMetrics:
+        condition, tally = workspace.condition, self._house.counters(workspace)
+        fresh = read_freshness(workspace, self._house.policy, now_s=self._clock.now_s())
+        synced_at_s = condition.synced_at_s
+        return metrics.WorkspaceMetrics(
+            id=workspace.id,
+            name=workspace.entry.name,
+            state=fresh.state,
+            is_heard=self._house.watching.health(workspace).mode == "events",
+            generation=condition.generation,
+            files=condition.counts.files,
+            sections=condition.counts.sections,
+            chunks=condition.counts.chunks,
+            pending=fresh.pending,
+            unrecorded=condition.n_unrecorded,
+            problems=condition.n_problems,
+            skipped_files=_count_skipped_files(condition),
+            index_bytes=condition.index_bytes,
+            index_wal_bytes=condition.index_wal_bytes,
+            records_wal_bytes=condition.records_wal_bytes,
+            last_sync_at=None if synced_at_s is None else round(synced_at_s, 3),
+            syncs=_describe_durations(tally.syncs),
+            changing_syncs_total=tally.n_changing_syncs,
+            failed_syncs_total=condition.n_failed_syncs,
+            notes_total={
+                "added": tally.n_added,
+                "modified": tally.n_modified,
+                "moved": tally.n_moved,
+                "removed": tally.n_removed,
+            },
+            chunks_total={"upserted": tally.n_upserted, "deleted": tally.n_deleted},
+            missed_events_total=condition.n_missed_events,
+            rebuilds_total=condition.n_rebuilds,
+            writes_total=tally.n_writes,
+            revisions_total=workspace.n_revisions,
+        )
+
+
+# --- workspaces, freshness, syncs ---------------------------------------------------------------
+
+
+def sort_workspaces(house: House) -> list[Workspace]:
+    """All workspaces by name and id."""
+    return sorted(house.by_id.values(), key=lambda one: (one.entry.name, one.id))
+
+
+def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
+    entry = workspace.entry
+    return WorkspaceInfo(
+        id=entry.id,
+        name=entry.name,
+        root=entry.root,
+        include=list(entry.include),
+        exclude=list(entry.exclude),
+        source=entry.source,
+        has_memory=bool(workspace.has_memory),
+    )
+
+
+def describe_status(
+    workspace: Workspace, health: WatchHealth, policy: SyncPolicy, *, now_s: float
+) -> WorkspaceStatus:
+    """`now_s` is of the monotonic clock."""
+    condition, entry = workspace.condition, workspace.entry
+    fresh = read_freshness(workspace, policy, now_s=now_s)
+    reasons = _list_reasons(condition)
+    return WorkspaceStatus(
+        id=entry.id,
+        name=entry.name,
+        root=entry.root,
+        state=fresh.state,
+        reasons=[*reasons, fresh.overdue] if fresh.overdue else reasons,
+        watcher=health.mode if health.mode != "events" else health.observer,
+        generation=condition.generation,
+        files=condition.counts.files,
+        sections=condition.counts.sections,
+        chunks=condition.counts.chunks,
+        pending=fresh.pending,
+        unrecorded=condition.n_unrecorded,
+        last_sync_at=condition.synced_at_s,
+        problems=condition.n_problems,
+        index_bytes=condition.index_bytes,
+        index_wal_bytes=condition.index_wal_bytes,
+        records_wal_bytes=condition.records_wal_bytes,
+        missed_events=condition.n_missed_events,
+        failed_syncs=condition.n_failed_syncs,
+    )
+
+
+def _list_reasons(condition: Condition) -> list[str]:
+    texts = [
+        text
+        for reasons in (condition.faults, condition.notices)
+        for _, text in sorted(reasons.items())
+    ]
+    recording = describe_recording(condition)
+    return [*texts, recording] if recording else texts
+
+
+def describe_freshness(
+    workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_s: float
+) -> fields.Freshness:
+    """Combine the freshness of workspaces: the worst state, the oldest scan, the latest
+    generation. `now_s` is of the monotonic clock.
+    """
+    conditions = [workspace.condition for workspace in workspaces]
+    scans = [condition.synced_at_s for condition in conditions]
+    fresh = [read_freshness(workspace, policy, now_s=now_s) for workspace in workspaces]
+    states = {one.state for one in fresh}
+    reasons = [reason for one in fresh for reason in (one.stall, one.overdue) if reason]
+    is_scanned = bool(scans) and None not in scans
+    return fields.Freshness(
+        generation=max((condition.generation for condition in conditions), default=0),
+        pending=sum(one.pending for one in fresh),
+        unrecorded=sum(condition.n_unrecorded for condition in conditions),
+        synced_at=min(scan for scan in scans if scan is not None) if is_scanned else None,
+        state=next((state for state in WORST_FIRST if state in states), "ready"),
+        reason="; ".join(reasons) or None,
+    )
+
+
+def describe_sync(workspace: Workspace, done: SyncDone) -> SyncReport:
+    return SyncReport(
+        workspace=workspace.id,
+        generation=done.generation,
+        added=len(done.added),
+        modified=len(done.modified),
+        moved=len(done.moved),
+        removed=len(done.removed),
+        unchanged=done.n_unchanged,
+        failed=[Failed(path=one.path, problem=one.problem) for one in done.failed],
+        chunks=ChunkCounts(
+            upserted=done.n_upserted,
+            deleted=done.n_deleted,
+            kept=done.n_kept,
+            moved=done.n_shifted,
+        ),
+        duration_ms=round(done.duration_ms, 2),
+    )
+
+
+# --- metrics ------------------------------------------------------------------------------------
+
+
+def _count_skipped_files(condition: Condition) -> int:
+    codes = SKIPPED | UNREADABLE
+    return len({problem.path for problem in condition.scan_problems if problem.code in codes})
+
+
+def _describe_requests(method: str, count: MethodCounters) -> metrics.RequestMetrics:
+    return metrics.RequestMetrics(
+        method=method,
+        answered=_describe_durations(count.answered),
+        failed_total=dict(sorted(count.failed.items())),
+        abandoned_total=count.n_abandoned,
+    )
+
+
+def _describe_durations(durations: DurationHistogram) -> metrics.Durations:
+    p50_ms, p95_ms, p99_ms = (_to_ms(durations.quantile(share)) for share in (0.50, 0.95, 0.99))
+    return metrics.Durations(
+        total=durations.n,
+        sum_s=round(durations.sum_s, 6),
+        p50_ms=p50_ms,
+        p95_ms=p95_ms,
+        p99_ms=p99_ms,
+        longest_ms=round(durations.longest_s * 1000, 3),
+        buckets=list(zip(BUCKET_BOUNDS_S, durations.cumulative_counts(), strict=True)),
+    )
+
+
+def _to_ms(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 3)

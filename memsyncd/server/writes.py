@@ -1,0 +1,301 @@
+"""Answers the methods that write notes, and those that read and undo their history.
+
+What needs records.db runs on the worker, where the edits of a workspace run one after another;
+`view` reads in a thread. A write whose turn does not come in time is cancelled, and the answer says
+that nothing was written; one that has started is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from msgspec.structs import asdict
+from msgspec.structs import replace as replace_fields
+
+from memsyncd.engine import backup, history, memory_tool
+from memsyncd.engine.edit import Decide, Edit, EditOutcome, edit_workspace
+from memsyncd.engine.policies import Clock
+from memsyncd.engine.scheduler import JobFactory
+from memsyncd.engine.workspace import Workspace
+from memsyncd.engine.workspaces import Workspaces
+from memsyncd.errors import BadRequest, Busy, NotFresh
+from memsyncd.protocol import memory as protocol
+from memsyncd.server.session import Outcome, Session
+from memsyncd.server.waits import (
+    forget,
+    make_stall_error,
+    wait_unless_stalled,
+    wait_until_recovered,
+)
+from memsyncd.store.backup import find_staged
+
+# How long a write waits for its turn, unless the request says.
+WRITE_S = 30.0
+READ_S = 10.0
+
+InThread = Callable[..., Awaitable[Any]]
+T = TypeVar("T")
+
+
+class Writes:
+    """Carries out the methods. `in_thread` runs what only reads off the event loop."""
+
+    def __init__(self, house: Workspaces, clock: Clock, in_thread: InThread) -> None:
+        self._house = house
+        self._clock = clock
+        self._in_thread = in_thread
+        self.methods: dict[str, Callable[[Session, Any], Outcome]] = {
+            "memory": self._memory,
+            "note.add": self._add,
+            "note.add_many": self._add_many,
+            "history": self._history,
+            "diff": self._diff,
+            "undo": self._undo,
+            "history.purge": self._purge,
+            "memory.clear": self._clear,
+            "records.backup": self._back_up,
+            "records.restore": self._restore,
+        }
+
+    # --- memory tool, new sections ---
+
+    async def _memory(
+        self, session: Session, params: protocol.MemoryParams
+    ) -> protocol.MemoryResult:
+        workspace = self._house.find(params.workspace)
+        params = replace_fields(params, client=params.client or session.name)
+        if params.command == "view":
+            await wait_until_recovered(workspace, READ_S)
+            read = partial(memory_tool.view, workspace, params)
+            outcome = EditOutcome(answer=await self._in_thread(read, disk_of=workspace))
+        else:
+            decide = memory_tool.make_decision(workspace, self._house.policy, params)
+            outcome = await self._edit(workspace, decide, params.timeout_ms)
+        answer = outcome.answer
+        return protocol.MemoryResult(
+            text=answer.text, digest=answer.digest, **_describe_write(workspace, outcome)
+        )
+
+    async def _add(self, session: Session, params: protocol.NoteAddParams) -> protocol.Added:
+        workspace = self._house.find(params.workspace)
+        outcome = await self._append(session, workspace, "note.add", [params], params)
+        return protocol.Added(**asdict(outcome.answer[0]), **_describe_write(workspace, outcome))
+
+    async def _add_many(
+        self, session: Session, params: protocol.NoteAddManyParams
+    ) -> protocol.AddedMany:
+        workspace = self._house.find(params.workspace)
+        outcome = await self._append(session, workspace, "note.add_many", params.items, params)
+        return protocol.AddedMany(added=outcome.answer, **_describe_write(workspace, outcome))
+
+    async def _append(
+        self,
+        session: Session,
+        workspace: Workspace,
+        command: str,
+        sections: Sequence[protocol.NewSection],
+        params: protocol.NoteAddParams | protocol.NoteAddManyParams,
+    ) -> EditOutcome[list[protocol.AddedSection]]:
+        decide = memory_tool.make_addition_decision(
+            workspace,
+            self._house.policy,
+            sections,
+            command=command,
+            client=params.client or session.name,
+            at=_render_time(self._clock.wall_s()),
+        )
+        return await self._edit(workspace, decide, params.timeout_ms)
+
+    async def _clear(self, session: Session, params: protocol.ClearParams) -> protocol.Cleared:
+        workspace = self._house.find(params.workspace)
+        if not params.confirm:
+            raise BadRequest(
+                "every note of memory would be removed",
+                hint="send confirm: true; undo brings them back",
+            )
+        decide = history.make_clear_decision(workspace, client=params.client or session.name)
+        outcome = await self._edit(workspace, decide, None)
+        return protocol.Cleared(
+            act=outcome.act, removed=outcome.answer, **_describe_write(workspace, outcome)
+        )
+
+    # --- history ---
+
+    async def _history(self, _session: Session, params: protocol.HistoryParams) -> protocol.History:
+        workspace = self._house.find(params.workspace)
+        job = partial(
+            history.list_revisions,
+            target=history.parse_target(params),
+            limit=params.limit,
+            before=params.before,
+        )
+        revisions = await self._run(workspace, job)
+        return protocol.History(workspace=workspace.id, revisions=revisions)
+
+    async def _diff(self, _session: Session, params: protocol.DiffParams) -> protocol.Diff:
+        workspace = self._house.find(params.workspace)
+        target = history.parse_target(params)
+        job = partial(history.read_compared, target=target, params=params)
+        compared = await self._run(workspace, job)
+        diff: protocol.Diff = await self._in_thread(
+            partial(history.render_change, workspace, compared)
+        )
+        return diff
+
+    async def _undo(self, session: Session, params: protocol.UndoParams) -> protocol.Undone:
+        workspace = self._house.find(params.workspace)
+        named = (params.revision, params.act, params.path, params.anchor)
+        if all(one is None for one in named):
+            raise BadRequest(
+                "what shall be undone is not said",
+                hint="name a path, an anchor, a revision or an act",
+            )
+        params = replace_fields(params, client=params.client or session.name)
+        job = partial(history.undo, target=history.parse_target(params), params=params)
+        future = self._house.scheduler.edit(workspace, job)
+        timeout_s = _read_timeout_s(params.timeout_ms)
+        outcome = await wait_for_turn(self._house, workspace, future, timeout_s)
+        return protocol.Undone(
+            act=outcome.act,
+            undone=outcome.answer.revisions,
+            paths=outcome.answer.paths,
+            **_describe_write(workspace, outcome),
+        )
+
+    async def _purge(self, _session: Session, params: protocol.PurgeParams) -> protocol.Purged:
+        workspace = self._house.find(params.workspace)
+        named = (params.all, params.anchor, params.path, params.revision, params.containing)
+        if not any(named):
+            raise BadRequest(
+                "what shall be forgotten is not said",
+                hint="name a path, an anchor, a revision, a text (containing), or all",
+            )
+        target = history.parse_target(params)
+        return await self._run(workspace, partial(history.purge, target=target, params=params))
+
+    # --- backup and restore ---
+
+    async def _back_up(self, _session: Session, params: protocol.BackupParams) -> protocol.Backup:
+        workspace = self._house.find(params.workspace)
+        future = self._house.scheduler.run(workspace, backup.back_up_records)
+        made = await wait_for_turn(self._house, workspace, future, WRITE_S)
+        return protocol.Backup(
+            workspace=workspace.id,
+            path=str(made.path),
+            revisions=made.n_revisions,
+            bytes=made.n_bytes,
+        )
+
+    async def _restore(self, session: Session, params: protocol.RestoreParams) -> protocol.Restored:
+        workspace = self._house.find(params.workspace)
+        path = str(find_staged(workspace.records_path))
+        if params.prepare:
+            prepare = partial(backup.prepare_restore, is_replacing=params.replace)
+            await self._run(workspace, prepare)
+            return protocol.Restored(
+                workspace=workspace.id,
+                path=path,
+                revisions=0,
+                recorded=0,
+                dropped=0,
+                set_aside=None,
+            )
+        job = partial(
+            backup.restore_records,
+            is_replacing=params.replace,
+            client=params.client or session.name,
+        )
+        future = self._house.scheduler.edit(workspace, job)
+        restored = (await wait_for_turn(self._house, workspace, future, WRITE_S)).answer
+        return protocol.Restored(
+            workspace=workspace.id,
+            path=path,
+            revisions=restored.n_revisions,
+            recorded=restored.n_recorded,
+            dropped=restored.n_dropped,
+            set_aside=None if restored.set_aside is None else str(restored.set_aside),
+        )
+
+    # --- turns on the worker ---
+
+    async def _edit(
+        self, workspace: Workspace, decide: Decide[T], timeout_ms: int | None
+    ) -> EditOutcome[T]:
+        cancelled = threading.Event()
+
+        def decide_unless_cancelled() -> tuple[Edit, T]:
+            decided = decide()
+            if cancelled.is_set():
+                message = "the write was withdrawn: its disk did not answer in time"
+                raise Busy(message, hint="try again")
+            return decided
+
+        job = partial(edit_workspace, decide=decide_unless_cancelled)
+        future = self._house.scheduler.edit(workspace, job)
+        timeout_s = _read_timeout_s(timeout_ms)
+        try:
+            return await wait_for_turn(self._house, workspace, future, timeout_s)
+        except NotFresh:
+            cancelled.set()
+            raise
+
+    async def _run(self, workspace: Workspace, job: JobFactory[T]) -> T:
+        future = self._house.scheduler.run(workspace, job)
+        return await wait_for_turn(self._house, workspace, future, READ_S)
+
+
+async def wait_for_turn(
+    house: Workspaces, workspace: Workspace, future: Future[T], timeout_s: float
+) -> T:
+    """Return the result of a job of the worker.
+
+    Raises Busy if its turn does not come in time, or cannot because the disk is stalled. A job that
+    has started is waited for, unless its disk does not answer: then NotFresh.
+    """
+    waiting = asyncio.wrap_future(future)
+    if not await wait_unless_stalled(house, workspace, waiting, timeout_s):
+        if future.cancel():
+            raise _make_not_done_error(house, workspace, timeout_s)
+        if not await wait_unless_stalled(house, workspace, waiting):
+            failure = make_stall_error(workspace)
+            hint = (
+                "what has begun is carried out in full or not at all once it does:"
+                f" see memsyncd history; {failure.hint}"
+            )
+            waiting.add_done_callback(forget)
+            raise NotFresh(failure.message, hint=hint)
+    return waiting.result()
+
+
+def _make_not_done_error(house: Workspaces, workspace: Workspace, timeout_s: float) -> Busy:
+    if house.stalls.is_stalled(workspace):
+        failure = make_stall_error(workspace)
+        return Busy(f"nothing was done: {failure.message}", hint=failure.hint)
+    return Busy(
+        f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
+        hint="try again in a moment; see what goes on with: memsyncd status",
+    )
+
+
+def _read_timeout_s(timeout_ms: int | None) -> float:
+    return timeout_ms / 1000 if timeout_ms else WRITE_S
+
+
+def _describe_write(workspace: Workspace, outcome: EditOutcome[Any]) -> dict[str, Any]:
+    """The fields of `protocol.Written`, which every answer to a write has."""
+    return {
+        "workspace": workspace.id,
+        "generation": workspace.condition.generation,
+        "is_indexed": outcome.failure is None,
+    }
+
+
+def _render_time(wall_s: float) -> str:
+    text = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="seconds")
+    return text.replace("+00:00", "Z")
