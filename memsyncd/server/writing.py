@@ -303,7 +303,10 @@ async def await_turn(
             raise _say_not_done(house, workspace, timeout_s)
         if not await wait_unless_stalled(house, workspace, waiting):
             failure = say_stalled(workspace)
-            hint = f"what has begun is carried out in full or not at all once it does: see memsyncd history; {failure.hint}"
+            hint = (
+                "what has begun is carried out in full or not at all once it does: see memsyncd"
+                f" history; {failure.hint}"
+            )
             waiting.add_done_callback(forget)
             raise NotFresh(failure.message, hint=hint)
     return waiting.result()
