@@ -102,12 +102,12 @@ ABLATIONS = (
     Ablation(
         name="20 candidates",
         category="day",
-        constants=(*_FEW, (search, "CANDIDATES_A_HIT", 0)),
+        constants=(*_FEW, (search, "CANDIDATES_PER_HIT", 0)),
     ),
     Ablation(
         name="candidates a hit",
         category="busy-day",
-        constants=((search, "CANDIDATES_A_HIT", 0),),
+        constants=((search, "CANDIDATES_PER_HIT", 0),),
         is_context=False,
     ),
     Ablation(

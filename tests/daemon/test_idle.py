@@ -85,13 +85,18 @@ def fill(root: Path) -> Path:
     return root
 
 
+def read_state(client: Any, workspace_id: str) -> str:
+    return str(client.call("status", workspace=workspace_id)["workspaces"][0]["state"])
+
+
 def add(daemon: Any, root: Path) -> str:
     with daemon.client() as client:
         workspace_id = str(client.call("workspace.add", path=str(root))["workspaces"][0]["id"])
-        is_ready = lambda: (
-            client.call("status", workspace=workspace_id)["workspaces"][0]["state"] == "ready"
+        wait_until(
+            lambda: read_state(client, workspace_id) == "ready",
+            lambda: "it never became ready",
+            FALLS_ASLEEP_WITHIN_S,
         )
-        wait_until(is_ready, lambda: "it never became ready", FALLS_ASLEEP_WITHIN_S)
         client.call("sync", workspace=workspace_id)
     return workspace_id
 
@@ -169,21 +174,6 @@ def test_timed_looks_wake_up_for_all_workspaces_together_and_if_they_find_nothin
 def allow(what: str) -> float:
     fixed, each = BUDGET[what]
     return fixed + each * N_MANY
-
-
-def test_the_readme_names_the_budget_that_is_held() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    table = readme[readme.index("| idle | 1 workspace |") :].partition("\n\n")[0]
-    budgets = [row.strip("| ").rpartition("| ")[2] for row in table.splitlines()[2:]]
-    assert budgets == [render_budget(what) for what in BUDGET]
-
-
-def render_budget(what: str) -> str:
-    fixed, each = BUDGET[what]
-    unit = {"resident memory": " MB", "CPU a minute": " ms"}.get(what, "")
-    words = [str(fixed)] if fixed else []
-    words += ["n" if each == 1 else f"{each} n"] if each else []
-    return " + ".join(words) + unit
 
 
 def test_after_a_busy_time_threads_files_and_watches_are_as_they_were(

@@ -17,6 +17,7 @@ from memsyncd.engine.backup import (
 from memsyncd.engine.history import parse_target, purge
 from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import BadRequest, Conflict, NotFresh, StoreFailed
+from memsyncd.protocol.memory import PurgeParams
 from memsyncd.store.backup import count_revisions, find_staged
 from memsyncd.store.history import Intended
 from tests.engine.conftest import other_program_reading, take
@@ -147,9 +148,9 @@ def test_preparing_says_the_place_and_clears_it(bench: Any) -> None:
 
 def test_a_purge_deletes_copies_that_nobody_fetched(old: Any) -> None:
     made = take(back_up_records(old.workspace, old.policy, old.clock)).path
-    subject = parse_target(anchor=None, path=None)
-    steps = purge(old.workspace, old.policy, old.clock, subject, revision=None, containing="one")
-    assert take(steps).n_revisions
+    params = PurgeParams(containing="one")
+    steps = purge(old.workspace, old.policy, old.clock, parse_target(params), params)
+    assert take(steps).revisions
     assert not made.exists()
 
 

@@ -128,28 +128,25 @@ def test_damaged_records_that_were_set_aside_are_named(bench: Any) -> None:
     assert forget(bench, containing="token-1234").set_aside == ["records.db.damaged-17"]
 
 
-def test_a_damaged_text_that_a_note_still_says_is_taken_from_it_with_all_that_stands_on_it(
-    bench: Any,
-) -> None:
+def test_a_damaged_text_is_stored_again_from_the_note_that_still_contains_it(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE * 20)
     bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="two")
-    bench.memory("insert", "/memories/MEMORY.md", insert_line=0, insert_text="three")
     records = bench.workspace.records
     records._writer.execute(
-        "UPDATE texts SET data = zeroblob(length(data)) WHERE digest IN (SELECT digest FROM tips)"
+        "UPDATE blobs SET data = zeroblob(length(data)) WHERE digest IN (SELECT digest FROM heads)"
     )
-    first = bench.past()[-1].revision
+    last = bench.past()[0].revision
     with pytest.raises(NoteNotFound):
-        change(bench, revision=first)
-    assert change(bench, revision=first).new == (NOTE * 20).encode()
+        change(bench, revision=last)
+    assert change(bench, revision=last).new == b"two\n" + (NOTE * 20).encode()
     assert records.history.damaged == frozenset()
 
 
 def test_a_damaged_text_that_no_note_says_any_more_stays_lost(bench: Any) -> None:
     bench.memory("create", "/memories/MEMORY.md", file_text=NOTE)
-    bench.workspace.records._writer.execute("UPDATE texts SET data = zeroblob(length(data))")
+    bench.workspace.records._writer.execute("UPDATE blobs SET data = zeroblob(length(data))")
     bench.write("MEMORY.md", "something else\n")
     for _ in range(2):
         with pytest.raises(NoteNotFound):
             change(bench, revision=bench.past()[0].revision)
-    assert bench.workspace.records._writer.execute("SELECT count(*) FROM texts").get == 1
+    assert bench.workspace.records._writer.execute("SELECT count(*) FROM blobs").get == 1

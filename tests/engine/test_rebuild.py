@@ -26,6 +26,7 @@ from memsyncd.engine.rebuild import (
     tidy_workspace,
 )
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFull, WorkspaceNotFound
+from memsyncd.protocol.memory import PathState
 from memsyncd.store import integrity
 from memsyncd.store import pool as readers_module
 from tests.engine.conftest import other_program_reading, take
@@ -372,7 +373,9 @@ def test_the_wal_of_the_records_is_small_again_after_a_large_change_and_quiet_ti
         == 0
     )
     bench.memory("create", "/memories/after.md", file_text="after\n")
-    assert bench.undo(".memories/after.md").answer.digests == ((".memories/after.md", None),)
+    assert bench.undo(".memories/after.md").answer.paths == [
+        PathState(path=".memories/after.md", digest=None)
+    ]
 
 
 @pytest.mark.parametrize("name", ["index", "records"])

@@ -33,9 +33,9 @@ CHILDREN = """
 import json, os, signal, sys, time, traceback
 from pathlib import Path
 from memsyncd.engine import edit, history, memory_tool
-from memsyncd.engine.indexing import open_workspace
+from memsyncd.engine.rebuild import open_workspace
 from memsyncd.engine.policies import Clock, SyncPolicy
-from memsyncd.engine.workspaces import Entry, Workspace
+from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
 from memsyncd.protocol.memory import MemoryParams, NewSection, UndoParams
@@ -58,7 +58,7 @@ def kill_at(n_left):
         setattr(os, name, count(getattr(os, name)))
     rename_at = count(atomic.choose_rename())
     atomic.choose_rename = lambda: rename_at
-    for name in ("begin", "settle", "see"):
+    for name in ("begin", "settle", "record_external"):
         setattr(History, name, count(getattr(History, name)))
 
 def run(steps):

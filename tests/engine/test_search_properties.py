@@ -184,7 +184,7 @@ def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
     bench.sync()
     after = ask(bench, "kraken")
     assert places(after) == places(before)
-    assert {hit.matched for hit in after.hits} == {("kraken",)}
+    assert {tuple(hit.matched) for hit in after.hits} == {("kraken",)}
 
 
 @few
@@ -211,8 +211,8 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
     bench = make(notes)
     built = ask_context(bench, query, max_tokens)
     block = built
-    assert block.n_tokens <= max_tokens
-    assert not find_lines(block.included) & find_lines(block.omitted)
+    assert block.tokens <= max_tokens
+    assert not find_lines(block.included) & find_lines(block.left_out)
     match = compile_query(parse_query(query))
     if match and "path:" not in query and "section:" not in query:
         rows = bench.ask(
@@ -221,7 +221,7 @@ def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_
             match,
         )
         matching = {(path, line) for path, start, end in rows for line in range(start, end + 1)}
-        assert find_lines(block.included) | find_lines(block.omitted) == matching
+        assert find_lines(block.included) | find_lines(block.left_out) == matching
     assert built.unranked == 0
 
 

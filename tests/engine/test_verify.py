@@ -20,7 +20,6 @@ from memsyncd.engine.verify import (
     split_batches,
 )
 from memsyncd.errors import NotFresh
-from memsyncd.store.integrity import read_varints
 
 if TYPE_CHECKING:
     from tests.engine.conftest import Bench
@@ -118,7 +117,7 @@ OTHERWISE = [
         "DELETE FROM chunks WHERE id = (SELECT min(id) FROM chunks)",
         "DELETE FROM chunks_fts WHERE rowid = (SELECT max(id) FROM chunks)",
         "UPDATE chunks_fts SET text = 'other words' WHERE rowid = (SELECT max(id) FROM chunks)",
-        "UPDATE chunks_fts SET parts = 'other parts' WHERE rowid = (SELECT max(id) FROM chunks)",
+        "UPDATE chunks_fts SET subwords = 'other subwords' WHERE rowid = (SELECT max(id) FROM chunks)",
     ]  # fmt: skip
 
 
@@ -138,9 +137,9 @@ def test_whatever_is_other_than_reading_anew_gives_is_wrong(filled: Bench) -> No
     "statement",
     [
         "DELETE FROM chunks_exact WHERE rowid = (SELECT max(id) FROM chunks)",
-        "INSERT INTO chunks_exact(rowid, heading, text, tags, parts) VALUES(999, 'a', 'stray', '', '')",
-        "INSERT INTO chunks_fts(rowid, heading, text, tags, parts) VALUES(999, 'a', 'stray', '', '')",
-        "REPLACE INTO chunks_exact(rowid, heading, text, tags, parts) SELECT max(id), 'a', 'fewer', '', '' FROM chunks",
+        "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(999, 'a', 'stray', '', '')",
+        "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(999, 'a', 'stray', '', '')",
+        "REPLACE INTO chunks_exact(rowid, heading, text, tags, subwords) SELECT max(id), 'a', 'fewer', '', '' FROM chunks",
     ],
 )
 def test_what_belongs_to_no_note_or_has_other_words_is_found(filled: Bench, statement: str) -> None:
@@ -213,16 +212,6 @@ def test_pieces_have_every_path_once_in_order(paths: list[str]) -> None:
     pieces = split_batches(paths)
     assert [path for piece in pieces for path in piece] == paths
     assert all(pieces)
-
-
-@given(st.lists(st.integers(min_value=0, max_value=2**40)))
-def test_varints_are_read_as_sqlite_writes_them(numbers: list[int]) -> None:
-    assert read_varints(b"".join(map(write_varint, numbers))) == numbers
-
-
-def write_varint(number: int) -> bytes:
-    last, rest = number & 0x7F, number >> 7
-    return (bytes(byte | 0x80 for byte in write_varint(rest)) if rest else b"") + bytes([last])
 
 
 LINES = st.sampled_from(
