@@ -101,8 +101,8 @@ LOG_REMEDY = (
     "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
 )
 NOTICE_REMEDIES = {
-    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else forget the revisions "
-    "whose `memsyncd diff` says that they are not kept: memsyncd history purge --revision N",
+    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else forget the revisions"
+    " whose `memsyncd diff` says that they are not kept: memsyncd history purge --revision N",
     INDEX_LOG: LOG_REMEDY,
     RECORDS_LOG: LOG_REMEDY,
     RECORDS_GONE: (

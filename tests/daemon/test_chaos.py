@@ -35,10 +35,11 @@ from memsyncd.client import Client
 from memsyncd.engine import browse
 from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
-from memsyncd.engine.search import Asked, search
+from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError
+from memsyncd.protocol.search import ListParams, SearchParams
 from tests.watch.faults import fake_overflow, kill_reader
 
 if TYPE_CHECKING:
@@ -109,9 +110,7 @@ class EngineBody:
         try:
             return {
                 note.path: note.digest
-                for note in browse.list_notes(
-                    self._workspace, SearchPolicy(), path=None, kind=None, tag=None
-                )
+                for note in browse.list_notes(self._workspace, SearchPolicy(), ListParams())
             }
         except MemsyncdError as failure:
             return {"": failure.message}
@@ -119,8 +118,9 @@ class EngineBody:
     def find_fresh(self, word: str) -> set[str]:
         looked: Future[SyncDone] = self._on_loop(lambda: self.house.scheduler.scan(self._workspace))
         absent = looked.result(SETTLE_S).absent
-        asked = Asked(query=word, hidden=frozenset((self._workspace.id, path) for path in absent))
-        return {hit.path for hit in search([self._workspace], asked, SearchPolicy()).hits}
+        options = RunOptions(absent=frozenset((self._workspace.id, path) for path in absent))
+        found = search([self._workspace], SearchParams(query=word), SearchPolicy(), options)
+        return {hit.path for hit in found.hits}
 
     def state(self) -> str:
         condition = self._workspace.condition
