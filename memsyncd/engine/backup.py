@@ -116,7 +116,8 @@ def _check_replaceable(workspace: Workspace, *, is_replacing: bool) -> bool:
         count = "1 revision" if n_present == 1 else f"{n_present:,} revisions"
         raise Conflict(
             f"the workspace has a history already: {count}",
-            hint="restore with --replace (replace: true): the present one is set aside",
+            hint="restore with --replace (replace: true): the present one is set aside,"
+            " not deleted",
         )
     return n_present > 0
 
