@@ -271,11 +271,15 @@ def test_a_text_may_be_typed_on_the_terminal(guest: Seat) -> None:
     assert "typed by hand" in (guest.home / "notes/.memories/notes.md").read_text()
 
 
-def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(guest: Seat) -> None:
+def write_notes_that_take_seconds(guest: Seat) -> None:
+    """1,500 notes of 15 sections: several polls long to index, however fast the machine."""
     for n in range(1500):
-        write_note(
-            guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 10
-        )
+        sections = "".join(f"## Part {i} of {n}\n\nmany words of text {i}\n\n" for i in range(15))
+        write_note(guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n{sections}")
+
+
+def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(guest: Seat) -> None:
+    write_notes_that_take_seconds(guest)
     screen = guest.show("memsyncd start notes")
     assert re.search(r"indexing .*notes.* [\d,]+/[\d,]+ notes", screen)
     assert screen.endswith("\r\x1b[K")
@@ -284,10 +288,7 @@ def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(gues
 
 
 def test_an_interrupt_ends_the_drawing_of_progress_and_not_the_work(guest: Seat) -> None:
-    for n in range(1500):
-        write_note(
-            guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n" + "many words of text here\n\n" * 10
-        )
+    write_notes_that_take_seconds(guest)
     screen = guest.show("memsyncd start notes", interrupt_after="indexing")
     assert screen.endswith("indexing continues in the background; see `memsyncd status`\n")
     guest.do("memsyncd sync -w notes")
