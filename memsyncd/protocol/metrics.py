@@ -63,7 +63,7 @@ class QueueMetrics(Result, frozen=True, kw_only=True):
     requests_waiting: int
     in_threads: int
     """Reads for clients that run in a thread or wait for one."""
-    lane_jobs: int
+    worker_jobs: int
     """Scans, writes and history queries that the worker runs or that wait for it."""
 
 
@@ -185,7 +185,7 @@ def _render_clients(metrics: MetricsResult) -> Iterator[str]:
     yield _gauge("requests_running", "Requests that run as tasks.", queue.requests_running)
     yield _gauge("requests_waiting", "Requests in the queue.", queue.requests_waiting)
     yield _gauge("reads_in_threads", "Reads in a thread or waiting for one.", queue.in_threads)
-    yield _gauge("lane_jobs", "Jobs of the worker, running or waiting.", queue.lane_jobs)
+    yield _gauge("worker_jobs", "Jobs of the worker, running or waiting.", queue.worker_jobs)
 
 
 def _render_requests(metrics: MetricsResult) -> Iterator[str]:

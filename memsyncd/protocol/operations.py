@@ -96,7 +96,7 @@ class WorkspaceInfo(Result, frozen=True, kw_only=True):
     has_memory: bool
 
 
-class Workspaces(Result, frozen=True, kw_only=True):
+class WorkspaceList(Result, frozen=True, kw_only=True):
     workspaces: list[WorkspaceInfo]
 
 

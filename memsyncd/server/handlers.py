@@ -67,22 +67,22 @@ class Handlers:
 
     def __init__(
         self,
-        house: Workspaces,
+        workspaces: Workspaces,
         search_policy: SearchPolicy,
         clock: Clock,
         reads: Reads,
         facts: Facts,
     ) -> None:
-        self._house = house
+        self._workspaces = workspaces
         self.search_policy = search_policy
         self._clock = clock
-        self._places = PathLookup(house, reads.threads, facts.socket)
+        self._places = PathLookup(workspaces, reads.threads, facts.socket)
         self._in_thread = reads.run
         self._loop_turns = LoopAdmission(clock)
-        self._subscriptions = Subscriptions(house)
-        operations = Operations(house, clock, self._places, facts, lambda: reads.n_pending)
+        self._subscriptions = Subscriptions(workspaces)
+        operations = Operations(workspaces, clock, self._places, facts, lambda: reads.n_pending)
         doctor = Doctor(
-            house, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
+            workspaces, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
         )
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
@@ -95,7 +95,7 @@ class Handlers:
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
-            **Writes(house, clock, self._in_thread).methods,
+            **Writes(workspaces, clock, self._in_thread).methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
@@ -131,9 +131,13 @@ class Handlers:
 
     def _choose_for_search(self, params: SearchParams) -> list[Workspace]:
         is_all = params.workspace == ALL_WORKSPACES
-        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
+        chosen = (
+            sort_workspaces(self._workspaces)
+            if is_all
+            else [self._workspaces.find(params.workspace)]
+        )
         for workspace in chosen:
-            self._house.scheduler.quick_check(workspace)
+            self._workspaces.scheduler.quick_check(workspace)
         return chosen
 
     def _try_on_loop(
@@ -152,7 +156,7 @@ class Handlers:
         except NotFresh:
             return None
         except StoreFailed as failure:
-            self._house.scheduler.report_damage(failure)
+            self._workspaces.scheduler.report_damage(failure)
             raise
 
     async def _search_fresh(
@@ -210,7 +214,7 @@ class Handlers:
 
     async def _context(self, _session: Session, params: ContextParams) -> ContextResult:
         arrived_s = request_arrival_s(self._clock)
-        workspace, policy = self._house.find(params.workspace), self.search_policy
+        workspace, policy = self._workspaces.find(params.workspace), self.search_policy
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
         if params.wait == "disk" or params.min_generation is not None:
@@ -234,7 +238,7 @@ class Handlers:
     # --- get, list, problems ---
 
     async def _get(self, _session: Session, params: GetParams) -> Got:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         read = partial(browse.read_place, workspace, params, now_ns=self._clock.wall_ns())
         found: tuple[Got, bool] | None = None
@@ -244,13 +248,13 @@ class Handlers:
             # The note may have been saved a moment ago; its anchors and lines are known once it is
             # indexed.
             await wait_for_work(
-                self._house, workspace, self._house.scheduler.scan(workspace), WAIT_S
+                self._workspaces, workspace, self._workspaces.scheduler.scan(workspace), WAIT_S
             )
             found = await self._in_thread(read, disk_of=workspace)
         return found[0]
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         read = partial(browse.list_notes, workspace, self.search_policy, params)
         notes = await self._in_thread(read)
@@ -260,7 +264,11 @@ class Handlers:
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         is_all = params.workspace is None
-        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
+        chosen = (
+            sort_workspaces(self._workspaces)
+            if is_all
+            else [self._workspaces.find(params.workspace)]
+        )
         found = [
             await self._in_thread(partial(browse.find_problems, workspace)) for workspace in chosen
         ]
@@ -283,11 +291,11 @@ class Handlers:
             await self._subscriptions.wait_for_generation(chosen, params.min_generation, timeout_s)
         if params.wait == "disk":
             left_s = timeout_s - (self._clock.now_s() - arrived_s)
-            absent = await wait_for_disk(self._house, chosen, left_s)
+            absent = await wait_for_disk(self._workspaces, chosen, left_s)
         return RunOptions(now_s=options.now_s, timeout_s=timeout_s, absent=absent)
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
-        return describe_freshness(workspaces, self._house.policy, now_s=self._clock.now_s())
+        return describe_freshness(workspaces, self._workspaces.policy, now_s=self._clock.now_s())
 
     def _measure_ms(self, arrived_s: float) -> float:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)

@@ -45,12 +45,12 @@ class _Subscription:
 class Subscriptions:
     """The subscriptions of all sessions. Lives on the event loop."""
 
-    def __init__(self, house: Workspaces) -> None:
-        self._house = house
+    def __init__(self, workspaces: Workspaces) -> None:
+        self._workspaces = workspaces
         self._ids = itertools.count(1)
         self._subscriptions: dict[str, _Subscription] = {}
         self._changed = asyncio.Event()
-        house.listen(self._notify)
+        workspaces.listen(self._notify)
 
     def subscribe(self, session: Session, params: SubscribeParams) -> Subscribed:
         """Raises BadRequest for an invalid glob, `since` without a workspace, and too many
@@ -69,7 +69,9 @@ class Subscriptions:
                 f"one connection may hold {MAX_PER_SESSION} subscriptions",
                 hint="unsubscribe from some",
             )
-        workspace = self._house.find(params.workspace) if params.workspace is not None else None
+        workspace = (
+            self._workspaces.find(params.workspace) if params.workspace is not None else None
+        )
         globs = Globs.parse(params.paths) if params.paths else None
         subscription = _Subscription(
             id=f"s{next(self._ids)}",
@@ -85,7 +87,7 @@ class Subscriptions:
             asyncio.get_running_loop().call_soon(
                 self._catch_up, subscription, workspace, params.since
             )
-        chosen = [workspace] if workspace else list(self._house.by_id.values())
+        chosen = [workspace] if workspace else list(self._workspaces.by_id.values())
         return Subscribed(
             subscription=subscription.id, generations={w.id: w.condition.generation for w in chosen}
         )

@@ -91,10 +91,10 @@ class EngineBody:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self.house, self._workspace = self._on_loop(lambda: self._open(home, root))
+        self.workspaces, self._workspace = self._on_loop(lambda: self._open(home, root))
 
     def _open(self, home: Home, root: Path) -> tuple[Workspaces, browse.Workspace]:
-        house = Workspaces(
+        workspaces = Workspaces(
             registry=Registry(
                 home.folder / f"{root.parent.name}.json", home=str(home.folder), uid=os.geteuid()
             ),
@@ -103,8 +103,8 @@ class EngineBody:
             policy=SyncPolicy(delete_grace_s=GRACE_S),
             clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
         )
-        house.start(())
-        return house, house.add(str(root), name="", include=(), exclude=())
+        workspaces.start(())
+        return workspaces, workspaces.add(str(root), name="", include=(), exclude=())
 
     def notes(self) -> dict[str, str]:
         try:
@@ -116,7 +116,9 @@ class EngineBody:
             return {"": failure.message}
 
     def find_fresh(self, word: str) -> set[str]:
-        looked: Future[SyncDone] = self._on_loop(lambda: self.house.scheduler.scan(self._workspace))
+        looked: Future[SyncDone] = self._on_loop(
+            lambda: self.workspaces.scheduler.scan(self._workspace)
+        )
         absent = looked.result(SETTLE_S).absent
         options = RunOptions(absent=frozenset((self._workspace.id, path) for path in absent))
         found = search([self._workspace], SearchParams(query=word), SearchPolicy(), options)
@@ -131,12 +133,14 @@ class EngineBody:
         )
 
     def sync(self) -> int:
-        future: Future[SyncDone] = self._on_loop(lambda: self.house.scheduler.sync(self._workspace))
+        future: Future[SyncDone] = self._on_loop(
+            lambda: self.workspaces.scheduler.sync(self._workspace)
+        )
         done = future.result(SETTLE_S)
         return len(done.added) + len(done.modified) + len(done.moved) + len(done.removed)
 
     def close(self) -> None:
-        self.house.stop()
+        self.workspaces.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -511,12 +515,12 @@ class EngineStory(Story):
     def kill_the_reader(self) -> None:
         self._tell("kill the watcher's reader")
         self.n_faults += 1
-        kill_reader(self.body.house.watching.watcher)
+        kill_reader(self.body.workspaces.watching.watcher)
 
     @rule()
     def overflow(self) -> None:
         self._tell("overflow the watcher's queue")
-        fake_overflow(self.body.house.watching.watcher)
+        fake_overflow(self.body.workspaces.watching.watcher)
 
 
 class ProcessStory(Story):

@@ -178,7 +178,7 @@ def test_what_the_process_takes_is_what_the_system_says(
 def test_where_no_descriptor_is_left_the_figures_come_all_the_same(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
-    place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(lambda: ask()["queue"]["worker_jobs"] == 0, "something goes on")
     pid = place.daemon.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
@@ -192,7 +192,7 @@ def test_where_no_descriptor_is_left_the_figures_come_all_the_same(
 
 
 def test_an_idle_daemon_has_nothing_in_hand(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
-    nothing = {"requests_running": 0, "requests_waiting": 0, "in_threads": 0, "lane_jobs": 0}
+    nothing = {"requests_running": 0, "requests_waiting": 0, "in_threads": 0, "worker_jobs": 0}
     place.wait(lambda: ask()["queue"] == nothing, "something goes on")
 
 
@@ -234,7 +234,7 @@ def test_a_refused_request_counts_for_its_method_if_there_is_such_a_method(
 def test_a_rebuild_adds_and_changes_no_notes(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
     before = of_workspace(ask(), place)
     place.client.call("sync", rebuild=True, workspace=place.id)
-    place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(lambda: ask()["queue"]["worker_jobs"] == 0, "something goes on")
     after = of_workspace(ask(), place)
     assert after["notes_total"] == before["notes_total"]
     assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
@@ -258,7 +258,9 @@ def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_ano
     (place.root / ".memories" / "elm.md").write_text("elm")
     place.wait_found("elm", ".memories/elm.md")
     place.client.call("note.add", content="ash", note="trees", workspace=place.id)
-    place.wait(lambda: place.client.call("metrics")["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(
+        lambda: place.client.call("metrics")["queue"]["worker_jobs"] == 0, "something goes on"
+    )
     before = read_growing()
     assert before["memsyncd_index_rebuilds_total", (("workspace", place.id),)] == 1
     assert before["memsyncd_revisions_total", (("workspace", place.id),)] >= 1

@@ -18,7 +18,7 @@ from memsyncd.engine import rebuild
 from memsyncd.errors import NoteNotFound
 from memsyncd.store.records import find_foreign
 from tests.engine.conftest import other_program_reading, take
-from tests.engine.test_watching import open_house, wait_for
+from tests.engine.test_watching import open_workspaces, wait_for
 
 OWN, OWN_BEFORE, THEIRS, THEIRS_BEFORE = "own\n", "own before\n", "theirs\n", "theirs before\n"
 NOTES = (".memories/a.md", ".memories/b.md", ".memories/c.md")
@@ -236,7 +236,7 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
     (root / "MEMORY.md").write_text("one\n")
 
     async def live() -> None:
-        workspaces = open_house(tmp_path)
+        workspaces = open_workspaces(tmp_path)
         first = workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: first.is_recorded and not workspaces.count_jobs())
         (root / "MEMORY.md").write_text("two\n")

@@ -244,7 +244,9 @@ def test_it_ends_soon_while_clients_wait_for_the_disk_and_closes_what_is_well(
             ask.sendall(json.dumps(request).encode() + b"\n")
         assert find(client, b, "maple") == [".memories/first.md"]
         queue = lambda: client.call("metrics")["queue"]  # noqa: E731
-        wait_until(lambda: queue()["in_threads"] == 2 and queue()["lane_jobs"] >= 2, "nobody waits")
+        wait_until(
+            lambda: queue()["in_threads"] == 2 and queue()["worker_jobs"] >= 2, "nobody waits"
+        )
         end(process)
     databases = sorted(
         path.name

@@ -62,7 +62,7 @@ def make_metrics(**fields: object) -> MetricsResult:
             lost_log_lines_total=0,
         ),
         "clients": ClientMetrics(connected=2, accepted_total=9, refused_total=1, dropped_total=0),
-        "queue": QueueMetrics(requests_running=1, requests_waiting=0, in_threads=0, lane_jobs=4),
+        "queue": QueueMetrics(requests_running=1, requests_waiting=0, in_threads=0, worker_jobs=4),
         "watcher": WatcherMetrics(watches=3, events_total=40, doubts_total=0, rebuilds_total=0),
         "requests": [
             RequestMetrics(

@@ -25,7 +25,7 @@ LIMIT_S = 20.0
 
 
 class Surgery:
-    """A doctor, and a house with a clock that somebody may set."""
+    """A doctor, and a workspaces with a clock that somebody may set."""
 
     def __init__(self, folder: Path) -> None:
         self.set_by_s = 0.0
@@ -36,16 +36,16 @@ class Surgery:
             asleep_s=lambda: self.slept_s,
         )
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = Workspaces(
+        self.workspaces = Workspaces(
             registry=registry,
             state_dir=folder / "s",
             cache_dir=folder / "c",
             policy=SyncPolicy(),
             clock=clock,
         )
-        self.house.start([])
+        self.workspaces.start([])
         self._threads = QueryPool(2)
-        self._doctor = Doctor(self.house, clock, self._in_thread)
+        self._doctor = Doctor(self.workspaces, clock, self._in_thread)
         self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
     async def _in_thread(self, call: Callable[[], Any], **_: Any) -> Any:
@@ -53,7 +53,7 @@ class Surgery:
 
     async def add(self, root: Path) -> Workspace:
         write_note(root / "MEMORY.md", "# Memory\n\nlarch\n")
-        workspace = self.house.add(str(root), name="", include=(), exclude=())
+        workspace = self.workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: workspace.condition.state == "ready")
         return workspace
 
@@ -67,7 +67,7 @@ class Surgery:
         }
 
     def close(self) -> None:
-        self.house.stop()
+        self.workspaces.stop()
         self._threads.shutdown()
 
 
@@ -114,8 +114,8 @@ def test_a_look_that_is_long_overdue_is_an_error(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
         workspace = await surgery.add(tmp_path / "w")
         # What the beginning has set going must be over, or it is not overdue any more.
-        await asyncio.wrap_future(surgery.house.scheduler.sync(workspace))
-        await wait_for(lambda: not surgery.house.count_jobs())
+        await asyncio.wrap_future(surgery.workspaces.scheduler.sync(workspace))
+        await wait_for(lambda: not surgery.workspaces.count_jobs())
         workspace.change(synced_at_s=time.time() - 500)
         assert (await surgery.examine())["freshness"].level == "error"
 
@@ -131,11 +131,11 @@ def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(
     tmp_path: Path,
 ) -> None:
     async def scene(surgery: Surgery) -> None:
-        surgery.house.reload(
+        surgery.workspaces.reload(
             SyncPolicy(is_enabled=False), []
         )  # or a look at the notes would open it again
         workspace = await surgery.add(tmp_path / "w")
-        await asyncio.wrap_future(surgery.house.scheduler.run(workspace, close_index))
+        await asyncio.wrap_future(surgery.workspaces.scheduler.run(workspace, close_index))
         found = await surgery.examine(verify=True)
         assert found["index"].level == "error"
         assert found["verify"].level == "error"
@@ -148,13 +148,13 @@ def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verif
     tmp_path: Path,
 ) -> None:
     async def scene(surgery: Surgery) -> None:
-        surgery.house.reload(SyncPolicy(is_enabled=False), [])
+        surgery.workspaces.reload(SyncPolicy(is_enabled=False), [])
         workspace = await surgery.add(tmp_path / "w")
-        await asyncio.wrap_future(surgery.house.scheduler.run(workspace, close_index))
+        await asyncio.wrap_future(surgery.workspaces.scheduler.run(workspace, close_index))
         workspace.change(is_indexing=True)
         found = await surgery.examine()
         assert (found["index"].level, found["freshness"].level) == ("info", "info")
-        rebuild = surgery.house.scheduler.rebuild(workspace)
+        rebuild = surgery.workspaces.scheduler.rebuild(workspace)
         assert (await surgery.examine(verify=True))["verify"].level == "ok"
         assert rebuild.done()
 
@@ -179,8 +179,8 @@ def test_verifying_while_the_index_is_built_anew_finds_no_difference(tmp_path: P
             write_note(
                 tmp_path / "w" / ".memories" / f"{number}.md", f"# N\n\nlarch {number}\n" * 9
             )
-        await asyncio.wrap_future(surgery.house.scheduler.sync(workspace))
-        rebuilds = [surgery.house.scheduler.rebuild(workspace) for _ in range(3)]
+        await asyncio.wrap_future(surgery.workspaces.scheduler.sync(workspace))
+        rebuilds = [surgery.workspaces.scheduler.rebuild(workspace) for _ in range(3)]
         while not all(rebuild.done() for rebuild in rebuilds):
             found = await surgery.examine(verify=True)
             assert "error" not in {finding.level for finding in found.values()}, found

@@ -1,4 +1,4 @@
-"""What requests come to when the house they are put to is not as it should be. A real house on the real disk, on this loop."""
+"""What requests come to when the workspaces they are put to is not as it should be. A real workspaces on the real disk, on this loop."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class Seat:
 
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
-        self.house = Workspaces(
+        self.workspaces = Workspaces(
             registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK
         )
-        self.house.start([])
+        self.workspaces.start([])
         self._threads = QueryPool(1)
         self.counts = ServerCounters()
         facts = Facts(
@@ -52,7 +52,11 @@ class Seat:
             read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
         self._handlers = Handlers(
-            self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts
+            self.workspaces,
+            SearchPolicy(),
+            CLOCK,
+            Reads(self.workspaces, self._threads, CLOCK, 1),
+            facts,
         )
         self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
@@ -61,12 +65,12 @@ class Seat:
         return await outcome if inspect.isawaitable(outcome) else outcome
 
     async def add(self, root: Path) -> Workspace:
-        workspace = self.house.add(str(root), name="", include=(), exclude=())
+        workspace = self.workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: workspace.condition.state == "ready")
         return workspace
 
     def close(self) -> None:
-        self.house.stop()
+        self.workspaces.stop()
         self._threads.shutdown()
 
 
@@ -125,7 +129,7 @@ def test_damage_that_any_reading_meets_is_healed(
         await seat.add(root)
 
     async def meet(seat: Seat) -> None:
-        workspace = seat.house.find(None)
+        workspace = seat.workspaces.find(None)
         await wait_for(lambda: workspace.condition.state == "ready")
         damage_table(workspace.index_path, table)
         with pytest.raises(StoreCorrupt):
