@@ -274,7 +274,7 @@ async def _send_search(socket_path: str) -> dict[str, Any]:
 # --- liveness ---
 
 Probe = Callable[[], asyncio.Future[None]]
-"""Starts one small piece of work; the future is done when the part has carried it out."""
+"""Starts one small task; the future is done when the part has completed it."""
 
 
 class Liveness:

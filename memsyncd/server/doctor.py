@@ -51,7 +51,7 @@ from memsyncd.server.session import Session
 from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 
 # How often notes that were saved while they were compared are synced and compared again.
-SYNC_ROUNDS = 3
+MAX_SYNCS = 3
 # How long an examination waits for its turn on the worker, which may have much to index first.
 TURN_S = 20.0
 # How long notes that were saved meanwhile are waited for: verifying takes long, and ends if the
@@ -214,7 +214,7 @@ class Doctor:
         comparison, n_changed = Comparison(), 0
         try:
             batches = await self._in_thread(partial(list_batches, workspace))
-            for is_last in (False,) * SYNC_ROUNDS + (True,):
+            for is_last in (False,) * MAX_SYNCS + (True,):
                 for paths in batches:
                     await self._in_thread(
                         self._compare(workspace, paths, comparison), disk_of=workspace
@@ -257,6 +257,6 @@ def _make_failure(check: str, failure: MemsyncdError) -> FindingInfo:
     return make_finding(
         level="error",
         check=check,
-        what=f"this could not be looked at: {failure.message}",
+        what=f"this could not be checked: {failure.message}",
         remedy=failure.hint,
     )

@@ -58,7 +58,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What the daemon says of itself; the callables are called for each request."""
+    """Facts of the daemon; the callables are called for each request."""
 
     pid: int
     socket: str
@@ -201,7 +201,7 @@ class Operations:
             watcher=metrics.WatcherMetrics(
                 watches=watching.watcher.n_watches,
                 events_total=watching.n_events,
-                doubts_total=watching.n_losses,
+                events_lost_total=watching.n_losses,
                 rebuilds_total=watching.n_rebuilds,
             ),
             requests=[
@@ -225,7 +225,7 @@ class Operations:
             id=workspace.id,
             name=workspace.entry.name,
             state=fresh.state,
-            is_heard=self._workspaces.watching.health(workspace).mode == "events",
+            is_watched=self._workspaces.watching.health(workspace).mode == "events",
             generation=condition.generation,
             files=condition.counts.files,
             sections=condition.counts.sections,

@@ -72,8 +72,8 @@ class Reads:
             origin = current_request.get()
             flow: Flow[Waiter] = origin.session.reads if origin else Flow()
             async with self._queue.slot(flow, end_s) as slot:
-                patience = CancellationToken(end_s - self._clock.now_s())
-                return await self._run_in_thread(read, patience, slot)
+                token = CancellationToken(end_s - self._clock.now_s())
+                return await self._run_in_thread(read, token, slot)
         except StoreFailed as failure:
             self._workspaces.scheduler.report_damage(failure)
             raise
@@ -82,31 +82,31 @@ class Reads:
             self._workspaces.stalls.disarm_if_idle()
 
     async def _run_in_thread(
-        self, read: Callable[[], T], patience: CancellationToken, slot: Slot
+        self, read: Callable[[], T], token: CancellationToken, slot: Slot
     ) -> T:
         def run() -> T:
             # Processor time: a read that waits for other threads is not a long one.
             began_s = time.thread_time()
             try:
-                return patience.run(read)
+                return token.run(read)
             finally:
                 slot.took_s = time.thread_time() - began_s
 
         try:
             return await asyncio.wrap_future(self.threads.submit(run))
         finally:
-            patience.cancel()
+            token.cancel()
 
     async def _read_disk(self, workspace: Workspace, read: Callable[[], T], end_s: float) -> T:
         if self._workspaces.stalls.is_stalled(workspace):
             raise make_stall_error(workspace)
         self._workspaces.stalls.arm()
-        patience = CancellationToken(end_s - self._clock.now_s())
-        future = self.threads.read_disk(workspace.id, partial(patience.run, read))
+        token = CancellationToken(end_s - self._clock.now_s())
+        future = self.threads.read_disk(workspace.id, partial(token.run, read))
         try:
             return await wait_for_work(self._workspaces, workspace, future, DISK_TIMEOUT_S)
         finally:
-            patience.cancel()
+            token.cancel()
             future.cancel()
 
 
@@ -268,7 +268,7 @@ class PathLookup:
         """
         is_stalled = self._workspaces.stalls.is_stalled
         unknown = [one for one in workspaces if one.has_memory is None and not is_stalled(one)]
-        checks = [self._run(one.id, one.look_for_memory, LIST_TIMEOUT_S) for one in unknown]
+        checks = [self._run(one.id, one.detect_memory, LIST_TIMEOUT_S) for one in unknown]
         await asyncio.gather(*checks, return_exceptions=True)
 
     async def _run(self, key: str, read: Callable[[], T], limit_s: float) -> T:

@@ -1,8 +1,8 @@
-"""Sends `changed` notifications to subscribed sessions.
+"""Send `changed` notifications to subscribed sessions.
 
 After each sync that changed something, every subscription whose workspace and paths match gets one
 notification. A subscription that names an older generation first gets what has changed since, or
-is told that older changes are no longer known.
+a notice that older changes are no longer known.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class _Subscription:
 
 
 class Subscriptions:
-    """The subscriptions of all sessions. Lives on the event loop."""
+    """The subscriptions of all sessions. Runs on the event loop."""
 
     def __init__(self, workspaces: Workspaces) -> None:
         self._workspaces = workspaces
@@ -66,7 +66,7 @@ class Subscriptions:
             >= MAX_PER_SESSION
         ):
             raise BadRequest(
-                f"one connection may hold {MAX_PER_SESSION} subscriptions",
+                f"one connection can have {MAX_PER_SESSION} subscriptions",
                 hint="unsubscribe from some",
             )
         workspace = (
@@ -96,8 +96,8 @@ class Subscriptions:
         subscription = self._subscriptions.get(params.subscription)
         if subscription is None or subscription.session is not session:
             raise NotFound(
-                "this connection holds no such subscription",
-                hint="send the name that subscribe answered",
+                "this connection has no such subscription",
+                hint="send the id that subscribe returned",
             )
         del self._subscriptions[params.subscription]
         session.is_subscribed = any(

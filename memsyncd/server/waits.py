@@ -14,13 +14,13 @@ from memsyncd.engine.workspace import STALL_FAULT, Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import Busy, NotFresh
 
-# How long a request waits for the disk, unless it says.
+# How long a request waits for the disk by default.
 WAIT_S = 10.0
 # How long a request waits for a workspace to open, when it was added or the daemon started a moment
 # ago.
 OPEN_S = 2.0
 STALL_HINT = (
-    "see what the folder is mounted from; `umount -l` lets go of a disk that never comes back"
+    "see what the folder is mounted from; `umount -l` detaches a disk that does not come back"
 )
 
 T = TypeVar("T")
@@ -45,7 +45,7 @@ async def wait_until_recovered(workspace: Workspace, timeout_s: float) -> None:
     if workspace.readers is None and workspace.opening is not None and not workspace.opening.done():
         raise Busy(
             "the workspace is being opened",
-            hint="ask again in a moment, or look at: memsyncd status",
+            hint="retry in a moment, or see: memsyncd status",
         )
 
 

@@ -35,7 +35,7 @@ from memsyncd.server.waits import (
 )
 from memsyncd.store.backup import find_staged
 
-# How long a write waits for its turn, unless the request says.
+# How long a write waits for its turn by default.
 WRITE_S = 30.0
 READ_S = 10.0
 
@@ -122,7 +122,9 @@ class Writes:
         decide = history.make_clear_decision(workspace, client=params.client or session.name)
         outcome = await self._edit(workspace, decide, None)
         return protocol.Cleared(
-            act=outcome.act, removed=outcome.answer, **_describe_write(workspace, outcome)
+            change_set=outcome.change_set,
+            removed=outcome.answer,
+            **_describe_write(workspace, outcome),
         )
 
     # --- history ---
@@ -150,11 +152,11 @@ class Writes:
 
     async def _undo(self, session: Session, params: protocol.UndoParams) -> protocol.Undone:
         workspace = self._workspaces.find(params.workspace)
-        named = (params.revision, params.act, params.path, params.anchor)
+        named = (params.revision, params.change_set, params.path, params.anchor)
         if all(one is None for one in named):
             raise BadRequest(
-                "what shall be undone is not said",
-                hint="name a path, an anchor, a revision or an act",
+                "undo: nothing is selected",
+                hint="name a path, an anchor, a revision or a change set",
             )
         params = replace_fields(params, client=params.client or session.name)
         job = partial(history.undo, target=history.parse_target(params), params=params)
@@ -162,7 +164,7 @@ class Writes:
         timeout_s = _read_timeout_s(params.timeout_ms)
         outcome = await wait_for_turn(self._workspaces, workspace, future, timeout_s)
         return protocol.Undone(
-            act=outcome.act,
+            change_set=outcome.change_set,
             undone=outcome.answer.revisions,
             paths=outcome.answer.paths,
             **_describe_write(workspace, outcome),
@@ -173,7 +175,7 @@ class Writes:
         named = (params.all, params.anchor, params.path, params.revision, params.containing)
         if not any(named):
             raise BadRequest(
-                "what shall be forgotten is not said",
+                "purge: nothing is selected",
                 hint="name a path, an anchor, a revision, a text (containing), or all",
             )
         target = history.parse_target(params)
@@ -265,7 +267,7 @@ async def wait_for_turn(
         if not await wait_unless_stalled(workspaces, workspace, waiting):
             failure = make_stall_error(workspace)
             hint = (
-                "what has begun is carried out in full or not at all once it does:"
+                "the change that was started will be completed or rolled back:"
                 f" see memsyncd history; {failure.hint}"
             )
             waiting.add_done_callback(forget)
@@ -279,7 +281,7 @@ def _make_not_done_error(workspaces: Workspaces, workspace: Workspace, timeout_s
         return Busy(f"nothing was done: {failure.message}", hint=failure.hint)
     return Busy(
         f"after {timeout_s:.1f} s its turn had not come, and nothing was done",
-        hint="try again in a moment; see what goes on with: memsyncd status",
+        hint="retry in a moment; see the running work: memsyncd status",
     )
 
 

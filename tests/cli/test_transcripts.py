@@ -176,7 +176,7 @@ def find_pattern(wanted: list[str], home: Path) -> str:
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: str(path.stem))
-def test_the_transcript_is_what_happens(seat: Seat, path: Path) -> None:
+def test_the_output_equals_the_transcript(seat: Seat, path: Path) -> None:
     for line, wanted in read_steps(path):
         told = "\n".join(seat.tell(line)).strip("\n")
         pattern = find_pattern(wanted, seat.home)
@@ -189,7 +189,7 @@ def write_note(seat: Seat, path: str, text: str) -> None:
     file.write_text(text)
 
 
-def test_a_terminal_is_shown_matched_words_lit_and_places_as_links(guest: Seat) -> None:
+def test_a_terminal_shows_matched_words_highlighted_and_positions_as_links(guest: Seat) -> None:
     write_note(guest, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
     assert guest.do("memsyncd start notes").returncode == 0
     guest.cwd = guest.home / "notes"
@@ -200,7 +200,7 @@ def test_a_terminal_is_shown_matched_words_lit_and_places_as_links(guest: Seat) 
     assert "The \x1b[1;33mpool\x1b[0m waits." in screen
 
 
-def test_a_terminal_without_colours_is_shown_none(guest: Seat) -> None:
+def test_a_terminal_without_colours_shows_none(guest: Seat) -> None:
     guest.env["TERM"] = "dumb"
     write_note(guest, "notes/MEMORY.md", "# Redis\n\nThe pool waits.\n")
     screen = (
@@ -212,7 +212,7 @@ def test_a_terminal_without_colours_is_shown_none(guest: Seat) -> None:
     assert "\x1b" not in screen
 
 
-def test_what_a_note_says_cannot_steer_the_terminal(guest: Seat) -> None:
+def test_the_text_of_a_note_cannot_control_the_terminal(guest: Seat) -> None:
     evil = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202eredis"
     write_note(guest, "notes/MEMORY.md", f"# Redis {evil}\n\nThe {evil} pool.\n")
     assert guest.do("memsyncd start notes").returncode == 0
@@ -230,7 +230,7 @@ def test_what_a_note_says_cannot_steer_the_terminal(guest: Seat) -> None:
         assert not set(done.stdout) & set("\x1b\x07\x9b\u202e"), line
 
 
-def test_what_was_written_before_cannot_steer_the_terminal_either(guest: Seat) -> None:
+def test_an_earlier_text_cannot_control_the_terminal(guest: Seat) -> None:
     write_note(guest, "notes/MEMORY.md", "# M\n")
     assert guest.do("memsyncd start notes").returncode == 0
     guest.cwd = guest.home / "notes"
@@ -251,7 +251,7 @@ def test_what_was_written_before_cannot_steer_the_terminal_either(guest: Seat) -
     assert b"\x1b]0;owned\x07" in (guest.cwd / ".memories" / "a.md").read_bytes()
 
 
-def test_a_terminal_is_shown_a_diff_in_colours_and_places_as_links(guest: Seat) -> None:
+def test_a_terminal_shows_a_diff_in_colours_and_positions_as_links(guest: Seat) -> None:
     write_note(guest, "notes/MEMORY.md", "# M\n\nold\n")
     assert guest.do("memsyncd start notes").returncode == 0
     guest.cwd = guest.home / "notes"
@@ -263,7 +263,7 @@ def test_a_terminal_is_shown_a_diff_in_colours_and_places_as_links(guest: Seat) 
     )
 
 
-def test_a_text_may_be_typed_on_the_terminal(guest: Seat) -> None:
+def test_a_text_can_be_typed_on_the_terminal(guest: Seat) -> None:
     write_note(guest, "notes/MEMORY.md", "# M\n")
     assert guest.do("memsyncd start notes").returncode == 0
     screen = guest.show("memsyncd remember - -w notes", types="typed by hand\n\x04")
@@ -278,7 +278,7 @@ def write_notes_that_take_seconds(guest: Seat) -> None:
         write_note(guest, f"notes/.memories/{n}.md", f"# Note {n}\n\n{sections}")
 
 
-def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(guest: Seat) -> None:
+def test_the_progress_of_a_first_index_is_drawn_on_a_terminal_and_erased(guest: Seat) -> None:
     write_notes_that_take_seconds(guest)
     screen = guest.show("memsyncd start notes")
     assert re.search(r"indexing .*notes.* [\d,]+/[\d,]+ notes", screen)
@@ -287,7 +287,7 @@ def test_a_first_index_shows_its_progress_on_a_terminal_and_leaves_no_trace(gues
     assert "indexing" in guest.show("memsyncd reindex")
 
 
-def test_an_interrupt_ends_the_drawing_of_progress_and_not_the_work(guest: Seat) -> None:
+def test_an_interrupt_ends_the_drawing_of_progress_but_not_the_indexing(guest: Seat) -> None:
     write_notes_that_take_seconds(guest)
     screen = guest.show("memsyncd start notes", interrupt_after="indexing")
     assert screen.endswith("indexing continues in the background; see `memsyncd status`\n")
@@ -316,7 +316,7 @@ def test_watching_prints_a_line_for_each_change_until_interrupted(guest: Seat) -
     )
 
 
-def test_watching_ends_with_three_when_the_daemon_goes(seat: Seat) -> None:
+def test_watching_exits_with_3_when_the_daemon_ends(seat: Seat) -> None:
     assert seat.do("memsyncd start").returncode == 0
     stopper = threading.Timer(1.0, seat.do, ["memsyncd stop"])
     stopper.start()
@@ -326,7 +326,7 @@ def test_watching_ends_with_three_when_the_daemon_goes(seat: Seat) -> None:
     assert done.stderr.startswith("watching all future workspaces")
 
 
-def test_a_daemon_that_cannot_start_says_why_and_leaves_with_its_own_status(seat: Seat) -> None:
+def test_a_daemon_that_cannot_start_reports_the_reason_and_its_exit_status(seat: Seat) -> None:
     write_note(seat, ".config/memsyncd/config.toml", "[sync]\ndebouce_ms = 5\n")
     done = seat.do("memsyncd start")
     assert done.returncode == 78
@@ -334,7 +334,7 @@ def test_a_daemon_that_cannot_start_says_why_and_leaves_with_its_own_status(seat
     assert "config.toml:2: sync.debouce_ms" in done.stderr
 
 
-def test_many_may_start_it_at_once_and_one_daemon_runs(seat: Seat) -> None:
+def test_many_concurrent_starts_run_one_daemon(seat: Seat) -> None:
     for n in (1, 2, 3):
         write_note(seat, f"notes{n}/MEMORY.md", "# M\n")
     done = seat.do(
@@ -363,7 +363,7 @@ def test_a_client_with_a_runtime_folder_finds_a_daemon_that_was_started_without_
         shutil.rmtree(state)
 
 
-def test_the_foreground_makes_first_notes_if_told_to_and_ends_with_an_interrupt_in_good_order(
+def test_the_foreground_creates_first_notes_on_request_and_stops_cleanly_on_an_interrupt(
     seat: Seat,
 ) -> None:
     (seat.home / "notes").mkdir()
@@ -374,7 +374,7 @@ def test_the_foreground_makes_first_notes_if_told_to_and_ends_with_an_interrupt_
     assert seat.do("memsyncd status").returncode == 3
 
 
-def test_an_old_log_that_has_grown_long_is_put_aside(seat: Seat) -> None:
+def test_an_old_long_log_is_rotated(seat: Seat) -> None:
     log = seat.home / ".local" / "state" / "memsyncd" / "daemon.log"
     log.parent.mkdir(parents=True)
     log.write_bytes(b"x" * (5 << 20))

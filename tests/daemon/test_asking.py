@@ -145,16 +145,14 @@ def test_any_text_is_a_query(asked: Place, query: str) -> None:
         ({"path": ["../*"]}, "`..`"),
     ],
 )
-def test_a_filter_that_cannot_be_is_refused(
-    asked: Place, filters: dict[str, Any], said: str
-) -> None:
+def test_an_invalid_filter_is_refused(asked: Place, filters: dict[str, Any], said: str) -> None:
     with pytest.raises(BadRequest) as failure:
         asked.client.call("search", query="redis", workspace=asked.id, filters=filters)
     assert said in failure.value.message
     assert failure.value.hint
 
 
-def test_an_archived_section_leaves_ordinary_search_and_comes_back(asked: Place) -> None:
+def test_an_archived_section_leaves_ordinary_searches_and_returns(asked: Place) -> None:
     note = asked.root / ".memories" / "decisions.md"
     note.write_text(DECISIONS.replace("importance: 0.9", "importance: 0.9, status: archived"))
     assert search(asked, "incident", wait="disk") == []
@@ -189,9 +187,9 @@ def test_an_empty_answer_says_why(
     assert answer["hits"] or reason in answer["why_empty"]
 
 
-def test_a_mistyped_word_is_put_right(asked: Place) -> None:
+def test_a_mistyped_word_is_corrected(asked: Place) -> None:
     answer = asked.client.call("search", query="postgers kind:decision", workspace=asked.id)
-    assert "near words that do stand in notes: postgres" in answer["why_empty"]
+    assert "similar words in notes: postgres" in answer["why_empty"]
     assert answer["did_you_mean"] == "postgres kind:decision"
     meant = asked.client.call("search", query=answer["did_you_mean"], workspace=asked.id)
     assert meant["hits"]
@@ -220,7 +218,7 @@ def test_the_same_question_has_the_same_answer_and_limits_hold(asked: Place) -> 
 # --- how fresh ---
 
 
-def test_who_waits_for_the_disk_finds_what_was_saved_just_before_every_time(place: Place) -> None:
+def test_a_search_that_waits_for_the_disk_always_finds_the_last_save(place: Place) -> None:
     for number in range(20):
         (place.root / "MEMORY.md").write_text(f"- version{number}\n")
         assert place.find(f"version{number}", wait="disk") == {"MEMORY.md"}
@@ -228,7 +226,9 @@ def test_who_waits_for_the_disk_finds_what_was_saved_just_before_every_time(plac
             assert not place.find(f"version{number - 1}", wait="disk")
 
 
-def test_many_who_wait_for_the_disk_at_once_all_see_it(place: Place, daemon: Daemon) -> None:
+def test_many_concurrent_searches_that_wait_for_the_disk_find_the_save(
+    place: Place, daemon: Daemon
+) -> None:
     failures: list[str] = []
 
     def look(name: str) -> None:
@@ -249,7 +249,7 @@ def test_many_who_wait_for_the_disk_at_once_all_see_it(place: Place, daemon: Dae
     assert not failures
 
 
-def test_a_deletion_is_seen_at_once_by_who_waits_for_the_disk_and_by_all_after_the_grace(
+def test_a_deletion_is_seen_at_once_with_wait_and_by_all_after_the_grace_time(
     place: Place,
 ) -> None:
     (place.root / "MEMORY.md").unlink()
@@ -257,7 +257,7 @@ def test_a_deletion_is_seen_at_once_by_who_waits_for_the_disk_and_by_all_after_t
     place.wait_found("keepsake")
 
 
-def test_a_generation_is_waited_for_and_no_longer_than_asked(place: Place) -> None:
+def test_a_wait_for_a_generation_ends_at_its_timeout(place: Place) -> None:
     generation = place.status()["generation"]
     began_s = time.monotonic()
     with pytest.raises(NotFresh) as failure:
@@ -285,7 +285,7 @@ def test_a_generation_is_waited_for_and_no_longer_than_asked(place: Place) -> No
     assert answer["freshness"]["state"] == "ready"
 
 
-def test_a_sync_says_what_changed(place: Place) -> None:
+def test_a_sync_reports_the_changes(place: Place) -> None:
     memories = place.root / ".memories"
     (memories / "old.md").write_text("# Old\n\nlarch\n")
     place.client.call("sync", workspace=place.id)
@@ -343,7 +343,7 @@ def test_a_place_is_read_by_anchor_by_path_and_by_lines(asked: Place) -> None:
     )
 
 
-def test_a_place_in_a_note_saved_just_now_is_where_it_is_now(asked: Place) -> None:
+def test_a_section_of_a_note_saved_just_now_has_its_new_position(asked: Place) -> None:
     note = asked.root / ".memories" / "decisions.md"
     for number in range(1, 10):
         note.write_text(DECISIONS.replace("# Decisions\n", "# Decisions\n" + "\nmore\n" * number))
@@ -375,7 +375,7 @@ def test_a_place_in_a_note_saved_just_now_is_where_it_is_now(asked: Place) -> No
         ({"path": "MEMORY.md", "anchor": "MEMORY.md#"}, BadRequest),
     ],
 )
-def test_a_place_that_is_none_is_refused_with_a_remedy(
+def test_an_invalid_position_is_refused_with_a_remedy(
     asked: Place, where: dict[str, Any], error: type[MemsyncdError]
 ) -> None:
     (asked.outside / "outside.md").write_text("secret\n")
@@ -385,7 +385,7 @@ def test_a_place_that_is_none_is_refused_with_a_remedy(
     assert "secret" not in str(failure.value)
 
 
-def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked: Place) -> None:
+def test_a_list_has_notes_and_sections_with_their_metadata(asked: Place) -> None:
     notes = asked.client.call("list", workspace=asked.id)["notes"]
     by_path = {note["path"]: note for note in notes}
     assert by_path.keys() == {
@@ -418,7 +418,7 @@ def test_a_list_tells_notes_and_sections_with_what_they_say_of_themselves(asked:
 
 
 @pytest.mark.needs("nc")
-def test_nc_is_all_that_a_client_needs(place: Place) -> None:
+def test_nc_suffices_as_a_client(place: Place) -> None:
     request = {
         "jsonrpc": "2.0",
         "id": "a",
@@ -463,7 +463,7 @@ def test_nc_is_all_that_a_client_needs(place: Place) -> None:
         ('{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600, ""),
     ],
 )
-def test_a_bad_request_is_told_what_is_wrong_and_the_next_one_is_answered(
+def test_a_bad_request_gets_an_exact_error_and_the_next_one_is_answered(
     daemon: Daemon, line: str, code: int, said: str
 ) -> None:
     with daemon.client() as client:

@@ -595,13 +595,13 @@ def tell_stories(
     run_state_machine_as_test(story, settings=how)
 
 
-def test_the_index_equals_the_disk_whatever_happens_to_files_and_watcher(
+def test_the_index_equals_the_disk_after_any_events_on_files_and_watcher(
     home: Home, on_disk: ReadNotes
 ) -> None:
     tell_stories(EngineStory, home, on_disk, n_stories=6, n_steps=20)
 
 
-def test_the_index_equals_the_disk_though_the_daemon_is_killed(
+def test_the_index_equals_the_disk_after_kills_of_the_daemon(
     make_home: Callable[[], Home], on_disk: ReadNotes
 ) -> None:
     tell_stories(ProcessStory, make_home(), on_disk, n_stories=2, n_steps=15)
@@ -609,13 +609,15 @@ def test_the_index_equals_the_disk_though_the_daemon_is_killed(
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_the_index_equals_the_disk_through_long_stories(home: Home, on_disk: ReadNotes) -> None:
+def test_the_index_equals_the_disk_after_long_sequences_of_events(
+    home: Home, on_disk: ReadNotes
+) -> None:
     tell_stories(EngineStory, home, on_disk, n_stories=200, n_steps=50)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_the_index_equals_the_disk_through_many_crashes(
+def test_the_index_equals_the_disk_after_many_kills(
     make_home: Callable[[], Home], on_disk: ReadNotes
 ) -> None:
     tell_stories(ProcessStory, make_home(), on_disk, n_stories=100, n_steps=30)

@@ -32,7 +32,7 @@ def asked(home: Home, daemon: Daemon) -> Iterator[Place]:
     place.close()
 
 
-def test_a_block_says_what_is_in_it_and_how_fresh_it_is(asked: Place) -> None:
+def test_a_block_has_its_included_sections_and_freshness(asked: Place) -> None:
     answer = asked.client.call("context", query="why postgres", workspace=asked.id)
     [part] = answer["included"]
     assert (
@@ -60,7 +60,7 @@ def test_a_block_says_what_is_in_it_and_how_fresh_it_is(asked: Place) -> None:
     assert answer["freshness"]["generation"] >= 1
 
 
-def test_a_block_that_waits_for_the_disk_has_what_was_saved_a_moment_ago(asked: Place) -> None:
+def test_a_block_that_waits_for_the_disk_has_the_latest_save(asked: Place) -> None:
     (asked.root / ".memories" / "now.md").write_text("Postgres was saved a moment ago.\n")
     assert (
         "a moment ago"
@@ -74,12 +74,12 @@ def test_a_block_that_waits_for_the_disk_has_what_was_saved_a_moment_ago(asked: 
     asked.wait_equal()
 
 
-def test_a_generation_that_is_not_reached_in_time_is_said(asked: Place) -> None:
+def test_a_generation_that_is_not_reached_in_time_is_reported(asked: Place) -> None:
     with pytest.raises(NotFresh):
         asked.client.call("context", workspace=asked.id, min_generation=1_000_000, timeout_ms=50)
 
 
-def test_a_budget_and_a_heading_are_kept_to(asked: Place) -> None:
+def test_a_block_keeps_its_budget_and_heading(asked: Place) -> None:
     long = "\n".join(f"- line {i} about postgres" for i in range(300))
     (asked.root / ".memories" / "long.md").write_text(f"# Long\n\n{long}\n")
     answer = asked.client.call(
@@ -100,7 +100,7 @@ def test_a_budget_and_a_heading_are_kept_to(asked: Place) -> None:
     asked.wait_equal()
 
 
-def test_an_empty_block_says_why_beside_the_text(asked: Place) -> None:
+def test_an_empty_block_has_a_reason_beside_the_text(asked: Place) -> None:
     answer = asked.client.call("context", query="zebra", workspace=asked.id)
     assert (answer["text"], answer["tokens"], answer["included"]) == ("", 0, [])
     assert "zebra" in answer["why_empty"]
@@ -116,6 +116,6 @@ def test_a_budget_out_of_bounds_is_refused_with_its_name(
         asked.client.call("context", workspace=asked.id, **params)
 
 
-def test_a_block_of_no_workspace_is_refused(asked: Place) -> None:
+def test_a_block_without_a_workspace_is_refused(asked: Place) -> None:
     with pytest.raises(WorkspaceNotFound):
         asked.client.call("context", workspace="nowhere")

@@ -101,7 +101,7 @@ def add(daemon: Any, root: Path) -> str:
     return workspace_id
 
 
-def test_between_timed_looks_no_thread_wakes_up(home: Any, daemon: Any, roots: list[Path]) -> None:
+def test_no_thread_wakes_up_between_reconciles(home: Any, daemon: Any, roots: list[Path]) -> None:
     def is_asleep() -> bool:
         before = count_wake_ups(daemon)
         time.sleep(QUIET_S)
@@ -115,7 +115,7 @@ def test_between_timed_looks_no_thread_wakes_up(home: Any, daemon: Any, roots: l
     )
 
 
-def test_timed_looks_wake_up_for_all_workspaces_together_and_if_they_find_nothing_new_say_and_write_nothing(
+def test_reconciles_of_all_workspaces_wake_up_together_and_without_changes_log_and_write_nothing(
     make_home: Callable[..., Any],
 ) -> None:
     home = make_home(f"[sync]\nreconcile_s = {LOOK_S}\n")
@@ -176,7 +176,7 @@ def allow(what: str) -> float:
     return fixed + each * N_MANY
 
 
-def test_after_a_busy_time_threads_files_and_watches_are_as_they_were(
+def test_after_load_the_numbers_of_threads_files_and_watches_are_as_before(
     daemon: Any, roots: list[Path]
 ) -> None:
     be_busy(daemon, roots)

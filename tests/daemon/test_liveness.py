@@ -98,7 +98,7 @@ def test_a_part_that_hangs_is_probed_once(gate: threading.Event) -> None:
     assert len(probed) == 1
 
 
-def test_only_the_part_of_a_running_engine_that_hangs_is_reported(
+def test_only_the_hanging_part_of_a_running_engine_is_reported(
     tmp_path: Path, gate: threading.Event
 ) -> None:
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)

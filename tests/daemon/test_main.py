@@ -35,7 +35,7 @@ def test_a_configured_kind_replaces_the_default_of_its_name_or_is_added() -> Non
     assert to_search_policy(Config(kind=kinds)).leanings.kinds["recipe"] == 0.2
 
 
-def test_an_unknown_kind_is_remembered_where_no_kind_is() -> None:
+def test_an_unknown_kind_is_added_where_no_kind_is() -> None:
     policy = RememberPolicy()
     for kind in ("rumour", None):
         assert policy.find_note(kind) == OTHER_KINDS.note

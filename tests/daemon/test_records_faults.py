@@ -107,7 +107,7 @@ def empty_log(kept: Kept) -> None:
     kept.client.call("sync", workspace=kept.id)
 
 
-def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_left_alone(
+def test_damaged_records_are_set_aside_and_those_of_a_newer_program_stay_unchanged(
     pair: tuple[Kept, Kept],
 ) -> None:
     damaged, newer = pair
@@ -128,7 +128,7 @@ def test_records_that_are_damaged_are_set_aside_and_those_of_a_newer_program_lef
         assert file.execute("PRAGMA user_version").fetchone() == (999,)
 
 
-def test_records_whose_log_is_deleted_while_they_are_open_lose_nothing(
+def test_records_whose_wal_is_deleted_while_they_are_open_lose_nothing(
     pair: tuple[Kept, Kept],
 ) -> None:
     for kept, suffix in zip(pair, ("-wal", "-shm"), strict=True):
@@ -160,7 +160,7 @@ def replace_by_a_folder(kept: Kept) -> None:
 @pytest.mark.parametrize(
     "harm", [delete, delete_folder, replace_by_a_folder], ids=lambda harm: harm.__name__
 )
-def test_records_that_are_taken_away_while_they_are_open_begin_anew_and_it_is_said(
+def test_records_removed_while_they_are_open_are_created_again_and_reported(
     kept: Kept, harm: Callable[[Kept], None]
 ) -> None:
     harm(kept)
@@ -173,7 +173,7 @@ def test_records_that_are_taken_away_while_they_are_open_begin_anew_and_it_is_sa
     assert written_on_disk(kept) == [3]
 
 
-def test_a_backup_that_is_put_in_the_place_of_open_records_is_what_counts(kept: Kept) -> None:
+def test_a_backup_put_in_place_of_open_records_is_used(kept: Kept) -> None:
     empty_log(kept)
     backup = kept.records.with_name("backup")
     shutil.copyfile(kept.records, backup)
@@ -186,7 +186,7 @@ def test_a_backup_that_is_put_in_the_place_of_open_records_is_what_counts(kept: 
     assert [number for number in written_on_disk(kept) if number not in (3, 4)] == [5, 2, 1, 0]
 
 
-def test_records_that_are_damaged_while_they_are_open_are_set_aside_and_said(
+def test_records_damaged_while_they_are_open_are_set_aside_and_reported(
     pair: tuple[Kept, Kept],
 ) -> None:
     for kept, size in zip(pair, (0, 4096), strict=True):

@@ -360,7 +360,7 @@ def offer(way: Way) -> object:
 
 
 @pytest.mark.parametrize("way", [offer(way) for way in WAYS])
-def test_what_is_saved_is_found(
+def test_a_note_saved_by_any_program_is_found(
     way: Way,
     place: Place,
     watch_word: Callable[[str], Presence],

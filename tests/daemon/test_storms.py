@@ -86,7 +86,7 @@ def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
     place.wait_equal()
 
 
-def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_are_answered(
+def test_a_thousand_notes_created_and_deleted_at_once_are_indexed_while_searches_are_answered(
     place: Place,
 ) -> None:
     for number in range(1000):
@@ -114,7 +114,7 @@ def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_a
     place.wait_equal()
 
 
-def test_what_goes_on_beside_the_memory_makes_no_work(place: Place) -> None:
+def test_changes_outside_memory_cause_no_work(place: Place) -> None:
     """A build that writes a whole tree of modules, markdown among it: no look at the disk, no new
     generation."""
     before = place.status()

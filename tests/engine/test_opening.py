@@ -102,7 +102,7 @@ def test_records_of_another_workspace_are_set_aside_and_never_undone(
     with pytest.raises(NoteNotFound, match="came from another workspace"):
         own.undo("MEMORY.md")
     with pytest.raises(NoteNotFound, match="came from another workspace"):
-        own.undo(act=1)
+        own.undo(change_set=1)
     assert own.files()["MEMORY.md"] == OWN.encode()
     own.memory("create", "/memories/new.md", file_text="new\n")
     own.undo(".memories/new.md")
@@ -160,7 +160,7 @@ def test_the_history_of_a_moved_folder_moves_with_it(own: Any, moved: Callable[[
     own.open()
     own.follow()
     own.see()
-    assert [one.command for one in own.past()] == ["undo", "outside"]
+    assert [one.command for one in own.past()] == ["undo", "external"]
 
 
 def test_records_brought_to_a_copy_are_accepted_once_the_original_folder_is_gone(
@@ -225,7 +225,7 @@ def test_a_history_that_another_program_has_open_stays_and_is_reported(
     bench.workspace.close()
     bench.workspace.records_path.unlink()
     bench.open()
-    assert [one.command for one in bench.past()] == ["outside"]
+    assert [one.command for one in bench.past()] == ["external"]
 
 
 def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_history(

@@ -121,7 +121,7 @@ def find_lines(parts: Sequence[ContextPart]) -> set[tuple[str, int]]:
 
 @few
 @given(notes=NOTES, query=QUESTIONS, order=st.randoms(use_true_random=False))
-def test_the_order_in_which_notes_were_indexed_changes_no_answer(
+def test_the_order_of_indexing_changes_no_answer(
     make: MakeBench, notes: dict[str, str], query: str, order: Any
 ) -> None:
     shuffled = dict(order.sample(sorted(notes.items()), len(notes)))
@@ -132,7 +132,7 @@ def test_the_order_in_which_notes_were_indexed_changes_no_answer(
 
 @few
 @given(before=NOTES, notes=NOTES, query=QUESTIONS)
-def test_an_index_with_a_past_answers_as_a_new_one_does(
+def test_an_index_with_former_changes_answers_like_a_new_one(
     make: MakeBench, before: dict[str, str], notes: dict[str, str], query: str
 ) -> None:
     bench = make(before)
@@ -147,7 +147,7 @@ def test_an_index_with_a_past_answers_as_a_new_one_does(
     assert ask_context(bench, query, 100) == built
 
 
-def test_of_more_notes_alike_than_are_ranked_the_same_ones_are_found_whatever_came_first(
+def test_among_more_equal_notes_than_are_ranked_the_same_ones_are_found_in_any_order(
     make_bench: MakeBench,
 ) -> None:
     told = []
@@ -189,7 +189,7 @@ def test_an_unrelated_note_changes_no_hit_of_a_rare_word(
 
 @few
 @given(notes=NOTES, query=QUESTIONS)
-def test_fewer_hits_are_the_first_of_more(
+def test_a_smaller_limit_returns_the_first_of_the_hits(
     make: MakeBench, notes: dict[str, str], query: str
 ) -> None:
     bench = make(notes)
@@ -205,7 +205,7 @@ def test_fewer_hits_are_the_first_of_more(
 
 @few
 @given(notes=NOTES, query=QUESTIONS, max_tokens=st.integers(100, 400))
-def test_a_block_stays_in_its_budget_and_what_matches_is_in_it_or_named_as_left_out(
+def test_a_block_stays_in_its_budget_and_each_match_is_included_or_listed_as_omitted(
     make: MakeBench, notes: dict[str, str], query: str, max_tokens: int
 ) -> None:
     bench = make(notes)

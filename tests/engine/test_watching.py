@@ -91,7 +91,7 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
     assert len(calls) == 2
 
 
-def test_a_disk_that_hangs_while_another_workspace_is_watched_blocks_its_own_workspace_alone(
+def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before the watcher watches the folders of one workspace, it checks those of all others."""

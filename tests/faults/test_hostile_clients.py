@@ -175,7 +175,7 @@ class Mischief(threading.Thread):
                 return
 
 
-def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -> None:
+def test_other_clients_are_served_during_hostile_requests(place: Place) -> None:
     before = place.client.call("status")
     is_over = threading.Event()
     mischief = [Mischief(act, place, is_over) for act in MISCHIEF]
@@ -222,7 +222,7 @@ def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -
     ],
     ids=lambda query: query[:4],
 )
-def test_a_query_bomb_is_over_at_once(quiet: Place, query: str) -> None:
+def test_an_expensive_query_ends_at_once(quiet: Place, query: str) -> None:
     began_s = time.monotonic()
     try:
         quiet.client.call("search", query=query, workspace=quiet.id)
@@ -257,7 +257,7 @@ COSTLY: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("line", COSTLY.values(), ids=COSTLY)
-def test_what_would_cost_much_is_refused_at_once_in_a_short_answer(
+def test_an_expensive_request_is_refused_at_once_in_a_short_answer(
     quiet: Place, line: bytes
 ) -> None:
     with connect(quiet) as sock, sock.makefile("rb") as answers:
@@ -300,7 +300,7 @@ def large(home: Home, daemon: Daemon) -> Iterator[Place]:
 
 
 @pytest.mark.timeout(120)
-def test_clients_that_pipeline_heavy_searches_and_never_read_do_not_keep_another_one_waiting(
+def test_clients_that_pipeline_heavy_searches_without_reading_do_not_delay_another_client(
     large: Place,
 ) -> None:
     line = HEAVY.replace(b'"params": {', b'"params": {"workspace": "%s", ' % large.id.encode())
@@ -325,7 +325,7 @@ def count_timeouts(place: Place) -> int:
     return int(methods["search"]["failed_total"].get("timeout", 0))
 
 
-def test_a_newcomer_beside_two_hundred_idle_and_half_sent_connections_is_answered(
+def test_a_new_client_beside_two_hundred_idle_and_half_sent_connections_is_answered(
     quiet: Place,
 ) -> None:
     with contextlib.ExitStack() as socks:

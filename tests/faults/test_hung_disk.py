@@ -171,7 +171,7 @@ def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
     end(process)
 
 
-def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
+def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
     patrol: Home, namespace: Namespace, launch: Launch
 ) -> None:
     hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")
@@ -218,7 +218,7 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
         save(client, a, hung, "alder")
 
 
-def test_it_ends_soon_while_clients_wait_for_the_disk_and_closes_what_is_well(
+def test_the_daemon_stops_soon_while_clients_wait_for_the_disk_and_closes_the_other_workspaces(
     patrol: Home, namespace: Namespace, launch: Launch
 ) -> None:
     hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")

@@ -266,7 +266,7 @@ each_beginning = pytest.mark.parametrize("n_before", STRIDES)
 @each_disk
 @each_story
 @each_beginning
-def test_a_disk_that_fails_loses_nothing_that_was_committed_and_damages_nothing(
+def test_a_failing_disk_loses_no_commit_and_damages_nothing(
     name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
 ) -> None:
     run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=STRIDES[n_before])
@@ -277,7 +277,7 @@ def test_a_disk_that_fails_loses_nothing_that_was_committed_and_damages_nothing(
 @each_disk
 @each_story
 @each_beginning
-def test_whichever_call_a_disk_fails_nothing_is_lost_or_damaged(
+def test_a_failure_of_any_system_call_loses_and_damages_nothing(
     name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
 ) -> None:
     run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=1)

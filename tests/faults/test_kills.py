@@ -110,7 +110,7 @@ def kill_while_rebuilding(life: Life, n_kills: int) -> None:
     assert life.n_killed_rebuilding
 
 
-def test_what_was_being_indexed_or_rebuilt_is_whole_after_the_next_start(own: Home) -> None:
+def test_an_interrupted_index_or_rebuild_is_complete_after_the_next_start(own: Home) -> None:
     life = Life(own, random.Random(1))
     kill_while_indexing(life, N_KILLS)
     kill_while_rebuilding(life, N_KILLS)
@@ -122,7 +122,7 @@ def test_what_was_being_indexed_or_rebuilt_is_whole_after_the_next_start(own: Ho
 @pytest.mark.parametrize(
     "kill", [kill_while_indexing, kill_while_rebuilding], ids=lambda kill: kill.__name__
 )
-def test_what_was_being_indexed_is_whole_after_a_thousand_kills(
+def test_an_interrupted_index_is_complete_after_a_thousand_kills(
     kill: Callable[[Life, int], None], make_home: Callable[[], Home]
 ) -> None:
     for seed in range(MUCH // 20):

@@ -289,13 +289,13 @@ def live_through(home: Home, *, seconds: float, n_clients: int) -> tuple[Taken, 
     not Path("/proc/self/fdinfo").exists(), reason="only Linux says what a process takes"
 )
 class TestSoak:
-    def test_after_all_that_people_and_agents_do_the_index_equals_the_disk_and_nothing_has_grown(
+    def test_after_mixed_work_of_people_and_agents_the_index_equals_the_disk_and_no_resource_has_grown(
         self, own: Home
     ) -> None:
         live_through(own, seconds=SHORT_S, n_clients=FEW)
 
     @pytest.mark.soak
     @pytest.mark.timeout(1800)
-    def test_after_ten_minutes_of_all_that_memory_has_not_grown_either(self, own: Home) -> None:
+    def test_after_ten_minutes_of_mixed_work_memory_has_not_grown(self, own: Home) -> None:
         midst, end = live_through(own, seconds=LONG_S, n_clients=MANY)
         assert end.rss_bytes < midst.rss_bytes + RSS_GROWTH_BYTES

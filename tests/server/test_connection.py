@@ -241,7 +241,7 @@ async def return_no_struct(session, params) -> object:
     return object()
 
 
-def test_no_more_run_at_once_than_allowed_and_clients_take_turns(serve, wait_until) -> None:
+def test_running_requests_are_limited_and_clients_take_turns(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_running=2)) as serving:
             greedy, modest = await serving.connect(), await serving.connect()
@@ -313,7 +313,7 @@ def test_five_hundred_silent_connections_keep_no_client_out(serve, wait_until) -
     asyncio.run(story())
 
 
-def test_one_client_too_many_is_refused_with_a_hint(serve) -> None:
+def test_a_client_over_the_limit_is_refused_with_a_hint(serve) -> None:
     async def story() -> None:
         async with serve(Limits(max_clients=2)) as serving:
             clients = [await serving.connect() for _ in range(2)]

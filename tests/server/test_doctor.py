@@ -94,7 +94,7 @@ def play(folder: Path, scene: Callable[[Surgery], Awaitable[None]]) -> None:
     asyncio.run(open_and_play())
 
 
-def test_a_clock_that_is_set_back_is_noticed_and_a_machine_that_slept_is_no_such_thing(
+def test_a_clock_set_back_is_reported_and_a_sleep_of_the_machine_is_not(
     tmp_path: Path,
 ) -> None:
     async def scene(surgery: Surgery) -> None:
@@ -110,7 +110,7 @@ def test_a_clock_that_is_set_back_is_noticed_and_a_machine_that_slept_is_no_such
     play(tmp_path, scene)
 
 
-def test_a_look_that_is_long_overdue_is_an_error(tmp_path: Path) -> None:
+def test_a_long_overdue_scan_is_an_error(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
         workspace = await surgery.add(tmp_path / "w")
         # What the beginning has set going must be over, or it is not overdue any more.
@@ -127,7 +127,7 @@ def close_index(workspace: Workspace, *_: object) -> Job[None]:
     workspace.close_index()
 
 
-def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(
+def test_an_unopened_index_is_reported_without_further_findings(
     tmp_path: Path,
 ) -> None:
     async def scene(surgery: Surgery) -> None:
@@ -144,7 +144,7 @@ def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(
     play(tmp_path, scene)
 
 
-def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verified(
+def test_an_index_being_built_is_reported_at_once_and_verification_waits_for_it(
     tmp_path: Path,
 ) -> None:
     async def scene(surgery: Surgery) -> None:
@@ -161,7 +161,7 @@ def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verif
     play(tmp_path, scene)
 
 
-def test_several_may_examine_and_verify_at_once(tmp_path: Path) -> None:
+def test_several_clients_can_examine_and_verify_at_once(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
         workspaces = [await surgery.add(tmp_path / f"w{number}") for number in range(3)]
         asked = [surgery.examine(verify=True) for _ in range(4)]
@@ -172,7 +172,7 @@ def test_several_may_examine_and_verify_at_once(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_verifying_while_the_index_is_built_anew_finds_no_difference(tmp_path: Path) -> None:
+def test_verifying_during_a_rebuild_finds_no_difference(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
         workspace = await surgery.add(tmp_path / "w")
         for number in range(50):
@@ -188,7 +188,7 @@ def test_verifying_while_the_index_is_built_anew_finds_no_difference(tmp_path: P
     play(tmp_path, scene)
 
 
-def test_a_workspace_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_workspace_is_refused(tmp_path: Path) -> None:
     async def scene(surgery: Surgery) -> None:
         with pytest.raises(WorkspaceNotFound):
             await surgery.examine(workspace="nowhere")

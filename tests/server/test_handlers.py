@@ -122,7 +122,7 @@ def damage_table(index_path: Path, table: str) -> None:
         ("context", ContextParams(), "sections"),
     ],
 )
-def test_damage_that_any_reading_meets_is_healed(
+def test_damage_that_any_read_finds_is_repaired(
     tmp_path: Path, root: Path, method: str, params: Params, table: str
 ) -> None:
     async def index(seat: Seat) -> None:
@@ -166,7 +166,7 @@ def test_a_generation_reached_before_a_restart_is_found_as_soon_as_the_index_is_
     run(tmp_path, ask_at_once)
 
 
-def test_why_there_is_no_hit_is_found_out_away_from_the_loop(
+def test_the_reason_for_no_hit_is_computed_off_the_event_loop(
     tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places: list[bool] = []
@@ -184,7 +184,7 @@ def test_why_there_is_no_hit_is_found_out_away_from_the_loop(
     run(tmp_path, ask)
 
 
-def test_a_search_of_all_workspaces_says_that_there_is_none(tmp_path: Path) -> None:
+def test_a_search_of_all_workspaces_without_one_is_an_error(tmp_path: Path) -> None:
     async def ask(seat: Seat) -> None:
         found = await seat.ask("search", SearchParams(query="cache", workspace="*"))
         assert found.hits == []

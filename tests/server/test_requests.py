@@ -82,7 +82,7 @@ def test_clients_with_many_lines_take_turns_and_the_loop_runs_between_rounds() -
 # --- counters, through a real socket ---
 
 
-def test_requests_are_counted_by_method_and_by_how_they_ended(serve) -> None:
+def test_requests_are_counted_by_method_and_outcome(serve) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
@@ -163,7 +163,9 @@ def test_the_duration_includes_the_time_in_the_queue(serve, wait_until) -> None:
     asyncio.run(story())
 
 
-def test_requests_whose_client_leaves_count_as_abandoned_not_as_failed(serve, wait_until) -> None:
+def test_requests_of_disconnected_clients_count_as_abandoned_not_as_failed(
+    serve, wait_until
+) -> None:
     async def story() -> None:
         async with serve(Limits(max_running=1)) as serving:
             client = await serving.connect()

@@ -30,7 +30,7 @@ except (BrokenPipeError, ConnectionResetError):
 """
 
 
-def test_a_request_is_answered_under_its_id(serve) -> None:
+def test_an_answer_has_the_id_of_its_request(serve) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
@@ -75,7 +75,7 @@ def test_a_client_with_very_many_requests_does_not_delay_others(serve) -> None:
     asyncio.run(story())
 
 
-def test_a_notification_is_carried_out_and_not_answered(serve) -> None:
+def test_a_notification_is_executed_and_not_answered(serve) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
@@ -88,7 +88,7 @@ def test_a_notification_is_carried_out_and_not_answered(serve) -> None:
     asyncio.run(story())
 
 
-def test_a_batch_is_answered_in_one_line_once_all_of_it_is_done(serve, wait_until) -> None:
+def test_a_batch_is_answered_in_one_line_when_all_its_calls_are_done(serve, wait_until) -> None:
     async def story() -> None:
         async with serve() as serving:
             client = await serving.connect()
@@ -191,7 +191,7 @@ def test_a_subscriber_that_ended_its_side_still_gets_notifications(serve, make_c
     asyncio.run(story())
 
 
-def test_the_running_requests_of_a_client_that_leaves_are_cancelled(serve, wait_until) -> None:
+def test_the_running_requests_of_a_disconnected_client_are_cancelled(serve, wait_until) -> None:
     async def story() -> None:
         async with serve(Limits(max_running=2)) as serving:
             client = await serving.connect()
@@ -316,7 +316,7 @@ def test_a_connection_without_peer_credentials_is_closed_without_a_byte(
             client.write(PING % 1)
             assert await client.read_to_end() == b""
             assert serving.refused == [
-                "the system does not say whose it is: Protocol not available"
+                "the system does not report its user: Protocol not available"
             ]
             assert (serving.server.n_clients, serving.server.counters.requests) == (0, 0)
 

@@ -113,11 +113,11 @@ class Story(RuleBasedStateMachine):
         """`see` tells what others did first, as a writer does."""
         self.look([path])
         old = self.model.files.get(path)
-        act = self.begin([Intended(path=path, old=old, new=text)])
+        number = self.begin([Intended(path=path, old=old, new=text)])
         if not happens:
-            self.records.history.take_back(act)
+            self.records.history.discard(number)
             return
-        self.records.history.finish(act)
+        self.records.history.finish(number)
         self.put(path, text)
         self.record(path, None, old, text, "ada")
 
@@ -147,14 +147,14 @@ class Story(RuleBasedStateMachine):
             Intended(path=path, old=self.model.files.get(path), new=text)
             for path, text in zip(PATHS, texts, strict=False)
         ]
-        act = self.begin(changes)
+        number = self.begin(changes)
         self.reopen()
         [(found, revisions)] = self.records.history.find_intended()
-        assert found == act
+        assert found == number
         assert [(one.path, one.new_digest) for one in revisions] == [
             (one.path, digest_bytes(one.new or b"")) for one in changes
         ]
-        self.records.history.settle(act, [revisions[0].id] if is_first_done else [])
+        self.records.history.settle(number, [revisions[0].id] if is_first_done else [])
         if is_first_done:
             old = self.model.files.get(PATHS[0])
             self.put(PATHS[0], texts[0])
@@ -269,7 +269,7 @@ class Story(RuleBasedStateMachine):
         assert self.records._writer.execute("PRAGMA foreign_key_check").fetchall() == []
         assert (
             self.records._writer.execute(
-                "SELECT count(*) FROM acts WHERE id NOT IN (SELECT act FROM revisions)"
+                "SELECT count(*) FROM change_sets WHERE id NOT IN (SELECT change_set FROM revisions)"
             ).get
             == 0
         )
@@ -278,6 +278,6 @@ class Story(RuleBasedStateMachine):
 FOLDER: list[Path] = []
 
 
-def test_no_story_loses_a_text_or_keeps_one_that_was_forgotten(tmp_path: Path) -> None:
+def test_no_sequence_of_operations_loses_a_text_or_keeps_a_purged_one(tmp_path: Path) -> None:
     FOLDER[:] = [tmp_path]
     run_state_machine_as_test(Story, settings=settings(stateful_step_count=30))

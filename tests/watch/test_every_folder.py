@@ -314,5 +314,5 @@ def test_every_folder_is_watched_whatever_happens_to_folders(tmp_path: Path) -> 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_every_folder_is_watched_through_long_stories(tmp_path: Path) -> None:
+def test_every_folder_is_watched_through_long_sequences_of_changes(tmp_path: Path) -> None:
     run_stories(tmp_path, n_stories=2000, n_steps=50)

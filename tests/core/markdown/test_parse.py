@@ -218,13 +218,13 @@ def test_closed_fences_and_comments_are_no_problem(text: str) -> None:
     assert parse(text).problems == ()
 
 
-def test_a_policy_whose_overlap_would_never_end_cannot_be_made() -> None:
+def test_a_policy_whose_overlap_exceeds_the_chunk_is_refused() -> None:
     with pytest.raises(ValueError, match="not a chunk policy"):
         ChunkPolicy(10, 10)
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".TXT", ".Txt"])
-def test_a_plain_note_has_no_headings_however_its_suffix_is_written(suffix: str) -> None:
+def test_a_plain_text_note_has_no_headings_whatever_the_case_of_its_suffix(suffix: str) -> None:
     assert [
         section.heading
         for section in parse_note(NotePath(f".memories/a{suffix}"), b"# one\n\n# two\n").sections
