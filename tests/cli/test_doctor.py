@@ -31,7 +31,7 @@ def find_worst(found: list[Finding]) -> tuple[str, str]:
     return worst.check, worst.level
 
 
-def see_remedies(found: list[Finding]) -> None:
+def check_remedies(found: list[Finding]) -> None:
     assert all(finding.remedy for finding in found if finding.level in ("warning", "error"))
 
 
@@ -78,7 +78,7 @@ def test_the_answering_daemon_is_checked(
     found = daemon_checks.check_daemon(answers, running, version="1.0", protocol=1)
     assert find_worst(found) == worst
     assert any(said in finding.what for finding in found)
-    see_remedies(found)
+    check_remedies(found)
 
 
 def test_the_checked_daemon_is_the_one_that_answers_or_should_answer() -> None:
@@ -165,7 +165,7 @@ def test_access_to_the_socket_is_checked(
 ) -> None:
     found = daemon_checks.check_socket(entry, folder, uid=UID, is_held=is_held)
     assert (find_worst(found)[1] if found else None) == level
-    see_remedies(found)
+    check_remedies(found)
 
 
 def test_the_file_at_a_path_is_identified_without_following_links(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_free_space_is_checked_in_bytes_and_in_inodes(
         [folder_checks.DiskSpace(device=1, paths=("/a",), free_bytes=free_bytes, n_inodes=n_inodes)]
     )
     assert find_worst(found) == ("disk", level)
-    see_remedies(found)
+    check_remedies(found)
 
 
 def test_each_disk_is_measured_once_also_for_missing_folders(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_read_permissions_of_databases_are_checked(
         [folder_checks.PathStat(path="/p", kind=kind, mode=mode, uid=uid)], uid=UID
     )
     assert (find_worst(found)[1] if found else None) == level
-    see_remedies(found)
+    check_remedies(found)
 
 
 @pytest.mark.parametrize(
@@ -380,7 +380,7 @@ def test_the_finding_for_a_file_system_depends_on_its_content(
     )
     levels = [find_worst(found)[1] if found else None for found in (notes, records, index)]
     assert levels == [of_notes, of_records, of_index]
-    see_remedies([*notes, *records, *index])
+    check_remedies([*notes, *records, *index])
 
 
 # --- processes ----------------------------------------------------------------------------------
@@ -427,7 +427,7 @@ def test_other_processes_with_open_databases_are_checked(
 ) -> None:
     found = process_checks.check_open_files([DAEMON, process], daemon_pid=7)
     assert find_worst(found) == worst
-    see_remedies(found)
+    check_remedies(found)
 
 
 def test_without_visible_processes_nothing_is_reported() -> None:
@@ -484,7 +484,7 @@ def test_the_state_from_the_supervisor_is_checked(
 ) -> None:
     found = daemon_checks.check_service(service, daemon_pid=daemon_pid)
     assert find_worst(found) == ("service", level)
-    see_remedies(found)
+    check_remedies(found)
 
 
 # --- without a daemon ---------------------------------------------------------------------------

@@ -179,7 +179,7 @@ def test_a_backup_overwrites_no_file_unless_it_is_forced_and_leaves_no_part_of_o
     assert not list(find_records(home, place.id).parent.glob("*.backup-*"))
 
 
-class Life:
+class KillLoop:
     """A workspace whose history is replaced again and again by a daemon that is killed
     meanwhile."""
 
@@ -241,16 +241,16 @@ class Life:
 def test_a_daemon_killed_during_a_restore_leaves_the_old_or_the_new_history(
     own: Home,
 ) -> None:
-    life = Life(own, random.Random(1))
+    kill_loop = KillLoop(own, random.Random(1))
     for _ in range(N_KILLS):
-        life.restore_and_die()
+        kill_loop.restore_and_die()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 def test_daemons_killed_many_times_during_a_restore_leave_one_history(own: Home) -> None:
-    life = Life(own, random.Random(2))
-    assert {life.restore_and_die() for _ in range(MANY_KILLS)} == {True, False}
+    kill_loop = KillLoop(own, random.Random(2))
+    assert {kill_loop.restore_and_die() for _ in range(MANY_KILLS)} == {True, False}
 
 
 def test_the_records_of_a_newer_program_are_refused_and_stay_unchanged(

@@ -125,7 +125,7 @@ def write(path: Path, *statements: str) -> None:
     connection.close()
 
 
-def rot(path: Path) -> None:
+def damage(path: Path) -> None:
     """Overwrite pages in the middle, wherever the newest of them stand."""
     for name in (path, path.with_name(f"{path.name}-wal")):
         if name.exists() and name.stat().st_size > 8192:
@@ -195,14 +195,14 @@ def quiet_home(make_quiet: Callable[[], Home]) -> Home:
 
 
 @pytest.fixture
-def quiet(quiet_home: Home) -> Iterator[Quiet]:
-    quiet = Quiet(quiet_home)
-    yield quiet
+def unscanned(quiet_home: Home) -> Iterator[UnscannedWorkspace]:
+    unscanned = UnscannedWorkspace(quiet_home)
+    yield unscanned
     with Client(quiet_home.socket_path, WAIT_S) as client:
-        client.call("workspace.remove", workspace=quiet.id)
+        client.call("workspace.remove", workspace=unscanned.id)
 
 
-class Quiet:
+class UnscannedWorkspace:
     """A workspace that nobody looks at."""
 
     def __init__(self, home: Home) -> None:
@@ -222,56 +222,56 @@ class Quiet:
     def examine(self, *words: str) -> Report:
         return examine(self.home, *words, self.id)
 
-    def see_healed(self) -> None:
+    def check_repaired(self) -> None:
         wait_for(lambda: self.examine().level("generation") == "ok", "it did not heal")
         report = self.examine("--verify")
         assert (report.status, report.level("verify")) == (0, "ok")
         assert any("rebuilt" in finding["what"] for finding in report.findings("index"))
 
 
-def test_a_damaged_index_is_found_and_rebuilt(quiet: Quiet) -> None:
-    rot(quiet.index)
-    report = quiet.examine()
+def test_a_damaged_index_is_found_and_rebuilt(unscanned: UnscannedWorkspace) -> None:
+    damage(unscanned.index)
+    report = unscanned.examine()
     assert (report.status, report.level("index")) == (1, "error")
-    quiet.see_healed()
+    unscanned.check_repaired()
 
 
-def test_a_deleted_index_is_found_and_restored(quiet: Quiet) -> None:
-    quiet.index.unlink()
-    report = quiet.examine("--verify")
+def test_a_deleted_index_is_found_and_restored(unscanned: UnscannedWorkspace) -> None:
+    unscanned.index.unlink()
+    report = unscanned.examine("--verify")
     assert (report.status, report.level("index")) == (1, "error")
     assert report.level("verify") is None
-    quiet.see_healed()
+    unscanned.check_repaired()
 
 
-def test_a_replaced_index_is_found_and_rebuilt(quiet: Quiet) -> None:
-    copy = quiet.index.with_name("copy")
-    shutil.copy(quiet.index, copy)
-    copy.replace(quiet.index)
-    assert quiet.examine().level("index") == "error"
-    quiet.see_healed()
+def test_a_replaced_index_is_found_and_rebuilt(unscanned: UnscannedWorkspace) -> None:
+    copy = unscanned.index.with_name("copy")
+    shutil.copy(unscanned.index, copy)
+    copy.replace(unscanned.index)
+    assert unscanned.examine().level("index") == "error"
+    unscanned.check_repaired()
 
 
 def test_an_index_that_another_program_wrote_is_found_by_verify_and_correct_after_a_reindex(
-    quiet: Quiet,
+    unscanned: UnscannedWorkspace,
 ) -> None:
-    write(quiet.index, SHIFT)
-    report = examine(quiet.home, "--verify")
+    write(unscanned.index, SHIFT)
+    report = examine(unscanned.home, "--verify")
     assert report.level("verify") == "error"
     assert "memsyncd reindex" in report.remedy("verify")
-    assert do(quiet.home, "reindex").returncode == 0
-    assert examine(quiet.home, "--verify").level("verify") == "ok"
+    assert do(unscanned.home, "reindex").returncode == 0
+    assert examine(unscanned.home, "--verify").level("verify") == "ok"
 
 
 def test_between_two_starts_damaged_records_are_set_aside_and_a_foreign_index_is_found(
     make_quiet: Callable[[], Home],
 ) -> None:
     home = make_quiet()
-    quiet = Quiet(home)
-    rot(quiet.records)
+    unscanned = UnscannedWorkspace(home)
+    damage(unscanned.records)
     assert examine(home).level("records") == "error"
     assert do(home, "stop").returncode == 0
-    write(quiet.index, SHIFT)
+    write(unscanned.index, SHIFT)
     assert examine(home).level("records") == "error"
     home.start()
     wait_for(lambda: examine(home).level("generation") == "ok", "it was not opened")

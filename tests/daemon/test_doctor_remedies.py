@@ -87,8 +87,8 @@ def test_problems_of_notes_disappear_after_their_remedies(home: Home, place: Pla
 def test_a_damaged_earlier_text_is_found_by_verify_and_deleted_by_purge(
     home: Home, place: Place
 ) -> None:
-    say_much(place)
-    rot(
+    write_findings(place)
+    damage(
         place,
         "SELECT new_digest FROM revisions WHERE new_digest NOT IN (SELECT digest FROM heads) LIMIT 1",
     )
@@ -111,8 +111,8 @@ def test_a_damaged_earlier_text_is_found_by_verify_and_deleted_by_purge(
 def test_a_damaged_current_text_is_found_by_verify_and_repaired_by_the_next_read(
     home: Home, place: Place
 ) -> None:
-    say_much(place)
-    rot(place, "SELECT digest FROM heads WHERE path = '.memories/story.md'")
+    write_findings(place)
+    damage(place, "SELECT digest FROM heads WHERE path = '.memories/story.md'")
     assert examine(home, "--verify", place.id).level("records") == "warning"
     assert "not kept" in do(home, "diff", "3", "-w", place.id).stderr
     assert "+# Story 2" in do(home, "diff", "3", "-w", place.id).stdout
@@ -120,21 +120,21 @@ def test_a_damaged_current_text_is_found_by_verify_and_repaired_by_the_next_read
     assert (healed.level("records"), healed.status) == ("ok", 0)
 
 
-def say_much(place: Place) -> None:
+def write_findings(place: Place) -> None:
     """One note that says three things, one after another; through memsyncd, which records all of
     them at once."""
 
-    def say(command: str, **what: str) -> None:
+    def remember(command: str, **what: str) -> None:
         place.client.call(
             "memory", command=command, path="/memories/story.md", workspace=place.id, **what
         )
 
-    say("create", file_text=f"# Story 0\n\n{' '.join(map(str, range(400)))}\n")
+    remember("create", file_text=f"# Story 0\n\n{' '.join(map(str, range(400)))}\n")
     for number in range(2):
-        say("str_replace", old_str=f"Story {number}", new_str=f"Story {number + 1}")
+        remember("str_replace", old_str=f"Story {number}", new_str=f"Story {number + 1}")
 
 
-def rot(place: Place, digests: str) -> None:
+def damage(place: Place, digests: str) -> None:
     with contextlib.closing(sqlite3.connect(records_of(place), timeout=10)) as file, file:
         file.execute(f"UPDATE blobs SET data = zeroblob(length(data)) WHERE digest IN ({digests})")
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.kept import Kept, wait_for
+from tests.daemon.kept import WorkspaceFiles, wait_for
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def own(make_home: Callable[..., Home]) -> Home:
 
 
 @pytest.fixture
-def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], Kept]]:
-    made: list[Kept] = []
+def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], WorkspaceFiles]]:
+    made: list[WorkspaceFiles] = []
 
-    def make() -> Kept:
-        made.append(Kept(home, daemon))
+    def make() -> WorkspaceFiles:
+        made.append(WorkspaceFiles(home, daemon))
         return made[-1]
 
     yield make
@@ -57,7 +57,7 @@ def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], Kept]]:
 
 
 @pytest.fixture
-def kept(make_kept: Callable[[], Kept]) -> Kept:
+def kept(make_kept: Callable[[], WorkspaceFiles]) -> WorkspaceFiles:
     return make_kept()
 
 
@@ -157,7 +157,7 @@ ONLY_WHILE_OPEN = [delete_wal, delete_shared]
 
 
 def test_an_index_that_is_removed_while_it_is_open_is_rebuilt(
-    make_kept: Callable[[], Kept],
+    make_kept: Callable[[], WorkspaceFiles],
 ) -> None:
     harmed = {harm: make_kept() for harm in AWAY}
     for harm, kept in harmed.items():
@@ -172,7 +172,7 @@ def test_a_removed_index_is_noticed_by_a_request_before_the_next_reconcile(
     own: Home,
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 600\n")
-    kept = Kept(own, own.start())
+    kept = WorkspaceFiles(own, own.start())
     ways = {"status": {}, "search": {"query": "larch"}}
     for harm, ask in itertools.product((delete, delete_folder, replace_by_an_empty_one), ways):
         kept.settle()
@@ -189,7 +189,7 @@ def test_a_removed_index_is_noticed_by_a_request_before_the_next_reconcile(
 
 
 def test_an_index_truncated_while_it_is_open_is_rebuilt_without_any_query(
-    kept: Kept,
+    kept: WorkspaceFiles,
 ) -> None:
     generation = kept.settle()
     n_rebuilt = kept.log().count("index_rebuilt")
@@ -200,7 +200,7 @@ def test_an_index_truncated_while_it_is_open_is_rebuilt_without_any_query(
 
 
 def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_request(
-    kept: Kept,
+    kept: WorkspaceFiles,
 ) -> None:
     def count_rebuilt() -> int:
         return kept.log().count("index_rebuilt")
@@ -235,14 +235,14 @@ def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_reques
 
 
 @pytest.fixture(scope="module")
-def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
+def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceFiles]]:
     """Workspaces of a daemon that was stopped and started again, by what was done to each of them
     in between."""
     home = make_home(LOOKS)
     harms = {harm.__name__: harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
     first = home.start()
     all_kept = {
-        name: Kept(home, first)
+        name: WorkspaceFiles(home, first)
         for name in (*harms, "other", "as other", "no root", "no root, no index")
     }
     (all_kept["other"].root / ".memories" / "other.md").write_text("hazel\n")
@@ -270,13 +270,13 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
     ids=lambda harm: harm.__name__,
 )
 def test_an_index_damaged_between_two_starts_is_rebuilt(
-    second_life: dict[str, Kept], harm: Callable[[Path], None]
+    second_life: dict[str, WorkspaceFiles], harm: Callable[[Path], None]
 ) -> None:
     second_life[harm.__name__].wait_healed()
 
 
 def test_an_index_of_another_workspace_is_not_used(
-    second_life: dict[str, Kept],
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept, other = second_life["as other"], second_life["other"]
     kept.wait_healed()
@@ -291,7 +291,7 @@ def test_an_index_of_another_workspace_is_not_used(
 
 
 def test_a_root_missing_at_the_start_answers_from_its_index_and_is_watched_for(
-    second_life: dict[str, Kept],
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept = second_life["no root"]
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -304,7 +304,7 @@ def test_a_root_missing_at_the_start_answers_from_its_index_and_is_watched_for(
 
 
 def test_a_missing_root_without_index_is_reported_and_causes_no_busy_loop(
-    second_life: dict[str, Kept],
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept = second_life["no root, no index"]
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -322,7 +322,7 @@ def test_a_missing_root_without_index_is_reported_and_causes_no_busy_loop(
 def test_searches_work_during_a_rebuild_for_another_chunking_and_across_a_restart(
     own: Home,
 ) -> None:
-    kept = Kept(own, own.start())
+    kept = WorkspaceFiles(own, own.start())
     for number in range(kept.n_notes, N_MANY):
         text = "\n\n".join(
             f"## Part {part}\n\nlarch words of part {part}\n\n{'more ' * 30}" for part in range(12)
@@ -352,7 +352,7 @@ def test_searches_work_during_a_rebuild_for_another_chunking_and_across_a_restar
     kept.client.close()
 
 
-def test_a_requested_reindex_keeps_the_answers_and_the_records(kept: Kept) -> None:
+def test_a_requested_reindex_keeps_the_answers_and_the_records(kept: WorkspaceFiles) -> None:
     before = kept.records.read_bytes()
     generation = kept.status()["generation"]
     report = kept.client.call("sync", rebuild=True, workspace=kept.id)
@@ -432,7 +432,7 @@ def test_a_full_disk_is_reported_and_caught_up_with_the_next_save(
     assert daemon.stop() == 0
 
 
-def test_deleted_text_leaves_every_file_of_the_index_after_quiet_time(kept: Kept) -> None:
+def test_deleted_text_leaves_every_file_of_the_index_after_quiet_time(kept: WorkspaceFiles) -> None:
     note = kept.root / ".memories" / "secret.md"
     note.write_text(f"# Password\n\n{SECRET} of ours\n")
     assert kept.find(SECRET, wait="disk")
@@ -456,7 +456,7 @@ def holds_secret(folder: Path) -> bool:
 
 
 def test_a_deleted_root_keeps_its_index_and_is_indexed_again_when_recreated(
-    kept: Kept,
+    kept: WorkspaceFiles,
 ) -> None:
     shutil.rmtree(kept.root)
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -479,7 +479,7 @@ def test_a_deleted_root_keeps_its_index_and_is_indexed_again_when_recreated(
     assert kept.status()["state"] == "ready"
 
 
-def test_the_index_of_a_missing_root_is_rebuilt_when_the_root_returns(kept: Kept) -> None:
+def test_the_index_of_a_missing_root_is_rebuilt_when_the_root_returns(kept: WorkspaceFiles) -> None:
     aside = kept.root.parent / "aside"
     kept.root.rename(aside)
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")

@@ -105,7 +105,7 @@ def test_only_the_hanging_part_of_a_running_engine_is_reported(
     is_hanging = threading.Event()
     registry = Registry(tmp_path / "workspaces.json", home="/nowhere", uid=os.geteuid())
 
-    async def live(block: Callable[[Workspaces, Job[None]], object]) -> tuple[str, ...]:
+    async def scenario(block: Callable[[Workspaces, Job[None]], object]) -> tuple[str, ...]:
         workspaces = Workspaces(
             registry=registry,
             state_dir=tmp_path,
@@ -132,10 +132,10 @@ def test_only_the_hanging_part_of_a_running_engine_is_reported(
         yield
 
     assert asyncio.run(
-        live(lambda workspaces, job: workspaces._worker.submit("ws", lambda: job))
+        scenario(lambda workspaces, job: workspaces._worker.submit("ws", lambda: job))
     ) == ("writer",)
     assert asyncio.run(
-        live(lambda workspaces, job: workspaces.watching._pool.call(lambda: next(job)))
+        scenario(lambda workspaces, job: workspaces.watching._pool.call(lambda: next(job)))
     ) == ("watcher",)
 
 
@@ -152,7 +152,7 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
         gate.wait()
         yield
 
-    async def live() -> tuple[str, ...]:
+    async def scenario() -> tuple[str, ...]:
         workspaces = Workspaces(
             registry=registry,
             state_dir=tmp_path,
@@ -171,7 +171,7 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
         threads.shutdown()
         return stalled
 
-    assert asyncio.run(live()) == ()
+    assert asyncio.run(scenario()) == ()
 
 
 def test_a_probe_that_fails_is_progress() -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Daemon, Home, Place, Presence
+    from tests.daemon.conftest import Daemon, Home, Place, SearchProbe
 
     MakePlace = Callable[..., Place]
 
@@ -67,7 +67,7 @@ def test_a_deleted_note_is_removed_in_time_during_continuous_saves(
 
 
 def test_a_renamed_note_is_found_under_its_new_name_alone_and_at_once(
-    place: Place, watch_word: Callable[[str], Presence]
+    place: Place, watch_word: Callable[[str], SearchProbe]
 ) -> None:
     old = write(place.root / ".memories" / "old.md", "larch")
     place.wait_found("larch", ".memories/old.md")
@@ -90,7 +90,7 @@ def test_a_renamed_note_is_a_move(place: Place) -> None:
 
 
 def test_a_renamed_folder_takes_its_notes_with_it(
-    place: Place, watch_word: Callable[[str], Presence]
+    place: Place, watch_word: Callable[[str], SearchProbe]
 ) -> None:
     folder = place.root / ".memories" / "sessions"
     write(folder / "one.md", "larch")

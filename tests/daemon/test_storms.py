@@ -15,7 +15,7 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Place, Presence
+    from tests.daemon.conftest import Place, SearchProbe
 
 pytestmark = pytest.mark.shared_daemon
 
@@ -63,7 +63,7 @@ def touch_and_save(note: Path) -> Iterator[bytes]:
     "write", [save_whole, append_and_never_close, touch_and_save], ids=lambda write: write.__name__
 )
 def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
-    write: Callable[[Path], Iterator[bytes]], place: Place, watch_word: Callable[[str], Presence]
+    write: Callable[[Path], Iterator[bytes]], place: Place, watch_word: Callable[[str], SearchProbe]
 ) -> None:
     """What is indexed may be an old version, but not one that was replaced longer ago than a change
     may wait."""

@@ -28,7 +28,7 @@ def listener(place: Place) -> Iterator[Client]:
         yield client
 
 
-def hear(client: Client) -> dict[str, Any]:
+def receive(client: Client) -> dict[str, Any]:
     """The parameters of the next notification."""
     method, told = next(iter(client.notifications()))
     assert method == "changed"
@@ -51,7 +51,7 @@ def test_each_change_is_notified_with_its_generation_and_paths(
     answer = listener.call("subscribe", workspace=place.id)
     assert answer["generations"] == {place.id: place.status()["generation"]}
     generation = save(place, "MEMORY.md", "larch")
-    told = hear(listener)
+    told = receive(listener)
     assert (told["subscription"], told["workspace"], told["paths"]) == (
         answer["subscription"],
         place.id,
@@ -61,7 +61,7 @@ def test_each_change_is_notified_with_its_generation_and_paths(
     assert told["chunks"] > 0
     assert told["complete"]
     (place.root / "MEMORY.md").unlink()
-    assert hear(listener)["paths"] == ["MEMORY.md"]
+    assert receive(listener)["paths"] == ["MEMORY.md"]
 
 
 def test_only_the_subscribed_paths_are_notified(
@@ -72,7 +72,7 @@ def test_only_the_subscribed_paths_are_notified(
     save(place, "MEMORY.md", "larch")
     save(other, ".memories/a.md", "maple")
     save(place, ".memories/a.md", "hazel")
-    told = hear(listener)
+    told = receive(listener)
     assert (told["workspace"], told["paths"]) == (place.id, [".memories/a.md"])
 
 
@@ -82,14 +82,14 @@ def test_a_subscription_without_a_workspace_covers_all(
     listener.call("subscribe")
     other = make_place(home.make_folder())
     save(other, "MEMORY.md", "larch")
-    assert hear(listener)["workspace"] == other.id
+    assert receive(listener)["workspace"] == other.id
 
 
 def test_a_moved_note_is_notified_with_both_its_paths(place: Place, listener: Client) -> None:
     save(place, ".memories/old.md", "larch")
     listener.call("subscribe", workspace=place.id)
     (place.root / ".memories" / "old.md").rename(place.root / ".memories" / "new.md")
-    assert sorted(hear(listener)["paths"]) == [".memories/new.md", ".memories/old.md"]
+    assert sorted(receive(listener)["paths"]) == [".memories/new.md", ".memories/old.md"]
 
 
 def test_changes_since_a_generation_are_notified_first_and_once(
@@ -100,12 +100,12 @@ def test_changes_since_a_generation_are_notified_first_and_once(
     save(place, ".memories/a.md", "maple")
     latest = save(place, "MEMORY.md", "hazel")
     listener.call("subscribe", workspace=place.id, since=generation)
-    told = hear(listener)
+    told = receive(listener)
     assert sorted(told["paths"]) == [".memories/a.md", "MEMORY.md"]
     assert told["generation"] == latest
     assert told["complete"]
     save(place, ".memories/b.md", "rowan")
-    assert hear(listener)["paths"] == [".memories/b.md"]
+    assert receive(listener)["paths"] == [".memories/b.md"]
 
 
 def test_a_subscriber_with_the_current_generation_gets_only_later_changes(
@@ -114,7 +114,7 @@ def test_a_subscriber_with_the_current_generation_gets_only_later_changes(
     latest = save(place, "MEMORY.md", "larch")
     listener.call("subscribe", workspace=place.id, since=latest)
     save(place, ".memories/b.md", "rowan")
-    assert hear(listener)["paths"] == [".memories/b.md"]
+    assert receive(listener)["paths"] == [".memories/b.md"]
 
 
 @pytest.mark.parametrize("since", [0, -1])
@@ -123,12 +123,12 @@ def test_a_subscriber_from_before_the_remembered_changes_is_told_so(
 ) -> None:
     place.client.call("sync", workspace=place.id, rebuild=True)
     listener.call("subscribe", workspace=place.id, since=since)
-    assert not hear(listener)["complete"]
+    assert not receive(listener)["complete"]
 
 
 def test_a_subscriber_with_a_future_generation_is_told_so(place: Place, listener: Client) -> None:
     listener.call("subscribe", workspace=place.id, since=place.status()["generation"] + 1000)
-    assert not hear(listener)["complete"]
+    assert not receive(listener)["complete"]
 
 
 def test_unsubscribing_ends_the_subscription_and_the_connection_stays(
@@ -138,7 +138,7 @@ def test_unsubscribing_ends_the_subscription_and_the_connection_stays(
     second = listener.call("subscribe", workspace=place.id)["subscription"]
     listener.call("unsubscribe", subscription=first)
     save(place, "MEMORY.md", "larch")
-    assert hear(listener)["subscription"] == second
+    assert receive(listener)["subscription"] == second
     with pytest.raises(NotFound):
         listener.call("unsubscribe", subscription=first)
     with pytest.raises(NotFound):
@@ -177,10 +177,10 @@ def test_many_changes_at_once_are_few_notifications(place: Place, listener: Clie
     for number in range(100):
         (source / f"{number}.md").write_text(f"larch {number}\n")
     source.rename(place.root / ".memories" / "many")
-    heard: set[str] = set()
+    received: set[str] = set()
     n_told = 0
-    while len(heard) < 100:
-        heard.update(hear(listener)["paths"])
+    while len(received) < 100:
+        received.update(receive(listener)["paths"])
         n_told += 1
     assert n_told < 10
     shutil.rmtree(place.root / ".memories" / "many")
@@ -192,7 +192,7 @@ def test_a_subscriber_notices_the_end_of_the_daemon(make_home: Callable[[], Home
         client.call("subscribe")
         assert daemon.stop() == 0
         with pytest.raises(NoDaemon):
-            hear(client)
+            receive(client)
 
 
 def test_the_command_line_prints_each_change_in_one_line(place: Place) -> None:

@@ -390,7 +390,7 @@ def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
     assert all(line.startswith(("agent", "begin")) for line in lines)
 
 
-def look(successor: Any, root: Path) -> None:
+def check(successor: Any, root: Path) -> None:
     """The history goes without a gap to what stands there, and can be gone back and forth."""
     note = root / ".memories/killed.md"
     if note.read_text() == "begin\n":
@@ -418,10 +418,10 @@ def kill_and_look(home: Any, seeds: range) -> None:
     (root / ".memories/killed.md").write_text("begin\n")
     for seed in seeds:
         daemon = home.start()
-        look(daemon, root)
+        check(daemon, root)
         write_and_kill(daemon, root, random.Random(seed))
     last = home.start()
-    look(last, root)
+    check(last, root)
     last.kill()
 
 

@@ -235,7 +235,7 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
     (root / ".memories").mkdir(parents=True)
     (root / "MEMORY.md").write_text("one\n")
 
-    async def live() -> None:
+    async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
         first = workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: first.is_recorded and not workspaces.count_jobs())
@@ -250,7 +250,7 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
         assert "records_gone" not in first.condition.notices
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_closing_a_workspace_for_good_closes_its_records_at_once(own: Any) -> None:

@@ -47,7 +47,7 @@ def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
     )
 
 
-def ask_in_vain(bench: Any, query: str) -> str:
+def explain_empty(bench: Any, query: str) -> str:
     found = search_in([bench.workspace], query, MASKED)
     assert not found.hits
     return f"{found.why_empty} {found.did_you_mean}"
@@ -131,15 +131,15 @@ def test_notes_without_secrets_are_unchanged_by_redaction(bench: Any) -> None:
 def test_similar_words_never_reveal_a_secret(bench: Any) -> None:
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe sunflowar grows.\n")
     bench.sync()
-    assert "similar words in notes: sunflowar;" in ask_in_vain(bench, "sunflower")
+    assert "similar words in notes: sunflowar;" in explain_empty(bench, "sunflower")
     bench.write("MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n")
     bench.sync()
-    assert "similar words" not in ask_in_vain(bench, "sunflower")
+    assert "similar words" not in explain_empty(bench, "sunflower")
     bench.write(
         "MEMORY.md", "# Hosts\n\npassword: Sunflowre-9x4z\n\nThe word sunflowre is a slip.\n"
     )
     bench.sync()
-    assert "sunflowre" in ask_in_vain(bench, "sunflower")
+    assert "sunflowre" in explain_empty(bench, "sunflower")
 
 
 def test_reads_for_editing_are_not_redacted(filled: Any) -> None:
@@ -245,7 +245,7 @@ def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -
     block = build_block(bench.workspace, "maple elder", MASKED)
     problems = find_problems(bench.workspace)
     vain = [
-        ask_in_vain(bench, f"maple {filters}")
+        explain_empty(bench, f"maple {filters}")
         for filters in ("kind:none", "tag:none", f"tag:{API_KEY[:-1]}")
     ]
     for told in (found, notes, block, problems, vain):

@@ -21,7 +21,7 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         is_over.wait()
         yield
 
-    async def live() -> None:
+    async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
         workspace = workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
@@ -39,7 +39,7 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         assert workspaces.counters(workspace).syncs.n == n_syncs + 1
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
     for number in range(3000):
         (root / ".memories" / f"{number}.md").write_text(f"note {number}\n")
 
-    async def live() -> None:
+    async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
         told: list[bool] = []
 
@@ -69,4 +69,4 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
         await wait_for(lambda: not workspaces.count_jobs() and not workspace.condition.n_unrecorded)
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())

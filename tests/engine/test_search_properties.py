@@ -84,7 +84,7 @@ def ask_context(bench: Any, query: str, max_tokens: int) -> ContextAnswer:
     return msgspec.structs.replace(answer, workspace="")
 
 
-def tell(found: SearchAnswer) -> list[tuple[object, ...]]:
+def summarize(found: SearchAnswer) -> list[tuple[object, ...]]:
     """All that an answer says, but for what differs from one workspace to another."""
     return [
         (
@@ -126,7 +126,7 @@ def test_the_order_of_indexing_changes_no_answer(
 ) -> None:
     shuffled = dict(order.sample(sorted(notes.items()), len(notes)))
     first, second = make(notes), make(shuffled)
-    assert tell(ask(first, query)) == tell(ask(second, query))
+    assert summarize(ask(first, query)) == summarize(ask(second, query))
     assert ask_context(first, query, 100) == ask_context(second, query, 100)
 
 
@@ -143,7 +143,7 @@ def test_an_index_with_former_changes_answers_like_a_new_one(
     bench.sync()
     found, built = ask(bench, query), ask_context(bench, query, 100)
     bench.rebuild()
-    assert tell(ask(bench, query)) == tell(found)
+    assert summarize(ask(bench, query)) == summarize(found)
     assert ask_context(bench, query, 100) == built
 
 
@@ -159,7 +159,9 @@ def test_among_more_equal_notes_than_are_ranked_the_same_ones_are_found_in_any_o
             if number % 115 == 0:
                 bench.sync()
         bench.sync()
-        told.append((tell(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300)))
+        told.append(
+            (summarize(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300))
+        )
     assert told[0] == told[1]
     assert [hit[0] for hit in told[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
 
@@ -193,9 +195,9 @@ def test_a_smaller_limit_returns_the_first_of_the_hits(
     make: MakeBench, notes: dict[str, str], query: str
 ) -> None:
     bench = make(notes)
-    every = tell(ask(bench, query))
+    every = summarize(ask(bench, query))
     for limit in range(1, len(every) + 1):
-        assert [hit[:4] for hit in tell(ask(bench, query, limit=limit))] == [
+        assert [hit[:4] for hit in summarize(ask(bench, query, limit=limit))] == [
             hit[:4] for hit in every[:limit]
         ]
 

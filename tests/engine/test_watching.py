@@ -32,7 +32,7 @@ def test_a_links_target_deleted_before_it_is_watched_is_noticed_at_once(tmp_path
     (root / "docs" / "deep" / "real.md").write_text("larch")
     is_planning = threading.Event()
 
-    async def live() -> None:
+    async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
         workspace = workspaces.add(str(root), name="", include=(), exclude=())
         n_files = lambda: workspace.condition.counts.files  # noqa: E731
@@ -52,7 +52,7 @@ def test_a_links_target_deleted_before_it_is_watched_is_noticed_at_once(tmp_path
         await wait_for(lambda: n_files() == 0)
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> None:
@@ -61,7 +61,7 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
     (root / ".memories").mkdir(parents=True)
     calls: list[float] = []
 
-    async def live() -> None:
+    async def scenario() -> None:
         workspaces = open_workspaces(tmp_path)
         workspace = workspaces.add(str(root), name="", include=(), exclude=())
         watching = workspaces.watching
@@ -87,7 +87,7 @@ def test_events_lost_during_a_check_lead_to_another_check(tmp_path: Path) -> Non
         await asyncio.wrap_future(watching.probe())
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
     assert len(calls) == 2
 
 
@@ -105,7 +105,7 @@ def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
             gate.wait(HANG_LIMIT_S)
         return stat_identity(folder)
 
-    async def live() -> None:
+    async def scenario() -> None:
         workspaces = open_workspaces(
             tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6)
         )
@@ -125,7 +125,7 @@ def test_a_hanging_disk_blocks_only_its_own_workspace_while_others_are_planned(
         await asyncio.to_thread(workspaces.stop)
 
     try:
-        asyncio.run(live())
+        asyncio.run(scenario())
     finally:
         gate.set()
 
@@ -141,7 +141,7 @@ def test_a_large_tree_that_is_slow_to_walk_again_does_not_count_as_blocked(
         time.sleep(0.1)
         return add_watch(fd, path, mask)
 
-    async def live() -> None:
+    async def scenario() -> None:
         workspaces = open_workspaces(
             tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=5.0)
         )
@@ -158,7 +158,7 @@ def test_a_large_tree_that_is_slow_to_walk_again_does_not_count_as_blocked(
         assert workspaces.watching.n_losses == 0
         await asyncio.to_thread(workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_a_folder_event_on_a_disk_that_hangs_delays_no_event_of_another_workspace(
@@ -173,7 +173,7 @@ def test_a_folder_event_on_a_disk_that_hangs_delays_no_event_of_another_workspac
             gate.wait(HANG_LIMIT_S)
         return add_watch(fd, path, mask)
 
-    async def live() -> None:
+    async def scenario() -> None:
         workspaces = open_workspaces(
             tmp_path, stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6)
         )
@@ -193,7 +193,7 @@ def test_a_folder_event_on_a_disk_that_hangs_delays_no_event_of_another_workspac
         assert await asyncio.to_thread(workspaces.stop)
 
     try:
-        asyncio.run(live())
+        asyncio.run(scenario())
     finally:
         gate.set()
 

@@ -24,7 +24,7 @@ from memsyncd.server.session import Session
 LIMIT_S = 20.0
 
 
-class Surgery:
+class DoctorBench:
     """A doctor, and a workspaces with a clock that somebody may set."""
 
     def __init__(self, folder: Path) -> None:
@@ -83,13 +83,13 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def play(folder: Path, scene: Callable[[Surgery], Awaitable[None]]) -> None:
+def play(folder: Path, scene: Callable[[DoctorBench], Awaitable[None]]) -> None:
     async def open_and_play() -> None:
-        surgery = Surgery(folder)
+        bench = DoctorBench(folder)
         try:
-            await asyncio.wait_for(scene(surgery), LIMIT_S)
+            await asyncio.wait_for(scene(bench), LIMIT_S)
         finally:
-            surgery.close()
+            bench.close()
 
     asyncio.run(open_and_play())
 
@@ -97,27 +97,27 @@ def play(folder: Path, scene: Callable[[Surgery], Awaitable[None]]) -> None:
 def test_a_clock_set_back_is_reported_and_a_sleep_of_the_machine_is_not(
     tmp_path: Path,
 ) -> None:
-    async def scene(surgery: Surgery) -> None:
-        await surgery.add(tmp_path / "w")
-        surgery.slept_s = 3600.0
-        assert (await surgery.examine())["clock"].level == "ok"
-        surgery.set_by_s = -3600.0
-        found = (await surgery.examine())["clock"]
+    async def scene(bench: DoctorBench) -> None:
+        await bench.add(tmp_path / "w")
+        bench.slept_s = 3600.0
+        assert (await bench.examine())["clock"].level == "ok"
+        bench.set_by_s = -3600.0
+        found = (await bench.examine())["clock"]
         assert (found.level, bool(found.remedy)) == ("warning", True)
-        surgery.set_by_s = 3600.0
-        assert (await surgery.examine())["clock"].level == "info"
+        bench.set_by_s = 3600.0
+        assert (await bench.examine())["clock"].level == "info"
 
     play(tmp_path, scene)
 
 
 def test_a_long_overdue_scan_is_an_error(tmp_path: Path) -> None:
-    async def scene(surgery: Surgery) -> None:
-        workspace = await surgery.add(tmp_path / "w")
+    async def scene(bench: DoctorBench) -> None:
+        workspace = await bench.add(tmp_path / "w")
         # What the beginning has set going must be over, or it is not overdue any more.
-        await asyncio.wrap_future(surgery.workspaces.scheduler.sync(workspace))
-        await wait_for(lambda: not surgery.workspaces.count_jobs())
+        await asyncio.wrap_future(bench.workspaces.scheduler.sync(workspace))
+        await wait_for(lambda: not bench.workspaces.count_jobs())
         workspace.change(synced_at_s=time.time() - 500)
-        assert (await surgery.examine())["freshness"].level == "error"
+        assert (await bench.examine())["freshness"].level == "error"
 
     play(tmp_path, scene)
 
@@ -130,13 +130,13 @@ def close_index(workspace: Workspace, *_: object) -> Job[None]:
 def test_an_unopened_index_is_reported_without_further_findings(
     tmp_path: Path,
 ) -> None:
-    async def scene(surgery: Surgery) -> None:
-        surgery.workspaces.reload(
+    async def scene(bench: DoctorBench) -> None:
+        bench.workspaces.reload(
             SyncPolicy(is_enabled=False), []
         )  # or a look at the notes would open it again
-        workspace = await surgery.add(tmp_path / "w")
-        await asyncio.wrap_future(surgery.workspaces.scheduler.run(workspace, close_index))
-        found = await surgery.examine(verify=True)
+        workspace = await bench.add(tmp_path / "w")
+        await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
+        found = await bench.examine(verify=True)
         assert found["index"].level == "error"
         assert found["verify"].level == "error"
         assert not {"generation", "problems"} & found.keys()
@@ -147,25 +147,25 @@ def test_an_unopened_index_is_reported_without_further_findings(
 def test_an_index_being_built_is_reported_at_once_and_verification_waits_for_it(
     tmp_path: Path,
 ) -> None:
-    async def scene(surgery: Surgery) -> None:
-        surgery.workspaces.reload(SyncPolicy(is_enabled=False), [])
-        workspace = await surgery.add(tmp_path / "w")
-        await asyncio.wrap_future(surgery.workspaces.scheduler.run(workspace, close_index))
+    async def scene(bench: DoctorBench) -> None:
+        bench.workspaces.reload(SyncPolicy(is_enabled=False), [])
+        workspace = await bench.add(tmp_path / "w")
+        await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
         workspace.change(is_indexing=True)
-        found = await surgery.examine()
+        found = await bench.examine()
         assert (found["index"].level, found["freshness"].level) == ("info", "info")
-        rebuild = surgery.workspaces.scheduler.rebuild(workspace)
-        assert (await surgery.examine(verify=True))["verify"].level == "ok"
+        rebuild = bench.workspaces.scheduler.rebuild(workspace)
+        assert (await bench.examine(verify=True))["verify"].level == "ok"
         assert rebuild.done()
 
     play(tmp_path, scene)
 
 
 def test_several_clients_can_examine_and_verify_at_once(tmp_path: Path) -> None:
-    async def scene(surgery: Surgery) -> None:
-        workspaces = [await surgery.add(tmp_path / f"w{number}") for number in range(3)]
-        asked = [surgery.examine(verify=True) for _ in range(4)]
-        asked += [surgery.examine(workspace=workspace.id, verify=True) for workspace in workspaces]
+    async def scene(bench: DoctorBench) -> None:
+        workspaces = [await bench.add(tmp_path / f"w{number}") for number in range(3)]
+        asked = [bench.examine(verify=True) for _ in range(4)]
+        asked += [bench.examine(workspace=workspace.id, verify=True) for workspace in workspaces]
         for found in await asyncio.gather(*asked):
             assert {finding.level for finding in found.values()} == {"ok"}
 
@@ -173,24 +173,24 @@ def test_several_clients_can_examine_and_verify_at_once(tmp_path: Path) -> None:
 
 
 def test_verifying_during_a_rebuild_finds_no_difference(tmp_path: Path) -> None:
-    async def scene(surgery: Surgery) -> None:
-        workspace = await surgery.add(tmp_path / "w")
+    async def scene(bench: DoctorBench) -> None:
+        workspace = await bench.add(tmp_path / "w")
         for number in range(50):
             write_note(
                 tmp_path / "w" / ".memories" / f"{number}.md", f"# N\n\nlarch {number}\n" * 9
             )
-        await asyncio.wrap_future(surgery.workspaces.scheduler.sync(workspace))
-        rebuilds = [surgery.workspaces.scheduler.rebuild(workspace) for _ in range(3)]
+        await asyncio.wrap_future(bench.workspaces.scheduler.sync(workspace))
+        rebuilds = [bench.workspaces.scheduler.rebuild(workspace) for _ in range(3)]
         while not all(rebuild.done() for rebuild in rebuilds):
-            found = await surgery.examine(verify=True)
+            found = await bench.examine(verify=True)
             assert "error" not in {finding.level for finding in found.values()}, found
 
     play(tmp_path, scene)
 
 
 def test_an_unknown_workspace_is_refused(tmp_path: Path) -> None:
-    async def scene(surgery: Surgery) -> None:
+    async def scene(bench: DoctorBench) -> None:
         with pytest.raises(WorkspaceNotFound):
-            await surgery.examine(workspace="nowhere")
+            await bench.examine(workspace="nowhere")
 
     play(tmp_path, scene)
