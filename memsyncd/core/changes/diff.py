@@ -179,7 +179,8 @@ def find_suspects(
 ) -> Suspects:
     """Compare the records with a scan.
 
-    With `is_full` every note seen is to be read, whatever its stat.
+    With `is_full` every note seen is to be read, whatever its stat. For a restricted scan
+    `recorded` needs only the records in its scope.
     """
     to_read = []
     for path, stat in snapshot.files.items():
@@ -266,27 +267,10 @@ def plan_changes(
 
 
 def _find_vanished(recorded: Mapping[str, Recorded], snapshot: Snapshot) -> Iterable[str]:
-    if snapshot.root_state != "present":
-        return ()
-    return (
-        path
-        for path in _find_in_scope(recorded, snapshot)
-        if path not in snapshot.files and snapshot.is_observed(path)
-    )
-
-
-def _find_in_scope(recorded: Mapping[str, Recorded], snapshot: Snapshot) -> Iterable[str]:
-    """Recorded paths that may have vanished.
-
-    Saving one note among thousands costs one look-up, not a walk of the records.
-    """
-    if snapshot.only is None or "" in snapshot.only:
-        return recorded
-    absent = frozenset(path for path in snapshot.only if path not in snapshot.files)
-    if not absent:
-        return ()
-    beneath = tuple(f"{path}/" for path in absent)
-    return (path for path in recorded if path in absent or path.startswith(beneath))
+    # A restricted scan of a note must also look for records beneath its path: the note may have
+    # replaced a folder. The caller has looked up only the records in the scope, so walking them
+    # costs little.
+    return (path for path in recorded if path not in snapshot.files and snapshot.is_observed(path))
 
 
 def _is_touched(was: Recorded, now: Recorded) -> bool:
