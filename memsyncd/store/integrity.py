@@ -104,7 +104,7 @@ class FileGuard:
         if is_wal_cut or _size(file) < _size(self._file):
             return Tampering.TRUNCATED
         if file != self._file and self._is_foreign():
-            return Tampering.TRUNCATED
+            return Tampering.OVERWRITTEN
         self._file, self._wal = file, wal
         return None
 
