@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -168,7 +168,7 @@ def test_problems_list_secrets_until_they_are_removed(filled: Any) -> None:
 
 
 def test_the_guard_checks_are_part_of_the_fingerprint_of_an_index(bench: Any) -> None:
-    off = dataclasses.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
+    off = msgspec.structs.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
     assert index_fingerprint(off) != index_fingerprint(bench.policy)
     bench.policy = off
     bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")

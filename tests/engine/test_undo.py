@@ -247,7 +247,7 @@ def test_clearing_removes_every_note_and_can_be_undone(bench: Any) -> None:
 
 
 def test_undo_without_history_is_refused_with_a_reason(make_bench: Any) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from memsyncd.engine.policies import HistoryPolicy
 
