@@ -1,5 +1,6 @@
-"""Do the documents say what there is? Every method, command, key and event; two commands to begin
-with."""
+"""The documents describe what exists: every method, command, key and event; two commands to begin
+with.
+"""
 
 from __future__ import annotations
 

@@ -214,8 +214,7 @@ def test_nothing_is_left_open() -> None:
 
 
 def test_events_are_logged_by_their_constants() -> None:
-    """No event's name and no key is made up on the spot, so none can hold a note's text or a
-    query."""
+    """No event's name and no key is made up in place, so none can contain a note's text or a query."""
     wrong = [
         f"{name}:{call.lineno}: {describe_wrong(call)}"
         for name in parse_all()

@@ -1,5 +1,6 @@
-"""Choosing tests: those that run the real process are left to `-m life`, and those whose program is
-missing are skipped."""
+"""Selection of tests: those that run the real process are left to `-m life`, and those whose
+program is missing are skipped.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 
 from tests.programs import find_missing, succeeds
 
-# Each begins a pytest of its own, which takes a busy machine long.
+# Each starts a pytest of its own, which is slow on a busy machine.
 pytestmark = pytest.mark.timeout(180)
 
 REPOSITORY = Path(__file__).parents[1]
@@ -31,7 +32,7 @@ def test_with_a_program_that_is_there():
 
 
 def run_pytest(*words: str) -> str:
-    """What pytest prints, configured as this project has it but for one process."""
+    """The output of pytest, configured like this project but for one process."""
     command = [
         sys.executable,
         "-m",

@@ -1,8 +1,8 @@
-"""How long does a search take at 10,000 chunks? Questions of all kinds over the socket, of a corpus
-cut to that size.
+"""Measure how long a search takes at 10,000 chunks: questions of all kinds over the socket, of a
+corpus cut to that size.
 
-Which notes are taken is the same each run. Where others use the cores, the daemon's processor time
-is the figure to trust.
+The selection of notes is the same in each run. Where others use the cores, the daemon's processor
+time is the figure to trust.
 """
 
 from __future__ import annotations
@@ -74,14 +74,13 @@ def copy_notes(corpus: Path, root: Path) -> int:
 
 
 def make_long(words: list[str]) -> list[str]:
-    """Questions of six words that tell something, about as many as people who ask an agent use."""
+    """Questions of six significant words, about as many as people who ask an agent use."""
     chance = random.Random(7)
     return [LONG.format(*chance.sample(words, 6)) for _ in range(N_LONG)]
 
 
 def time_searches(home: Home, questions: list[str]) -> list[float]:
-    """Milliseconds that each question took, the best of some rounds: what others do on the machine
-    is no part of it."""
+    """Milliseconds of each question, the best of some rounds, to exclude other work of the machine."""
     times_ms = [float("inf")] * len(questions)
     with home.client() as client:
         for _ in range(N_ROUNDS):

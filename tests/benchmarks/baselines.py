@@ -1,9 +1,8 @@
-"""What would one find without memsyncd? The same questions, asked of simpler things, for figures to
-be read against.
+"""Answers of simpler programs to the same questions, for comparison.
 
-`Fts` cuts notes into chunks of 1,600 characters with 320 of overlap, at line ends, and asks
-SQLite's FTS5: for all words of a question, quoted, as many tools do, or for any of them but
-stopwords. `Ripgrep` gives whole notes, by how many of the question's words it finds in them.
+`Fts` cuts notes into chunks of 1,600 characters with 320 of overlap, at line ends, and queries
+SQLite's FTS5 for all words of a question, quoted, as many tools do, or for any of them but
+stopwords. `Ripgrep` returns whole notes, by how many of the question's words it finds in them.
 """
 
 from __future__ import annotations

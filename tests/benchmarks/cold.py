@@ -113,8 +113,7 @@ def measure_daemon(home: Home, corpus: Path, rows: list[Row]) -> Iterator[Figure
 
 
 def index_and_ask(home: Home, corpus: Path) -> list[float]:
-    """Have the daemon index, ask for its status all the while, and tell how long each answer
-    took."""
+    """Have the daemon index, request its status all the time, and return how long each answer took."""
     waits_ms: list[float] = []
     with home.client() as client:
         client.call("workspace.add", path=str(corpus))
@@ -129,7 +128,7 @@ def index_and_ask(home: Home, corpus: Path) -> list[float]:
 
 
 def read_chunks(corpus: Path) -> tuple[list[Row], float]:
-    """What FTS5 is given for each chunk, and the processor time that reading the notes took."""
+    """The rows that FTS5 gets for each chunk, and the processor time that reading the notes took."""
     began_s = time.process_time()
     rows: list[Row] = []
     for path in sorted(corpus.rglob("*.md")):

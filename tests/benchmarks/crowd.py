@@ -68,9 +68,8 @@ def measure(corpus: Path) -> Iterator[Figure]:
 
 
 def time_light(home: Home, questions: list[str], *, for_s: float = 0.0) -> tuple[list[float], int]:
-    """Milliseconds of each search, and how many answers were errors.
-
-    Each question is asked once, or all of them again and again for `for_s` seconds.
+    """Milliseconds of each search, and how many answers were errors. Each question is sent once, or
+    all of them repeatedly for `for_s` seconds.
     """
     times_ms, n_errors, end_s = [], 0, time.monotonic() + for_s
     with home.client() as client:

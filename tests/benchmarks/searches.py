@@ -1,8 +1,8 @@
-"""What does the socket add to a search? The same questions, by turns, to a daemon and to its index
-from this process.
+"""Measure what the socket adds to a search: the same questions, by turns, to a daemon and to its
+index from this process.
 
-Questions are made of headings that stand in the notes, the same ones each run: a rare word, a few
-words, a sentence.
+Questions are made of headings of the notes, the same ones each run: a rare word, a few words, a
+sentence.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def test_slow_clients_take_turns() -> None:
 def test_a_client_with_somewhat_long_jobs_does_not_wait_for_clients_with_many_jobs() -> None:
     queue: FairQueue[str] = FairQueue(1)
     for name in "abc":
-        # Of the last one nothing is known yet: it has sent many all the same.
+        # The cost of the last one is unknown yet, although it has sent many.
         flow: Flow[str] = Flow(expected_s=None if name == "c" else 0.05)
         for number in range(30):
             queue.push(flow, f"{name}{number}")

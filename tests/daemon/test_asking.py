@@ -1,5 +1,4 @@
-"""What a client asks, and gets: searches, freshness, places in notes; `nc -U` is all that it
-takes."""
+"""Requests of a client: searches, freshness, reads of sections; `nc -U` suffices as a client."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ A twin of the section above, with a row of locks.
 
 @pytest.fixture(scope="module")
 def filled_place(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One for all who only ask; who changes it puts it right again."""
+    """One daemon for all read-only tests; a test that changes notes restores them."""
     root = home.make_folder()
     write_first_notes(root)
     (root / ".memories" / "decisions.md").write_text(DECISIONS)
@@ -302,7 +301,7 @@ def test_a_sync_reports_the_changes(place: Place) -> None:
     (memories / "old.md").write_text("# Old\n\nlarch\n")
     place.client.call("sync", workspace=place.id)
     generation = place.status()["generation"]
-    place.daemon.process.send_signal(19)  # SIGSTOP: so that no event is heard before the sync
+    place.daemon.process.send_signal(19)  # SIGSTOP: so that no event is received before the sync
     (memories / "old.md").rename(memories / "new.md")
     (memories / "context.md").unlink()
     (memories / "fresh.md").write_text("maple\n")

@@ -1,5 +1,6 @@
-"""Notes that no editor would write, and files that are none: found as well as can be, named in
-`problems`, and hurting nobody."""
+"""Notes that no editor would write, and files that are not notes: indexed as well as possible,
+reported in `problems`, and harmless to others.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ from tests.programs import find_missing
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
 
+# A guard: 50 ms are promised, on an idle machine.
 ANSWER_S = 5.0
-"""A guard: what is promised is 50 ms, on a machine that has nothing else to do."""
 NESTED_YAML = b"---\na: &a [x,x]\nb: &b [*a,*a,*a]\nc: &c [*b,*b,*b]\nd: [*c,*c,*c]\n---\n"
 
 ODD_TEXTS = {
@@ -258,7 +259,9 @@ def test_a_note_that_grows_while_it_is_read_is_found_to_its_end(place: Place) ->
 
 @pytest.fixture
 def plain(make_home: Callable[[], Home]) -> Iterator[Home]:
-    """A home whose daemon may read only what modes allow; as root it gives its powers up first."""
+    """A home whose daemon can read only what modes allow; started as root, it drops its
+    capabilities first.
+    """
     prefix = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
     if prefix and find_missing("setpriv"):
         pytest.skip("setpriv is not installed, and root may read everything")

@@ -1,5 +1,6 @@
-"""`memsyncd doctor` against what really goes wrong: each fault is made, found, and healed by the
-remedy that is named."""
+"""`memsyncd doctor` against real faults: each fault is made, found, and corrected by the remedy
+that is named.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +75,7 @@ def run(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]
 
 
 def do(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """The same within this process: what a command finds and says does not depend on whose process
-    it is."""
+    """The same within this process: the result of a command does not depend on its process."""
     said, complained = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
         for name in set(os.environ) - home.env.keys() - env.keys():
@@ -117,7 +117,7 @@ def records_of(place: Place) -> Path:
 
 
 def write(path: Path, *statements: str) -> None:
-    """As another program would that knows no better."""
+    """Write to the index as another program would."""
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(5000)
     for statement in statements:
@@ -126,7 +126,7 @@ def write(path: Path, *statements: str) -> None:
 
 
 def damage(path: Path) -> None:
-    """Overwrite pages in the middle, wherever the newest of them stand."""
+    """Overwrite pages in the middle of the file."""
     for name in (path, path.with_name(f"{path.name}-wal")):
         if name.exists() and name.stat().st_size > 8192:
             file = os.open(name, os.O_RDWR)
@@ -178,8 +178,7 @@ def test_all_workspaces_are_examined_by_default(
 
 @pytest.fixture(scope="module")
 def make_quiet(make_home: Callable[..., Home]) -> Callable[[], Home]:
-    """Start a daemon that looks at nothing by itself, so that nothing is mended before it is
-    found."""
+    """Start a daemon that makes no scans, so that no fault is repaired before it is found."""
 
     def make() -> Home:
         home = make_home("[sync]\nenabled = false\n")
@@ -203,7 +202,7 @@ def unscanned(quiet_home: Home) -> Iterator[UnscannedWorkspace]:
 
 
 class UnscannedWorkspace:
-    """A workspace that nobody looks at."""
+    """A workspace that no scan reads."""
 
     def __init__(self, home: Home) -> None:
         root = home.make_folder()
@@ -454,7 +453,7 @@ def test_a_stopped_daemon_is_distinguished_from_an_ended_one_with_any_number_of_
     for client in waiting:
         client.close()
     subprocess.run(["/bin/sh", "-c", go_on], check=True)
-    # It meets all who have left before it meets this one.
+    # It handles all disconnected clients before this one.
     wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
     assert (

@@ -1,5 +1,4 @@
-"""What the doctor names is made for real, the remedy followed as it stands there, and looked at
-again."""
+"""Each finding of the doctor is caused, its remedy followed literally, and checked again."""
 
 from __future__ import annotations
 
@@ -20,9 +19,10 @@ from tests.programs import succeeds
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
 
+# Root can read everything; under another user id the same process cannot.
 AS_SOMEBODY = ["unshare", "--user", "--map-user=54321", "--map-group=54321", "sh", "-ec"]
-"""Root may read everything; under another number the same process may not."""
 DAY_S = 86400
+# A Python process with this on its path has a clock that a file sets.
 CLOCK = """
 import os, time
 _time_ns = time.time_ns
@@ -31,7 +31,6 @@ def time_ns():
         return _time_ns() + int(file.read()) * 10**9
 time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
 """
-"""Whoever starts Python with this on its path has a clock that a file sets."""
 PROGRAM = f"'{sys.executable}' -m memsyncd"
 
 
@@ -121,8 +120,9 @@ def test_a_damaged_current_text_is_found_by_verify_and_repaired_by_the_next_read
 
 
 def write_findings(place: Place) -> None:
-    """One note that says three things, one after another; through memsyncd, which records all of
-    them at once."""
+    """One note with three texts, one after another, written through memsyncd, which records all of
+    them at once.
+    """
 
     def remember(command: str, **what: str) -> None:
         place.client.call(

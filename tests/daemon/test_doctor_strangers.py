@@ -1,5 +1,6 @@
-"""`memsyncd doctor` where what answers on the socket is of another version or no memsyncd: it ends
-in time and says so."""
+"""`memsyncd doctor` where the program on the socket is another version or not memsyncd: it ends in
+time and reports that.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +36,7 @@ Answers = dict[str, dict[str, Any] | None]
 
 @contextmanager
 def stand_in(home: Home, answers: Answers) -> Iterator[None]:
-    """Somebody listens on the socket and answers this; to what is not in it with an error, to None
-    not at all."""
+    """Listen on the socket with these answers; other methods get an error, None no answer at all."""
     with ExitStack() as stack:
         server = stack.enter_context(socket.socket(socket.AF_UNIX))
         Path(home.socket_path).parent.mkdir(mode=0o700, exist_ok=True)

@@ -1,5 +1,6 @@
-"""Somebody deletes, replaces or damages what memsyncd keeps for itself: it heals, says so, and
-answers as well as can be."""
+"""Files of memsyncd are deleted, replaced or damaged: it repairs them, reports that, and answers as
+well as possible.
+"""
 
 from __future__ import annotations
 
@@ -126,8 +127,9 @@ def flip_here_and_there(index: Path) -> None:
 
 
 def harm_words(index: Path) -> None:
-    """As a person may with the sqlite3 shell: the tables are whole, and what FTS5 keeps in them is
-    not."""
+    """As a person might with the sqlite3 shell: the tables are complete, but FTS5's shadow tables
+    are not.
+    """
     with contextlib.closing(sqlite3.connect(index, isolation_level=None)) as file:
         file.execute("UPDATE chunks_fts_data SET block = randomblob(length(block)) WHERE id > 10")
         file.execute("DELETE FROM chunks_exact_idx")
@@ -152,7 +154,7 @@ AWAY = [
     replace_by_a_folder,
 ]
 DAMAGE = [truncate, overwrite_middle, overwrite_head, flip_here_and_there, harm_words]
-# An orderly end does these itself.
+# A clean stop does these itself.
 ONLY_WHILE_OPEN = [delete_wal, delete_shared]
 
 
@@ -221,7 +223,7 @@ def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_reques
     assert is_said()
     n_rebuilt = count_rebuilt()
     for _ in range(10):
-        # Looks at the folder go on, and whether they meet the damage or not, it is no less there.
+        # Scans of the folder continue, and whether they find the damage or not, it remains.
         with contextlib.suppress(MemsyncdError):
             kept.find("larch")
         assert kept.status()["state"] != "ready"
@@ -237,7 +239,8 @@ def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_reques
 @pytest.fixture(scope="module")
 def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceFiles]]:
     """Workspaces of a daemon that was stopped and started again, by what was done to each of them
-    in between."""
+    in between.
+    """
     home = make_home(LOOKS)
     harms = {harm.__name__: harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
     first = home.start()
@@ -383,7 +386,7 @@ def test_an_unwritable_index_is_reported_and_still_searched(
 
 @pytest.fixture
 def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
-    """Puts the index on a disk of its own; call with another size to make it larger."""
+    """Mount the index on a disk of its own; call with another size to enlarge it."""
     folder = own.folder / "cache"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "none", str(folder)]
@@ -440,7 +443,7 @@ def test_deleted_text_leaves_every_file_of_the_index_after_quiet_time(kept: Work
     note.write_text("# Password\n\nnone\n")
     assert not kept.find(SECRET, wait="disk")
     kept.wait(lambda: not holds_secret(kept.index.parent), "it stayed")
-    # What it said is in the history, packed or plain, until that is told to forget it.
+    # Its text is in the history, compressed or plain, until it is purged.
     kept.client.call("history.purge", containing=SECRET, workspace=kept.id)
     assert not kept.client.call("history", path=".memories/secret.md", workspace=kept.id)[
         "revisions"

@@ -1,5 +1,6 @@
-"""Do the counters say what happened? A real daemon, asked and written to; beside it what the system
-says of its process."""
+"""Counters of a real daemon that is queried and written to, compared with what the system reports
+of its process.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_a_save_a_rename_and_a_removal_are_counted(
     grown = {
         change: n - before["notes_total"][change] for change, n in after["notes_total"].items()
     }
-    # On a busy machine the two halves of a renaming may be seen apart.
+    # On a busy machine the two halves of a rename may be seen separately.
     assert grown["added"] + grown["moved"] == 2, grown
     assert grown["removed"] == grown["added"], grown
     assert grown["modified"] >= 1, grown
@@ -264,7 +265,7 @@ def test_counters_never_shrink_after_a_change_of_the_configuration(
     before = read_growing()
     assert before["memsyncd_index_rebuilds_total", (("workspace", place.id),)] == 1
     assert before["memsyncd_revisions_total", (("workspace", place.id),)] >= 1
-    # Notes are read otherwise from now on, so each workspace is opened anew.
+    # Notes are parsed differently from now on, so each workspace is opened again.
     config, was = place.home.config, place.home.config.read_text()
     config.write_text(f"{was}[chunking]\nmax_tokens = 90\n")
     place.daemon.process.send_signal(signal.SIGHUP)
@@ -296,7 +297,7 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
             place.client.call("get", path="none.md", workspace=place.id)
 
     def is_each_told() -> bool:
-        # What is asked here is itself told only once it is counted.
+        # A request of this test is reported only once it is counted.
         metrics, lines = (
             ask(),
             [json.loads(line) for line in place.home.log.read_text().splitlines()],

@@ -1,4 +1,4 @@
-"""Who subscribes hears of every change once, and of what happened before."""
+"""A subscriber is notified of every change once, and of earlier ones on request."""
 
 from __future__ import annotations
 

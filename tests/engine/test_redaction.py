@@ -1,4 +1,6 @@
-"""What is shown of notes that hold secrets: the place and the sort, never the secret; and nothing else changes."""
+"""What is shown of notes with secrets: the position and the kind, never the secret; and nothing
+else changes.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ MASKED, UNMASKED = SearchPolicy(), SearchPolicy(is_masking=False)
 
 
 def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
-    """What a search says."""
+    """All texts of a search result."""
     hits = search_in([bench.workspace], query, policy, limit=50).hits
     return "\n".join(
         f"{hit.anchor} {hit.heading} {hit.kind} {hit.tags} {hit.snippet} {hit.matched}"

@@ -1,4 +1,4 @@
-"""What holds of every answer, whatever the notes say: properties of the real index, notes and questions of few words."""
+"""Properties of every answer for any notes: on a real index, with notes and queries of few words."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ numbers = itertools.count()
 
 @pytest.fixture
 def make(make_bench: MakeBench) -> MakeBench:
-    """Makes an index of notes, which are saved and seen one by one."""
+    """Makes an index of notes, which are saved and synced one by one."""
 
     def make_one(notes: Mapping[str, str]) -> Any:
         bench = make_bench(f"project-{next(numbers)}")
@@ -67,7 +67,7 @@ def make(make_bench: MakeBench) -> MakeBench:
         for path, text in notes.items():
             os.utime(
                 bench.write(path, text), (SAVED_S, SAVED_S)
-            )  # what was saved last is the same, whatever was indexed last
+            )  # the note saved last is the same, whichever was indexed last
             bench.sync()
         return bench
 
@@ -85,7 +85,7 @@ def ask_context(bench: Any, query: str, max_tokens: int) -> ContextAnswer:
 
 
 def summarize(found: SearchAnswer) -> list[tuple[object, ...]]:
-    """All that an answer says, but for what differs from one workspace to another."""
+    """The parts of an answer that do not differ from one workspace to another."""
     return [
         (
             hit.path,

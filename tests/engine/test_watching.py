@@ -1,4 +1,4 @@
-"""Changes during the planning of watches, and blocked disks, with a real workspaces."""
+"""Changes during the planning of watches, and blocked disks, with real workspaces."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def add_workspace(workspaces: Workspaces, root: Path) -> Workspace:
 
 
 def open_workspaces(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS) -> Workspaces:
-    """A workspaces that makes no timed scan."""
+    """Workspaces without timed scans."""
     workspaces = Workspaces(
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",

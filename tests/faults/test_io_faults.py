@@ -1,8 +1,8 @@
-"""SQLite's n-th call to the system fails, for each n: what was committed stays, nothing is damaged,
-the next try does the rest.
+"""SQLite's n-th system call fails, for each n: commits stay, nothing is damaged, the next try does
+the rest.
 
 A failure has its right name: a full disk is waited for, and sound records are not set aside because
-a disk did not read them.
+a disk could not read them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from memsyncd.store.records import Records
 from tests.faults.faulty_disk import Fault, FaultyDisk, find_calls
 from tests.store.conftest import FINGERPRINT, dump_index, put_note
 
+# Their error classes; SQLite reports damage when the disk cannot read, which is also a kind of
+# failure.
 ERRORS = {errno.EIO: StoreFailed, errno.ENOSPC: StoreFull}
-"""What they are called; SQLite takes it for damage when the disk cannot read, which is a kind of
-failure, too."""
+# In the short run only every n-th call fails, by how much was done before; prime to the periods of
+# SQLite.
 STRIDES = {0: 31, 5: 17}
-"""In the short run only every so manieth call fails, by how much was done before; prime to what
-SQLite does in turns."""
 AGE_S = 1e9
 
 
@@ -147,7 +147,7 @@ def open_records(folder: Path) -> Records:
 
 
 def describe_records(records: Records) -> State:
-    """All that can be asked for, texts byte for byte."""
+    """All that can be queried, texts byte for byte."""
     history = records.history
     revisions = history.find_revisions(limit=100)
     digests = {
@@ -162,7 +162,7 @@ def describe_records(records: Records) -> State:
 
 
 def is_refused(act: Callable[[], object], kind: type[MemsyncdError], disk: FaultyDisk) -> bool:
-    """Do it; True if it failed by its right name."""
+    """Do it; True if it failed with its right name."""
     try:
         act()
     except MemsyncdError as failure:
@@ -174,7 +174,7 @@ def is_refused(act: Callable[[], object], kind: type[MemsyncdError], disk: Fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario(Generic[S]):
-    """What is done to a store, a commit a step, and what it says after each."""
+    """The operations on a store, a commit a step, and its content after each."""
 
     open: Callable[[Path], S]
     describe: Callable[[S], State]
@@ -198,7 +198,7 @@ class Scenario(Generic[S]):
     def suffer(
         self, folder: Path, disk: FaultyDisk, fault: Fault, states: Sequence[State], n_done: int
     ) -> bool:
-        """Go on with a fault ahead, and once it is over to the end. False if the end came first."""
+        """Continue with a fault ahead, and after it to the end. False if the end came first."""
         kind = ERRORS[fault.error]
         disk.expect(fault)
         opened: list[S] = []
@@ -211,7 +211,7 @@ class Scenario(Generic[S]):
             n_done += 1
         has_failed = disk.repair()
         if opened and fault.at % 2:
-            # As after a crash; else with the connections that have seen the fault.
+            # As after a crash; else with the connections that met the fault.
             opened.pop().close()
         store = opened[0] if opened else self.open(folder)
         try:
@@ -243,8 +243,9 @@ def run_through(
     n_before: int,
     stride: int,
 ) -> None:
-    """Once for every so manieth call of those after the first `n_before` steps; every third time it
-    goes on failing."""
+    """Once for every n-th call of those after the first `n_before` steps; every third time the
+    fault lasts.
+    """
     whole, prepared = folder / "whole", folder / "prepared"
     whole.mkdir()
     states = scenario.tell(whole)

@@ -1,4 +1,4 @@
-"""The tool as a program holds it: what it passes on, how it fails, and what it does not block."""
+"""The tool as a program uses it: what it passes on, how it fails, and what it does not block."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ REFUSED = (
 
 
 def find_refusal(act: Callable[[], object]) -> tuple[str, MemsyncdError]:
-    """What the model is told, and the failure behind it."""
+    """The text that the model gets, and the error behind it."""
     from anthropic.tools import ToolError
 
     with pytest.raises(ToolError) as caught:
@@ -209,8 +209,8 @@ def test_one_tool_serves_many_threads_and_loses_no_edit(
 
 @pytest.fixture
 def stopped(daemon: Daemon, place: Place) -> Any:
-    """A daemon that takes connections, as the kernel does that for it, but does nothing until it is
-    let go on.
+    """A daemon that accepts connections, as the kernel does that for it, but does nothing until it
+    is resumed.
     """
     daemon.process.send_signal(signal.SIGSTOP)
     yield lambda: daemon.process.send_signal(signal.SIGCONT)

@@ -1,4 +1,4 @@
-"""The example runs as the README says it, with a model on loopback in place of Claude."""
+"""The example runs as the README describes, with a model on loopback in place of Claude."""
 
 from __future__ import annotations
 

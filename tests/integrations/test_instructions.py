@@ -1,6 +1,4 @@
-"""What a model is told must be true of memsyncd as it is, and short enough to be worth its place in
-every prompt.
-"""
+"""The instructions for a model are true of memsyncd, and short enough for every prompt."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The SDK's own tool loop, sync and async: after each step the model was told the truth, and disk,
-search and history agree.
+"""The SDK's own tool loop, sync and async: after each step the answer is right, and disk, search
+and history agree.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ GROWN = MOVED + "\n## Lifetime\n\nThey expire after a fortnight.\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What the model wishes, what it is told, and what is so afterwards."""
+    """The call of the model, the expected answer, and the expected state afterwards."""
 
     wish: dict[str, Any]
     told: str
     is_error: bool = False
-    # Beside those that are kept: what stands on the disk.
+    # The content of the disk, besides the notes that are always there.
     files: Mapping[str, str] = field(default_factory=dict)
     # In which notes each word is found.
     found: Mapping[str, set[str]] = field(default_factory=dict)
-    # What the newest revision says; None if it is still that of the step before.
+    # The newest revision; None if it is still that of the step before.
     revision: Mapping[str, object] | None = None
 
 
@@ -174,7 +174,7 @@ def question(memory: MemsyncdMemoryTool | AsyncMemsyncdMemoryTool) -> dict[str, 
 
 
 class ConsistencyCheck:
-    """Looks, after each step, whether everybody tells the same."""
+    """Compares disk, search and history after each step."""
 
     def __init__(self, place: Place, model: Model) -> None:
         self._place, self._model = place, model

@@ -42,7 +42,7 @@ def read_all(pieces: list[bytes], *, max_line_bytes: int) -> list[bytes | TooLon
 
 
 def expect(stream: bytes, *, max_line_bytes: int) -> list[bytes | TooLong]:
-    """The same, said in one line for a stream that is whole."""
+    """The same as one line, for a complete stream."""
     lines = (line for line in stream.split(b"\n") if line.strip() or len(line) > max_line_bytes)
     return [TOO_LONG if len(line) > max_line_bytes else line for line in lines]
 

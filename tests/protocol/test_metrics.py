@@ -1,5 +1,4 @@
-"""Is the text one that Prometheus reads? Held to the grammar of its format, which says what may
-stand where."""
+"""The text follows the grammar of Prometheus's format."""
 
 from __future__ import annotations
 
@@ -104,7 +103,7 @@ def read(text: str) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
 
 
 def check_histograms(found: dict[str, dict[Any, float]]) -> None:
-    """Each has buckets that only grow, up to one of all there is, and a sum."""
+    """Each has buckets that only grow, up to one of all values, and a sum."""
     for name in [name for name in found if name.endswith("_bucket")]:
         family = name.removesuffix("_bucket")
         rows: dict[Any, list[tuple[float, float]]] = {}
@@ -174,7 +173,7 @@ def test_a_daemon_without_workspaces_and_requests_has_its_families_all_the_same(
 
 
 def test_every_figure_of_the_result_stands_in_the_text() -> None:
-    """Each gets a value that nothing else has; what is missing was forgotten."""
+    """Each gets a value of its own; a missing one was forgotten."""
     numbers = iter(range(1001, 2000))
     workspace = make_workspace(
         **{

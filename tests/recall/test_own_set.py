@@ -1,5 +1,4 @@
-"""Is what somebody asks for found? Questions of many sorts about notes of our own, and, where they
-are at hand, larger sets."""
+"""The recall of questions of many kinds about our own notes and, where available, larger sets."""
 
 from __future__ import annotations
 
@@ -18,18 +17,18 @@ from tests.recall.gate import MINIMUM_SCORES, find_short, measure_category
 
 OWN = Path(__file__).parent
 GENERAL = "memories/harrier"
+# The least that every change must keep; raised whenever ranking improves. The last is for blocks of
+# 500 tokens.
 R5_GATE, MRR_GATE, BLOCK_GATE = 0.99, 0.96, 0.99
-"""What every change must keep; raised whenever ranking gets better. The last is for blocks of 500
-tokens."""
 
 LARGE_SETS = [
     Path(folder)
     for folder in os.environ.get("MEMSYNCD_RECALL_DATA", "").split(os.pathsep)
     if folder
 ]
+# The least for larger sets, by the folder's name: R@5, MRR, and the share that a block of 500
+# tokens shows.
 LARGE_GATES = {"locomo-dev": (0.84, 0.79, 0.74), "docs-dev": (0.74, 0.66, 0.62)}
-"""What larger sets must reach, by the folder's name: R@5, MRR, and the share that a block of 500
-tokens shows."""
 
 Answers = dict[str, list[Lines]]
 AskAll = Callable[[QuestionSet], tuple[Answers, Answers]]
@@ -51,8 +50,9 @@ def answers(question_set: tuple[Answers, Answers]) -> Answers:
 
 
 def find_general(question_set: QuestionSet) -> QuestionSet:
-    """The questions about everything, without those that need one ranking parameter against
-    rivals."""
+    """The questions about all content, without those that need one ranking parameter against
+    rivals.
+    """
     questions = tuple(one for one in question_set.questions if one.scope == GENERAL)
     return dataclasses.replace(question_set, questions=questions)
 

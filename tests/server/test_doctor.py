@@ -1,4 +1,4 @@
-"""What an examination over the socket does when the clock is set, an index is not open, or everything happens at once."""
+"""Examinations over the socket when the clock is set, an index is not open, or several run at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LIMIT_S = 20.0
 
 
 class DoctorBench:
-    """A doctor, and a workspaces with a clock that somebody may set."""
+    """A doctor, and workspaces with a clock that the test sets."""
 
     def __init__(self, folder: Path) -> None:
         self.set_by_s = 0.0
@@ -113,7 +113,7 @@ def test_a_clock_set_back_is_reported_and_a_sleep_of_the_machine_is_not(
 def test_a_long_overdue_scan_is_an_error(tmp_path: Path) -> None:
     async def scene(bench: DoctorBench) -> None:
         workspace = await bench.add(tmp_path / "w")
-        # What the beginning has set going must be over, or it is not overdue any more.
+        # The jobs of the start must be done, or nothing is overdue any more.
         await asyncio.wrap_future(bench.workspaces.scheduler.sync(workspace))
         await wait_for(lambda: not bench.workspaces.count_jobs())
         workspace.change(synced_at_s=time.time() - 500)
@@ -133,7 +133,7 @@ def test_an_unopened_index_is_reported_without_further_findings(
     async def scene(bench: DoctorBench) -> None:
         bench.workspaces.reload(
             SyncPolicy(is_enabled=False), []
-        )  # or a look at the notes would open it again
+        )  # or a scan of the notes would open it again
         workspace = await bench.add(tmp_path / "w")
         await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
         found = await bench.examine(verify=True)

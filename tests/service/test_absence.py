@@ -1,5 +1,6 @@
-"""What is said where something is missing: a manager, systemd itself, the journal, a service that
-was ever installed."""
+"""The errors where something is missing: a manager, systemd itself, the journal, an installed
+service.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ TOOLS = ("systemctl", "journalctl", "sh")
 
 
 def make_path(folder: Path, *left_out: str) -> str:
-    """A PATH with what is needed of the system, but for some of it."""
+    """A PATH with the needed programs of the system, but some of them."""
     folder.mkdir(exist_ok=True)
     for tool in TOOLS:
         found = shutil.which(tool)
@@ -28,7 +29,7 @@ def make_path(folder: Path, *left_out: str) -> str:
 
 
 def find_left(user: Manager) -> list[str]:
-    """What stands in the folder of units."""
+    """The files in the folder of units."""
     return (
         sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
         if user.units.exists()

@@ -1,5 +1,6 @@
-"""The doctor on a file system of a network's kind: for notes a warning, for databases an error, and
-well on a local disk."""
+"""The doctor on a file system of a network's type: a warning for notes, an error for databases, and
+nothing on a local disk.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def examine(user: Manager, **env: str) -> dict[str, dict[str, Any]]:
-    """What is not well, by its check."""
+    """The findings that are not ok, by their check."""
     done = user.memsyncd("doctor", "--json", **env)
     assert done.stdout, done.stderr
     findings = json.loads(done.stdout)["findings"]

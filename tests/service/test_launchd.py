@@ -1,5 +1,6 @@
-"""The agent as launchd would read it: linted, its shell run for real; `launchctl` itself there is
-on macOS only."""
+"""The agent as launchd would read it: linted, its shell run for real; `launchctl` itself exists on
+macOS only.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The service of a program, a configuration and notes that lie in odd places, or were brought up to
-date where they lie."""
+"""The service of a program, a configuration and notes in unusual paths, or upgraded in place."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ ODD = ('a b%h;# "it\'s" \\n $HOME$$ ${X} ünï 日本 & <b>', "-@!+=x ")
 
 
 def make_program(folder: Path) -> str:
-    """An interpreter in an environment of its own, which finds what this one finds."""
+    """An interpreter in an environment of its own, which finds the packages of this one."""
     subprocess.run(
         [sys.executable, "-m", "venv", "--without-pip", "--symlinks", str(folder)], check=True
     )

@@ -1,5 +1,6 @@
-"""What becomes of the service and what the doctor says of it: each state made under a real manager,
-ended by what is advised."""
+"""States of the service and their findings: each state is made under a real manager, and ended by
+its remedy.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def examine(user: Manager, **env: str) -> list[dict[str, Any]]:
-    """What is found of the service."""
+    """The findings about the service."""
     findings = json.loads(user.memsyncd("doctor", "--json", **env).stdout)["findings"]
     return [finding for finding in findings if finding["check"] == "service"]
 
 
 def is_well(user: Manager) -> bool:
-    """Nothing is amiss, with the service or otherwise."""
+    """Check that there is no finding, about the service or otherwise."""
     done = user.memsyncd("doctor", "--json")
     levels = [
         finding["level"]
@@ -33,7 +34,7 @@ def is_well(user: Manager) -> bool:
 
 
 def follow(user: Manager, finding: dict[str, Any]) -> None:
-    """Do what is advised: the last command that the remedy names."""
+    """Follow the advice: run the last command that the remedy names."""
     command = re.findall(r"memsyncd (?:service )?(?:install|restart)", finding["remedy"])[-1]
     done = user.memsyncd(*command.split()[1:])
     assert done.returncode == 0, done.stderr
@@ -47,7 +48,7 @@ def write_config(user: Manager, text: str) -> Path:
 
 
 def find_left(user: Manager) -> list[str]:
-    """What stands in the folder of units, links that enable one included."""
+    """The files in the folder of units, links that enable one included."""
     return sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
 
 
@@ -56,7 +57,7 @@ def test_one_kind_of_start_takes_the_place_of_the_other_and_each_is_well(
 ) -> None:
     assert installed.memsyncd("service", "install", "--on-demand").returncode == 0
     assert installed.show("ActiveState", "memsyncd.socket") == "active"
-    # What it said last, that it stops, is not what it says.
+    # Its last status, that it stops, is not reported.
     assert "it says" not in installed.memsyncd("service", "status").stdout
     assert is_well(installed)
     assert installed.show("ActiveState") == "active"

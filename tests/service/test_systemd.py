@@ -1,4 +1,4 @@
-"""The service as systemd runs it: installed, ready, wedged, activated, removed."""
+"""The service as systemd runs it: installed, ready, hanging, activated, removed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_found(user: Manager, word: str) -> bool:
 
 
 def find_left(user: Manager) -> list[str]:
-    """What stands in the folder of units, links that enable one included."""
+    """The files in the folder of units, links that enable one included."""
     return (
         sorted(str(path.relative_to(user.units)) for path in user.units.rglob("*"))
         if user.units.exists()
@@ -29,7 +29,7 @@ def find_left(user: Manager) -> list[str]:
 
 
 def uninstall(user: Manager) -> None:
-    """Have nothing of ours left, and all of theirs."""
+    """Check that none of our files is left, and all others are."""
     (user.units / "other.service").write_text("[Service]\nExecStart=/bin/true\n")
     done = user.memsyncd("service", "uninstall")
     assert done.returncode == 0
@@ -134,7 +134,7 @@ def test_a_daemon_that_stands_still_is_restarted_and_one_with_a_dead_disk_goes_o
     assert n_restarts >= 1
     with user.hang(root / ".memories" / "far"):
         user.memsyncd("sync", "-w", "trees", "--timeout-ms", "100")
-        # Ten seconds pass until then: three times as long as the watchdog waits for a sign of life.
+        # Ten seconds pass until then: three times the watchdog's limit.
         wait_until(lambda: "stalled" in user.memsyncd("status").stdout, user.log.read_text)
         assert user.memsyncd("search", "larch", "-w", "trees").returncode == 0
         assert user.show("MainPID") == pid

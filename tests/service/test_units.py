@@ -1,4 +1,4 @@
-"""What stands in the units: linted by systemd itself, and what must not be lost from them."""
+"""The content of the units: linted by systemd itself, with the lines that must not be lost."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def filled(index: Index, put: Put) -> Index:
 
 
 def find(index: Index, filters: Filters) -> set[str]:
-    """Anchors of the sections that filters let through."""
+    """Anchors of the sections that filters select."""
     with index.pool.acquire(5) as reader:
         allowed, bindings = compile_filters(reader, filters)
         rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
@@ -199,7 +199,7 @@ def test_filters_need_no_query_per_selected_chunk(index: Index, put: Put) -> Non
             allowed, bindings = compile_filters(reader, filters)
             statement = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'redis OR runs' {allowed} ORDER BY bm25(chunks_fts)"
             rounds = []
-            for _ in range(5):  # the best of some: others use the machine as well
+            for _ in range(5):  # the best of some, since the machine is shared
                 began_s = time.perf_counter()
                 assert reader.rows(statement, bindings)
                 rounds.append(time.perf_counter() - began_s)

@@ -561,8 +561,9 @@ def test_a_purge_keeps_the_current_text_of_a_note(history: History) -> None:
 
 
 def test_no_byte_of_a_purged_text_remains_in_the_files(records: Records) -> None:
-    """Random bytes are stored as they are, so that they can be searched for. SQLite's own zeroing
-    leaves some of this story."""
+    """Random bytes are stored unchanged, so that they can be searched for. SQLite's own zeroing
+    leaves some of these.
+    """
     chance, history = random.Random(2), records.history
     records._writer.pragma("synchronous", "OFF")
     notes: dict[str, bytes] = {}

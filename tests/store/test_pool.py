@@ -84,8 +84,9 @@ def test_a_released_reader_holds_no_snapshot(index: Index, put: Put) -> None:
 
 
 def test_a_reader_past_its_deadline_can_be_acquired_again(index: Index, put: Put) -> None:
-    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is looked
-    at in the ROLLBACK."""
+    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is
+    checked in the ROLLBACK.
+    """
     for _ in range(1000):
         with index.pool.acquire(0):
             pass

@@ -151,7 +151,7 @@ def test_dropping_a_note_deletes_all_its_rows(index: Index, put: Put) -> None:
 
 
 def test_a_changed_tag_of_the_front_matter_rewrites_all_sections(index: Index, put: Put) -> None:
-    """The text stays as it is, and the tag stands in no chunk of it but the front matter's own."""
+    """The text stays unchanged, and only the chunk of the front matter contains the tag."""
     for tag in ("old", "new"):
         index.apply([put("MEMORY.md", f"---\ntags: [{tag}]\n---\n# a\ntext\n")])
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : new'") == [

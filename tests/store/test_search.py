@@ -32,7 +32,7 @@ def filled(index: Index, put: Put) -> Index:
 
 
 def find(index: Index, match: str, filters: Filters = NO_FILTERS, *, limit: int = 100) -> list[str]:
-    """`path:start-end` of what matches, the best first."""
+    """`path:start-end` of each match, the best first."""
     with index.pool.acquire(5) as reader:
         found = find_candidates(reader, match, filters, limit=limit)
     return [

@@ -41,7 +41,7 @@ def test_many_pending_paths_take_bounded_memory_and_stay_pending_until_a_full_sc
         unscanned.add(path, 1.0)
     assert len(unscanned) == UNSCANNED_LIMIT + 1
     unscanned.settle(paths, 2.0)
-    assert len(unscanned) == 1  # the root: what was not remembered may lie anywhere
+    assert len(unscanned) == 1  # the root: forgotten paths may be anywhere
     unscanned.settle(None, 2.0)
     assert not len(unscanned)
     assert ROOT == ""
