@@ -49,11 +49,11 @@ def measure(corpus: Path) -> Iterator[Figure]:
     texts = [
         decode_note(path.name, path.read_bytes()).text for path in sorted(corpus.rglob("*.md"))
     ]
-    syncs, raws, looks = [], [], []
+    syncs, raws, scans = [], [], []
     for _ in range(N_ROUNDS):
         raws.append(time_cpu(lambda folder: insert_raw(folder, rows)))
         syncs.append(time_cpu(lambda folder: index_workspace(corpus, folder)))
-        looks.append(time_cpu(lambda _: look_for_secrets(texts)))
+        scans.append(time_cpu(lambda _: look_for_secrets(texts)))
     sync_s, raw_s = find_median(syncs), find_median(raws)
     n_bytes = sum(len(text) for _, _, text, _ in rows)
     yield Figure(
@@ -64,7 +64,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
         note=f"{len(rows):,} chunks, {n_bytes / 1e6:.0f} MB of text; {sync_s:.2f} / {raw_s:.2f} s",
     )
     yield Figure(name="reading the notes / bare FTS5, CPU", value=parse_s / raw_s, unit="x")
-    share = 100 * find_median(looks) / sync_s
+    share = 100 * find_median(scans) / sync_s
     yield Figure(
         name="looking for secrets and instructions, of a cold index, CPU",
         value=share,

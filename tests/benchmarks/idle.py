@@ -2,7 +2,7 @@
 take more after a busy time?
 
 Idle is a minute in which nothing is saved and nobody asks, with the configuration that everybody
-has: the timed look at all notes falls into it twice. Beyond these looks nothing may wake up, which
+has: the reconcile of all notes falls into it twice. Beyond these nothing may wake up, which
 is seen where they are switched off. Busy is when notes are saved, renamed and removed, folders come
 and go, and clients come, ask and leave; afterwards the disk is as it was.
 """
@@ -92,7 +92,7 @@ def _measure_silence() -> Iterator[Figure]:
         before = measure_process(home.pid)
         time.sleep(SILENT_S)
         after = measure_process(home.pid)
-    note = f"{SIZES[-1]} workspaces, timed looks switched off"
+    note = f"{SIZES[-1]} workspaces, reconciles switched off"
     yield Figure(
         name=f"silent, wake-ups in {SILENT_S:.0f} s",
         value=after.wake_ups - before.wake_ups,

@@ -178,9 +178,11 @@ def find_pattern(wanted: list[str], home: Path) -> str:
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: str(path.stem))
 def test_the_output_equals_the_transcript(shell: ShellSession, path: Path) -> None:
     for line, wanted in read_steps(path):
-        told = "\n".join(shell.tell(line)).strip("\n")
+        reported = "\n".join(shell.tell(line)).strip("\n")
         pattern = find_pattern(wanted, shell.home)
-        assert re.fullmatch(pattern, told), f"$ {line}\n{told}\n--- wanted\n" + "\n".join(wanted)
+        assert re.fullmatch(pattern, reported), f"$ {line}\n{reported}\n--- wanted\n" + "\n".join(
+            wanted
+        )
 
 
 def write_note(shell: ShellSession, path: str, text: str) -> None:

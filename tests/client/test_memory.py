@@ -85,7 +85,7 @@ def test_a_hash_in_a_name_of_a_note_is_no_heading(memory: Memsyncd) -> None:
 def test_everything_that_a_section_may_say_of_itself_is_written(
     memory: Memsyncd, place: Place
 ) -> None:
-    said = {
+    text_said = {
         "kind": "error",
         "priority": "P1",
         "lifecycle": "task",
@@ -94,10 +94,10 @@ def test_everything_that_a_section_may_say_of_itself_is_written(
         "session": "s-1",
         "created": "2026-03-01",
     }
-    memory.add("The pool ran dry.", summary="Pool", note="incidents", **said)
+    memory.add("The pool ran dry.", summary="Pool", note="incidents", **text_said)
     comment = (place.root / ".memories" / "incidents.md").read_text().splitlines()[3]
     assert [
-        f"{name}: {value}" for name, value in said.items() if f"{name}: {value}" not in comment
+        f"{name}: {value}" for name, value in text_said.items() if f"{name}: {value}" not in comment
     ] == []
     assert [
         hit["heading"][-1]

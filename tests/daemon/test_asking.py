@@ -136,7 +136,7 @@ def test_any_text_is_a_query(filled_place: Place, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filters", "said"),
+    ("filters", "text_said"),
     [
         ({"before": "spring"}, "`before`"),
         ({"kinds": ["error"]}, "`kinds`"),
@@ -145,13 +145,13 @@ def test_any_text_is_a_query(filled_place: Place, query: str) -> None:
     ],
 )
 def test_an_invalid_filter_is_refused(
-    filled_place: Place, filters: dict[str, Any], said: str
+    filled_place: Place, filters: dict[str, Any], text_said: str
 ) -> None:
     with pytest.raises(BadRequest) as failure:
         filled_place.client.call(
             "search", query="redis", workspace=filled_place.id, filters=filters
         )
-    assert said in failure.value.message
+    assert text_said in failure.value.message
     assert failure.value.hint
 
 
@@ -455,7 +455,7 @@ def test_nc_suffices_as_a_client(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "said"),
+    ("line", "code", "text_said"),
     [
         ('{"jsonrpc":"2.0","id":1,"method":"serch"}', -32601, "search"),
         ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"qeury":"x"}}', -32602, "query"),
@@ -479,7 +479,7 @@ def test_nc_suffices_as_a_client(place: Place) -> None:
     ],
 )
 def test_a_bad_request_gets_an_exact_error_and_the_next_one_is_answered(
-    daemon: Daemon, line: str, code: int, said: str
+    daemon: Daemon, line: str, code: int, text_said: str
 ) -> None:
     with daemon.client() as client:
         client._socket.sendall(
@@ -490,5 +490,5 @@ def test_a_bad_request_gets_an_exact_error_and_the_next_one_is_answered(
             answers += [json.loads(line) for line in client._socket.recv(1 << 20).splitlines()]
     refused = next(answer for answer in answers if "error" in answer)
     assert refused["error"]["code"] == code
-    assert said in json.dumps(refused)
+    assert text_said in json.dumps(refused)
     assert any(answer.get("result", {}).get("name") == "memsyncd" for answer in answers)

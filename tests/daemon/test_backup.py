@@ -74,8 +74,8 @@ def write(client: Client, id_: str, number: int, text: str) -> None:
 
 
 def edit(client: Client, id_: str, number: int, old: str, new: str) -> None:
-    asked = {"path": f"/memories/{number}.md", "old_str": old, "new_str": new}
-    client.call("memory", workspace=id_, command="str_replace", **asked)
+    requested = {"path": f"/memories/{number}.md", "old_str": old, "new_str": new}
+    client.call("memory", workspace=id_, command="str_replace", **requested)
 
 
 def test_a_lost_history_is_restored_from_a_backup_in_another_home_and_folder(
@@ -272,18 +272,18 @@ def test_the_records_of_a_newer_program_are_refused_and_stay_unchanged(
     assert place.find("keepsake", wait="disk")
     info = place.status()
     assert info["state"] == "degraded"
-    told = place.run(sys.executable, "-m", "memsyncd", "status", "-w", place.id)
-    for text in (" ".join(info["reasons"]), " ".join(told.split())):
+    reported = place.run(sys.executable, "-m", "memsyncd", "status", "-w", place.id)
+    for text in (" ".join(info["reasons"]), " ".join(reported.split())):
         assert "records.db has version 99, newer than this program's" in text
         assert "run the newer memsyncd that made it" in text
-    for method, asked in (
+    for method, requested in (
         ("memory", {"command": "create", "path": "/memories/b.md", "file_text": "b\n"}),
         ("history", {}),
         ("records.backup", {}),
         ("records.restore", {"replace": True}),
     ):
         with pytest.raises(StoreFailed, match=r"records\.db cannot be opened"):
-            client.call(method, workspace=place.id, **asked)
+            client.call(method, workspace=place.id, **requested)
     with sqlite3.connect(f"file:{records}?mode=ro", uri=True) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (99,)
         assert connection.execute("SELECT count(*) FROM revisions").fetchone() == (1,)

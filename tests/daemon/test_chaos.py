@@ -488,13 +488,13 @@ class Scenario(RuleBasedStateMachine):
         self.steps.append(step)
 
     def _fail(self, complaint: str) -> None:
-        told = "\n".join(self.steps)
+        reported = "\n".join(self.steps)
         state = (
             f"index {self.subject.notes()}\ndisk  {self.read_disk()}\nstate {self.subject.state()}"
         )
         # At once: a repeated scenario may succeed, and then Hypothesis reports only that.
-        print(f"{complaint}\n{state}\n{told}\n{self.home.read_log()}")
-        raise AssertionError(f"{complaint}\n{state}\n{told}")
+        print(f"{complaint}\n{state}\n{reported}\n{self.home.read_log()}")
+        raise AssertionError(f"{complaint}\n{state}\n{reported}")
 
 
 class EngineScenario(Scenario):

@@ -46,10 +46,10 @@ class Report:
     """What `memsyncd doctor --json` printed, and its exit status."""
 
     status: int
-    told: dict[str, Any]
+    reported: dict[str, Any]
 
     def findings(self, check: str) -> list[dict[str, str]]:
-        return [finding for finding in self.told["findings"] if finding["check"] == check]
+        return [finding for finding in self.reported["findings"] if finding["check"] == check]
 
     def level(self, check: str) -> str | None:
         """The worst level of a check."""
@@ -76,14 +76,18 @@ def run(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]
 
 def do(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
     """The same within this process: the result of a command does not depend on its process."""
-    said, complained = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+    message, complained = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(message),
+        redirect_stderr(complained),
+    ):
         for name in set(os.environ) - home.env.keys() - env.keys():
             patch.delenv(name)
         for name, value in {**home.env, **env}.items():
             patch.setenv(name, value)
         status = main(words)
-    return subprocess.CompletedProcess(words, status, said.getvalue(), complained.getvalue())
+    return subprocess.CompletedProcess(words, status, message.getvalue(), complained.getvalue())
 
 
 def examine(home: Home, *words: str, **env: str) -> Report:
@@ -91,10 +95,12 @@ def examine(home: Home, *words: str, **env: str) -> Report:
     assert done.stdout, done.stderr
     report = Report(done.returncode, json.loads(done.stdout))
     asks = [
-        finding for finding in report.told["findings"] if finding["level"] in ("warning", "error")
+        finding
+        for finding in report.reported["findings"]
+        if finding["level"] in ("warning", "error")
     ]
     assert all(finding["remedy"] for finding in asks), asks
-    assert report.status in ((1,) if asks else (0,)) or report.told["daemon"] is None
+    assert report.status in ((1,) if asks else (0,)) or report.reported["daemon"] is None
     return report
 
 
@@ -148,7 +154,7 @@ def test_a_healthy_installation_passes_all_checks(home: Home, place: Place) -> N
     assert {check: report.level(check) for check in well} == dict.fromkeys(well, "ok")
     [verified] = report.findings("verify")
     assert "2 notes" in verified["what"]
-    assert report.told["daemon"]["pid"] == place.daemon.process.pid
+    assert report.reported["daemon"]["pid"] == place.daemon.process.pid
 
 
 def test_passed_checks_are_printed_in_one_line(home: Home, place: Place) -> None:
@@ -167,9 +173,9 @@ def test_all_workspaces_are_examined_by_default(
     home: Home, place: Place, make_place: Callable[..., Place]
 ) -> None:
     other = make_place(home.make_folder())
-    both = {finding["workspace"] for finding in examine(home).told["findings"]}
+    both = {finding["workspace"] for finding in examine(home).reported["findings"]}
     assert {place.id, other.id} <= both
-    one = {finding["workspace"] for finding in examine(home, str(other.root)).told["findings"]}
+    one = {finding["workspace"] for finding in examine(home, str(other.root)).reported["findings"]}
     assert one == {other.id, None}
 
 
@@ -343,9 +349,9 @@ def test_verify_during_saves_finds_no_difference_and_delays_no_client(
     saver.start()
     try:
         with place.daemon.client() as client:
-            asked = client.send("doctor", workspace=place.id, verify=True)
+            requested = client.send("doctor", workspace=place.id, verify=True)
             assert place.find("keepsake") == {"MEMORY.md"}
-            report = client.wait(asked, timeout_s=WAIT_S)
+            report = client.wait(requested, timeout_s=WAIT_S)
     finally:
         is_over.set()
         saver.join()
@@ -369,9 +375,9 @@ def test_problems_of_notes_are_grouped_by_kind(home: Home, place: Place) -> None
         for check in ("notes_skipped", "sync_conflict", "conflict_markers")
     }
     assert levels == dict.fromkeys(levels, "warning")
-    where = " ".join(finding["where"] for finding in report.told["findings"])
+    where = " ".join(finding["where"] for finding in report.reported["findings"])
     assert all(name in where for name in ("large.md", "conflicted copy", "merge.md:3", "link.md"))
-    assert "/etc/hostname" not in json.dumps(report.told)
+    assert "/etc/hostname" not in json.dumps(report.reported)
 
 
 def test_a_missing_folder_is_found_and_healthy_again_after_its_return(

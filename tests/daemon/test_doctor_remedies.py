@@ -37,7 +37,7 @@ PROGRAM = f"'{sys.executable}' -m memsyncd"
 def test_problems_of_notes_disappear_after_their_remedies(home: Home, place: Place) -> None:
     memories = place.root / ".memories"
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
-    odd = {
+    unusual = {
         "secret": (memories / "token.md", f"token: {token[:40]}\n"),
         "prompt_injection": (
             memories / "web.md",
@@ -50,12 +50,12 @@ def test_problems_of_notes_disappear_after_their_remedies(home: Home, place: Pla
         "sync_conflict": (memories / "a.sync-conflict-20260304-101112-ABCDEFG.md", "# A\n"),
         "notes_skipped": (memories / "large.md", "x" * 3_000_000),
     }
-    for note, text in odd.values():
+    for note, text in unusual.values():
         note.write_text(text)
     place.find("x", wait="disk")
     report = examine(home, place.id)
-    assert {check: report.level(check) for check in odd} == dict.fromkeys(odd, "warning")
-    for check, (note, _) in odd.items():
+    assert {check: report.level(check) for check in unusual} == dict.fromkeys(unusual, "warning")
+    for check, (note, _) in unusual.items():
         assert note.name in " ".join(finding["where"] for finding in report.findings(check))
         note.write_text("# Resolved, split, taken out\n")
     (memories / "a.sync-conflict-20260304-101112-ABCDEFG.md").unlink()
@@ -79,7 +79,7 @@ def test_problems_of_notes_disappear_after_their_remedies(home: Home, place: Pla
         == 0
     )
     healed = examine(home, "--verify", place.id)
-    assert {check: healed.level(check) for check in odd} == dict.fromkeys(odd)
+    assert {check: healed.level(check) for check in unusual} == dict.fromkeys(unusual)
     assert healed.status == 0
 
 

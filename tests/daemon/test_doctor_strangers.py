@@ -75,7 +75,7 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("answers", "status", "said"),
+    ("answers", "status", "message"),
     [
         ({"ping": PING}, 1, "no such method: workspace.list"),
         (
@@ -100,7 +100,7 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
     ],
 )
 def test_a_daemon_that_answers_little_is_found_and_other_checks_run(
-    make_home: Callable[[], Home], answers: Answers, status: int, said: str
+    make_home: Callable[[], Home], answers: Answers, status: int, message: str
 ) -> None:
     home = make_home()
     with stand_in(home, answers):
@@ -109,7 +109,7 @@ def test_a_daemon_that_answers_little_is_found_and_other_checks_run(
     report = Report(done.returncode, json.loads(done.stdout))
     assert report.status == status
     found = [finding for finding in report.findings("daemon") if finding["level"] == "error"]
-    assert [finding for finding in found if said in finding["what"]]
+    assert [finding for finding in found if message in finding["what"]]
     assert all(finding["remedy"] for finding in found)
     assert (report.level("version") == "warning") == (status == 1)
     assert report.level("disk") in ("ok", "warning")
@@ -125,7 +125,7 @@ def test_findings_of_another_version_are_shown_in_its_format(
         home,
         {"ping": PING, "workspace.list": listed, "status": listed, "doctor": {"findings": [ODD]}},
     ):
-        shown, told = do(home, "doctor"), do(home, "doctor", "--json")
+        shown, reported = do(home, "doctor"), do(home, "doctor", "--json")
     assert "it burns" in shown.stdout
-    assert Report(told.returncode, json.loads(told.stdout)).level("engine") == "warning"
-    assert told.returncode == 1
+    assert Report(reported.returncode, json.loads(reported.stdout)).level("engine") == "warning"
+    assert reported.returncode == 1

@@ -101,7 +101,7 @@ def replace_by_text(index: Path) -> None:
 def replace_by_a_folder(index: Path) -> None:
     delete(index)
     index.mkdir()
-    (index / "file").write_text("somebody's own\n")
+    (index / "file").write_text("another program's\n")
 
 
 def delete_shared(index: Path) -> None:
@@ -161,11 +161,11 @@ ONLY_WHILE_OPEN = [delete_wal, delete_shared]
 def test_an_index_that_is_removed_while_it_is_open_is_rebuilt(
     make_kept: Callable[[], WorkspaceFiles],
 ) -> None:
-    harmed = {harm: make_kept() for harm in AWAY}
-    for harm, kept in harmed.items():
-        harm(kept.index)
-    for harm, kept in harmed.items():
-        kept.wait_rebuilt(harm.__name__)
+    harmed = {tamper: make_kept() for tamper in AWAY}
+    for tamper, kept in harmed.items():
+        tamper(kept.index)
+    for tamper, kept in harmed.items():
+        kept.wait_rebuilt(tamper.__name__)
         kept.wait_healed()
         assert "index_corrupt" in kept.log()
 
@@ -176,15 +176,15 @@ def test_a_removed_index_is_noticed_by_a_request_before_the_next_reconcile(
     own.config.write_text("[sync]\nreconcile_s = 600\n")
     kept = WorkspaceFiles(own, own.start())
     ways = {"status": {}, "search": {"query": "larch"}}
-    for harm, ask in itertools.product((delete, delete_folder, replace_by_an_empty_one), ways):
+    for tamper, ask in itertools.product((delete, delete_folder, replace_by_an_empty_one), ways):
         kept.settle()
         n_rebuilt = kept.log().count("index_rebuilt")
-        harm(kept.index)
+        tamper(kept.index)
         with contextlib.suppress(StoreFailed):
             kept.client.call(ask, **ways[ask])
         wait_for(
             lambda n=n_rebuilt: kept.log().count("index_rebuilt") > n,
-            f"it was not rebuilt: {harm.__name__}, {ask}",
+            f"it was not rebuilt: {tamper.__name__}, {ask}",
         )
         kept.wait_healed()
     kept.client.close()
@@ -242,7 +242,9 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceF
     in between.
     """
     home = make_home(LOOKS)
-    harms = {harm.__name__: harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
+    harms = {
+        tamper.__name__: tamper for tamper in (*AWAY, *DAMAGE) if tamper not in ONLY_WHILE_OPEN
+    }
     first = home.start()
     all_kept = {
         name: WorkspaceFiles(home, first)
@@ -251,8 +253,8 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceF
     (all_kept["other"].root / ".memories" / "other.md").write_text("hazel\n")
     assert all_kept["other"].find("hazel", wait="disk")
     assert first.stop() == 0
-    for name, harm in harms.items():
-        harm(all_kept[name].index)
+    for name, tamper in harms.items():
+        tamper(all_kept[name].index)
     shutil.copyfile(all_kept["other"].index, all_kept["as other"].index)
     for name in ("no root", "no root, no index"):
         all_kept[name].root.rename(all_kept[name].root.parent / "aside")
@@ -268,14 +270,14 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceF
 
 
 @pytest.mark.parametrize(
-    "harm",
-    [harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN],
-    ids=lambda harm: harm.__name__,
+    "tamper",
+    [tamper for tamper in (*AWAY, *DAMAGE) if tamper not in ONLY_WHILE_OPEN],
+    ids=lambda tamper: tamper.__name__,
 )
 def test_an_index_damaged_between_two_starts_is_rebuilt(
-    second_life: dict[str, WorkspaceFiles], harm: Callable[[Path], None]
+    second_life: dict[str, WorkspaceFiles], tamper: Callable[[Path], None]
 ) -> None:
-    second_life[harm.__name__].wait_healed()
+    second_life[tamper.__name__].wait_healed()
 
 
 def test_an_index_of_another_workspace_is_not_used(

@@ -359,11 +359,11 @@ def test_a_deleted_or_stale_socket_is_bound_again_and_that_of_another_daemon_is_
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 0.2\n")
     daemon = own.start()
-    for harm in (
+    for tamper in (
         lambda: os.unlink(own.socket_path),
         lambda: put_in_place_of(own.socket_path).close(),
     ):
-        harm()
+        tamper()
         wait_for(lambda: is_answering(own.socket_path))
         with daemon.client() as client:
             assert client.call("ping")["pid"] == daemon.process.pid

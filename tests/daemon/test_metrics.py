@@ -92,7 +92,7 @@ def test_writes_and_all_revisions_are_counted(
 ) -> None:
     place.wait(
         lambda: of_workspace(ask(), place)["revisions_total"] == 0,
-        "notes that stood there first are no revisions",
+        "notes of the first recording are not revisions",
     )
     place.client.call("note.add", content="elm", note="trees", workspace=place.id)
     place.wait(lambda: of_workspace(ask(), place)["writes_total"] == 1, "a write was not counted")
@@ -160,11 +160,11 @@ def test_process_metrics_equal_those_of_the_system(
         return len(os.listdir(proc / "task")), len(os.listdir(proc / "fd")), watches
 
     def is_so() -> bool:
-        told = ask()
+        reported = ask()
         return look() == (
-            told["process"]["threads"],
-            told["process"]["fds"],
-            told["watcher"]["watches"],
+            reported["process"]["threads"],
+            reported["process"]["fds"],
+            reported["watcher"]["watches"],
         )
 
     place.wait(is_so, "threads, descriptors or watches differ")
@@ -198,8 +198,8 @@ def test_an_idle_daemon_has_empty_queues(place: Any, ask: Callable[[], dict[str,
 
 
 def test_the_text_has_the_same_values(place: Any) -> None:
-    told = place.client.call("metrics", text=True)
-    assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in told["text"]
+    reported = place.client.call("metrics", text=True)
+    assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in reported["text"]
     assert "text" not in place.client.call("metrics")
 
 
@@ -272,7 +272,7 @@ def test_counters_never_shrink_after_a_change_of_the_configuration(
     try:
         place.wait(
             lambda: place.client.call("metrics")["workspaces"][-1]["rebuilds_total"] >= 1,
-            "it was not opened anew",
+            "it was not opened again",
         )
         place.wait_found("ash", ".memories/trees.md")
         after = read_growing()

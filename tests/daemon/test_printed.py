@@ -186,7 +186,7 @@ def root(home: Home) -> Path:
 
 
 @pytest.fixture
-def odd(root: Path, make_place: Callable[..., Place]) -> Iterator[Place]:
+def unusual(root: Path, make_place: Callable[..., Place]) -> Iterator[Place]:
     place = make_place(root)
     place.client.call("workspace.add", path=str(root / NAME))
     place.wait(lambda: bool(place.find("larch")), "it was not indexed")
@@ -275,14 +275,22 @@ def test_every_command_is_covered() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_output_of_a_command_contains_terminal_control_sequences(odd: Place, name: str) -> None:
+def test_no_output_of_a_command_contains_terminal_control_sequences(
+    unusual: Place, name: str
+) -> None:
     if name == "restore":
-        odd.run(
-            sys.executable, "-m", "memsyncd", "backup", str(odd.root / "saved.db"), "-w", odd.id
+        unusual.run(
+            sys.executable,
+            "-m",
+            "memsyncd",
+            "backup",
+            str(unusual.root / "saved.db"),
+            "-w",
+            unusual.id,
         )
     commands = json.dumps([[name, *words] for words in COMMANDS[name]])
     *each_shown, rest = (
-        Screen(odd.env, odd.root, commands, program=("-c", SEVERAL)).read_all().split(END)
+        Screen(unusual.env, unusual.root, commands, program=("-c", SEVERAL)).read_all().split(END)
     )
     assert not rest.strip()
     for words, shown in zip(COMMANDS[name], each_shown, strict=True):
@@ -290,10 +298,10 @@ def test_no_output_of_a_command_contains_terminal_control_sequences(odd: Place, 
         assert not find_harm(shown), f"{words}\n{shown!r}"
 
 
-def test_watched_changes_are_printed_without_control_sequences(odd: Place) -> None:
-    screen = Screen(odd.env, odd.root, "watch")
+def test_watched_changes_are_printed_without_control_sequences(unusual: Place) -> None:
+    screen = Screen(unusual.env, unusual.root, "watch")
     screen.read_until("watching")
-    (odd.root / NOTE).write_text(TEXT)
+    (unusual.root / NOTE).write_text(TEXT)
     screen.read_until("generation 3")
     screen.interrupt()
     assert not find_harm(screen.read_all())

@@ -155,16 +155,16 @@ def delete_folder(kept: WorkspaceFiles) -> None:
 def replace_by_a_folder(kept: WorkspaceFiles) -> None:
     delete(kept)
     kept.records.mkdir()
-    (kept.records / "file").write_text("somebody's own\n")
+    (kept.records / "file").write_text("another program's\n")
 
 
 @pytest.mark.parametrize(
-    "harm", [delete, delete_folder, replace_by_a_folder], ids=lambda harm: harm.__name__
+    "tamper", [delete, delete_folder, replace_by_a_folder], ids=lambda tamper: tamper.__name__
 )
 def test_records_removed_while_they_are_open_are_created_again_and_reported(
-    kept: WorkspaceFiles, harm: Callable[[WorkspaceFiles], None]
+    kept: WorkspaceFiles, tamper: Callable[[WorkspaceFiles], None]
 ) -> None:
-    harm(kept)
+    tamper(kept)
     wait_for_log(kept, "records.db was deleted or replaced")
     write(kept, 3)
     assert written(kept) == [3]

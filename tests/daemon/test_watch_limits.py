@@ -103,7 +103,7 @@ def test_without_free_watches_the_daemon_reports_a_remedy_finds_saves_by_reconci
         )
         for number in range(20):
             (root / ".memories" / f"d{number}" / "note.md").write_text(f"maple number{number}\n")
-        wait_for(lambda: not find("larch"), "timed looks did not find what was saved")
+        wait_for(lambda: not find("larch"), "reconciles did not find what was saved")
 
         more = [
             "nsenter",

@@ -44,12 +44,12 @@ def memory(
     return client.call("memory", workspace=place.id, command=command, path=path, **parameters)
 
 
-def revisions(place: Any, **asked: object) -> list[dict[str, Any]]:
+def revisions(place: Any, **requested: object) -> list[dict[str, Any]]:
     """The whole history, the oldest first."""
     found: list[dict[str, Any]] = []
     before = None
     while page := place.client.call(
-        "history", workspace=place.id, limit=200, before=before, **asked
+        "history", workspace=place.id, limit=200, before=before, **requested
     )["revisions"]:
         found += page
         before = page[-1]["revision"]
@@ -96,9 +96,9 @@ def test_subscribers_are_notified_of_a_write(place: Any) -> None:
     with place.daemon.client() as listener:
         listener.call("subscribe", workspace=place.id)
         memory(place.client, place, "create", "/memories/heard.md", file_text="heard\n")
-        method, told = next(listener.notifications(timeout_s=10))
+        method, reported = next(listener.notifications(timeout_s=10))
     assert method == "changed"
-    assert told["paths"] == [".memories/heard.md"]
+    assert reported["paths"] == [".memories/heard.md"]
 
 
 # --- many writers ---------------------------------------------------------------------------------

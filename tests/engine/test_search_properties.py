@@ -150,7 +150,7 @@ def test_an_index_with_former_changes_answers_like_a_new_one(
 def test_among_more_equal_notes_than_are_ranked_the_same_ones_are_found_in_any_order(
     make_bench: MakeBench,
 ) -> None:
-    told = []
+    reported = []
     for name, numbered in (("up", range(230)), ("down", reversed(range(230)))):
         bench = make_bench(name)
         bench.open()
@@ -159,11 +159,11 @@ def test_among_more_equal_notes_than_are_ranked_the_same_ones_are_found_in_any_o
             if number % 115 == 0:
                 bench.sync()
         bench.sync()
-        told.append(
+        reported.append(
             (summarize(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300))
         )
-    assert told[0] == told[1]
-    assert [hit[0] for hit in told[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
+    assert reported[0] == reported[1]
+    assert [hit[0] for hit in reported[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
 
 
 # --- which hits -------------------------------------------------------------------------------------------------------

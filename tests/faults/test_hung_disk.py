@@ -63,8 +63,8 @@ class Namespace:
         return ["nsenter", "-t", str(self._process.pid), "-m", "--"]
 
     def hang(self, folder: Path) -> None:
-        if (said := self._do("hang", folder)) != "done":
-            pytest.skip(f"no FUSE file system can be mounted here: {said}")
+        if (message := self._do("hang", folder)) != "done":
+            pytest.skip(f"no FUSE file system can be mounted here: {message}")
 
     def release(self, folder: Path) -> None:
         assert self._do("release", folder) == "done"
@@ -155,9 +155,10 @@ def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
         namespace.hang(hung / ".memories")
         time.sleep(2.5)  # until the next reconcile waits for the disk
         save(client, b, well, "hazel")
-        told = wait_for_stalled(client, a)
+        reported = wait_for_stalled(client, a)
         assert any(
-            str(hung) in reason and "has not answered for" in reason for reason in told["reasons"]
+            str(hung) in reason and "has not answered for" in reason
+            for reason in reported["reasons"]
         )
         save(client, b, well, "rowan")
         assert status(client, b)["state"] == "ready"

@@ -52,7 +52,7 @@ def test_without_any_watch_saves_are_found_by_reconciles_with_a_reported_reason(
             (root / "MEMORY.md").write_text(f"{word}\n")
             wait_until(
                 lambda word=word: bool(client.call("search", query=word)["hits"]),
-                "timed looks did not find it",
+                "reconciles did not find it",
             )
         (root / "MEMORY.md").write_text("rowan\n")
         assert client.call("search", query="rowan", wait="disk")["hits"]

@@ -64,8 +64,8 @@ def test_what_the_daemon_refuses_is_told_byte_for_byte(
         with pytest.raises(MemsyncdError) as refused:
             place.client.call("memory", **wish, dialect=dialect, workspace=place.id)
         for tool in tools:
-            told, failure = find_refusal(lambda tool=tool, wish=wish: call(tool, wish))
-            assert told == refused.value.message
+            reported, failure = find_refusal(lambda tool=tool, wish=wish: call(tool, wish))
+            assert reported == refused.value.message
             assert (type(failure), failure.hint) == (type(refused.value), refused.value.hint)
 
 
@@ -92,10 +92,10 @@ def test_a_note_that_became_a_link_out_is_neither_read_nor_written(
         "insert_line": 0,
         "insert_text": "new",
     }
-    told, failure = find_refusal(
+    reported, failure = find_refusal(
         lambda: tool.call({"command": wish, "path": "/memories/context.md", **words})
     )
-    assert told == "Path /memories/context.md would escape /memories directory"
+    assert reported == "Path /memories/context.md would escape /memories directory"
     assert isinstance(failure, PathRefused)
     assert secret.read_text() == "# Secret\n"
 
@@ -104,11 +104,11 @@ def test_the_dialect_decides_whose_words_are_used(
     place: Place, socket: str, make_tool: Any
 ) -> None:
     wish = {"command": "create", "path": "/memories/context.md", "file_text": "other"}
-    told = [
+    reported = [
         find_refusal(lambda tool=tool: tool.call(wish))[0]
         for tool in (make_tool(), make_tool(dialect="sdk"))
     ]
-    assert told == [
+    assert reported == [
         "Error: File /memories/context.md already exists",
         "File /memories/context.md already exists",
     ]
@@ -133,8 +133,8 @@ def test_a_workspace_is_named_by_id_name_or_a_path_inside_or_is_the_only_one(
 def test_an_unknown_workspace_is_said_to_be_unknown(
     place: Place, socket: str, make_tool: Any
 ) -> None:
-    told, failure = find_refusal(lambda: make_tool("elsewhere").call(VIEW))
-    assert told == "no workspace is called elsewhere"
+    reported, failure = find_refusal(lambda: make_tool("elsewhere").call(VIEW))
+    assert reported == "no workspace is called elsewhere"
     assert isinstance(failure, WorkspaceNotFound)
 
 
@@ -175,8 +175,8 @@ def test_where_no_daemon_runs_the_model_is_told_and_the_program_learns_what_to_d
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_tool: Any
 ) -> None:
     monkeypatch.setenv("MEMSYNCD_SOCKET", str(tmp_path / "none.sock"))
-    told, failure = find_refusal(lambda: make_tool().call(VIEW))
-    assert told == f"no daemon answers on {tmp_path / 'none.sock'}"
+    reported, failure = find_refusal(lambda: make_tool().call(VIEW))
+    assert reported == f"no daemon answers on {tmp_path / 'none.sock'}"
     assert isinstance(failure, NoDaemon)
     assert "memsyncd start" in failure.hint
 
@@ -255,8 +255,8 @@ def test_what_was_asked_is_done_even_if_who_waits_is_cancelled(
 def test_a_daemon_that_does_not_answer_in_time_ends_the_command(
     place: Place, socket: str, stopped: Callable[[], None], make_tool: Any
 ) -> None:
-    told, failure = find_refusal(lambda: make_tool(place.id, timeout_s=0.05).call(VIEW))
-    assert told == "the daemon did not answer within 1.05 s"
+    reported, failure = find_refusal(lambda: make_tool(place.id, timeout_s=0.05).call(VIEW))
+    assert reported == "the daemon did not answer within 1.05 s"
     assert isinstance(failure, NoAnswer)
 
 

@@ -99,7 +99,7 @@ def fetch(folder: Path) -> bytes:
         "anthropic",
         f"anthropic=={VERSION}",
     ]
-    patience = [
+    token = [
         "--retries",
         "1",
         "--timeout",
@@ -108,7 +108,7 @@ def fetch(folder: Path) -> bytes:
         "--disable-pip-version-check",
         "--quiet",
     ]
-    command = [sys.executable, "-m", "pip", "download", *wanted, "--dest", str(folder), *patience]
+    command = [sys.executable, "-m", "pip", "download", *wanted, "--dest", str(folder), *token]
     env = {**os.environ, "PYTHONPATH": str(folder)}
     try:
         done = subprocess.run(

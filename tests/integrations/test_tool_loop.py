@@ -33,7 +33,7 @@ class Step:
     """The call of the model, the expected answer, and the expected state afterwards."""
 
     wish: dict[str, Any]
-    told: str
+    reported: str
     is_error: bool = False
     # The content of the disk, besides the notes that are always there.
     files: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Step:
 STEPS = (
     Step(
         wish={"command": "view", "path": "/memories"},
-        told=(
+        reported=(
             "Here're the files and directories up to 2 levels deep in /memories, excluding"
             " hidden items and node_modules:\n"
         ),
@@ -54,7 +54,7 @@ STEPS = (
     ),
     Step(
         wish={"command": "create", "path": "/memories/auth/sessions.md", "file_text": SESSIONS},
-        told="File created successfully at: /memories/auth/sessions.md",
+        reported="File created successfully at: /memories/auth/sessions.md",
         files={".memories/auth/sessions.md": SESSIONS},
         found={"Postgres": {".memories/auth/sessions.md"}},
         revision={"command": "create", "path": ".memories/auth/sessions.md", "old_digest": None},
@@ -65,14 +65,14 @@ STEPS = (
             "path": "/memories/auth/sessions.md",
             "file_text": "something else",
         },
-        told="Error: File /memories/auth/sessions.md already exists",
+        reported="Error: File /memories/auth/sessions.md already exists",
         is_error=True,
         files={".memories/auth/sessions.md": SESSIONS},
         found={"Postgres": {".memories/auth/sessions.md"}},
     ),
     Step(
         wish={"command": "view", "path": "/memories/auth/sessions.md", "view_range": [3, 5]},
-        told=(
+        reported=(
             "Here's the content of /memories/auth/sessions.md with line numbers:\n"
             "     3\t## Store\n     4\t\n     5\tSessions live in Postgres."
         ),
@@ -85,7 +85,7 @@ STEPS = (
             "old_str": "in Postgres",
             "new_str": "in Redis",
         },
-        told="The memory file has been edited.",
+        reported="The memory file has been edited.",
         files={".memories/auth/sessions.md": MOVED},
         found={"Postgres": set(), "Redis": {".memories/auth/sessions.md"}},
         revision={"command": "str_replace", "path": ".memories/auth/sessions.md"},
@@ -97,7 +97,7 @@ STEPS = (
             "old_str": "in MySQL",
             "new_str": "in Redis",
         },
-        told=(
+        reported=(
             "No replacement was performed, old_str `in MySQL` did not appear verbatim in"
             " /memories/auth/sessions.md."
         ),
@@ -111,7 +111,7 @@ STEPS = (
             "insert_line": 5,
             "insert_text": "\n## Lifetime\n\nThey expire after a fortnight.\n",
         },
-        told="The file /memories/auth/sessions.md has been edited.",
+        reported="The file /memories/auth/sessions.md has been edited.",
         files={".memories/auth/sessions.md": GROWN},
         found={
             "fortnight": {".memories/auth/sessions.md"},
@@ -125,7 +125,7 @@ STEPS = (
             "old_path": "/memories/auth/sessions.md",
             "new_path": "/memories/sessions.md",
         },
-        told="Successfully renamed /memories/auth/sessions.md to /memories/sessions.md",
+        reported="Successfully renamed /memories/auth/sessions.md to /memories/sessions.md",
         files={".memories/sessions.md": GROWN},
         found={"fortnight": {".memories/sessions.md"}, "Redis": {".memories/sessions.md"}},
         revision={
@@ -136,18 +136,18 @@ STEPS = (
     ),
     Step(
         wish={"command": "delete", "path": "/memories/sessions.md"},
-        told="Successfully deleted /memories/sessions.md",
+        reported="Successfully deleted /memories/sessions.md",
         found={"fortnight": set(), "Redis": set()},
         revision={"command": "delete", "path": ".memories/sessions.md", "new_digest": None},
     ),
     Step(
         wish={"command": "view", "path": "/memories/sessions.md"},
-        told="The path /memories/sessions.md does not exist. Please provide a valid path.",
+        reported="The path /memories/sessions.md does not exist. Please provide a valid path.",
         is_error=True,
     ),
     Step(
         wish={"command": "view", "path": "/memories/../../etc/passwd"},
-        told="",
+        reported="",
         is_error=True,
     ),
 )
@@ -184,7 +184,7 @@ class ConsistencyCheck:
         step, result = STEPS[number], self._model.results[number]
         assert result["tool_use_id"] == f"toolu_{number}"
         assert bool(result.get("is_error")) == step.is_error, result
-        assert result["content"].startswith(step.told), result
+        assert result["content"].startswith(step.reported), result
         assert read_files(self._place.root) == {**KEPT, **step.files}
         for word, paths in step.found.items():
             assert self._place.find(word) == paths, (number, word)

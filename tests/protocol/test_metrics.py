@@ -193,8 +193,8 @@ def test_every_figure_of_the_result_stands_in_the_text() -> None:
         )
     }
     found = read(render_metrics(make_metrics(workspaces=[workspace], **parts)))
-    told = {value for samples in found.values() for value in samples.values()}
-    assert set(range(1001, next(numbers))) <= told
+    reported = {value for samples in found.values() for value in samples.values()}
+    assert set(range(1001, next(numbers))) <= reported
 
 
 @given(st.text(), st.floats(0, 1e18, allow_nan=False))

@@ -164,9 +164,11 @@ def test_an_index_being_built_is_reported_at_once_and_verification_waits_for_it(
 def test_several_clients_can_examine_and_verify_at_once(tmp_path: Path) -> None:
     async def scene(bench: DoctorBench) -> None:
         workspaces = [await bench.add(tmp_path / f"w{number}") for number in range(3)]
-        asked = [bench.examine(verify=True) for _ in range(4)]
-        asked += [bench.examine(workspace=workspace.id, verify=True) for workspace in workspaces]
-        for found in await asyncio.gather(*asked):
+        requested = [bench.examine(verify=True) for _ in range(4)]
+        requested += [
+            bench.examine(workspace=workspace.id, verify=True) for workspace in workspaces
+        ]
+        for found in await asyncio.gather(*requested):
             assert {finding.level for finding in found.values()} == {"ok"}
 
     play(tmp_path, scene)

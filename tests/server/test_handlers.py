@@ -80,7 +80,7 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def run(folder: Path, *stories: Callable[[HandlersBench], Awaitable[None]]) -> None:
+def run(folder: Path, *scenarios: Callable[[HandlersBench], Awaitable[None]]) -> None:
     """Each scenario has its own objects of a daemon; files stay."""
 
     async def run_scenario(scenario: Callable[[HandlersBench], Awaitable[None]]) -> None:
@@ -90,7 +90,7 @@ def run(folder: Path, *stories: Callable[[HandlersBench], Awaitable[None]]) -> N
         finally:
             await asyncio.get_running_loop().run_in_executor(None, bench.close)
 
-    for scenario in stories:
+    for scenario in scenarios:
         asyncio.run(run_scenario(scenario))
 
 

@@ -67,8 +67,8 @@ def serve(device: int) -> None:
         _, operation, unique, node = struct.unpack_from("=IIQQ", request)
         if operation in (FORGET, BATCH_FORGET, INTERRUPT):
             continue
-        said = answer(operation, node, request[40:])
-        data, code = (said, 0) if isinstance(said, bytes) else (b"", -said)
+        message = answer(operation, node, request[40:])
+        data, code = (message, 0) if isinstance(message, bytes) else (b"", -message)
         os.write(device, struct.pack("=IiQ", 16 + len(data), code, unique) + data)
 
 

@@ -51,14 +51,19 @@ def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) ->
     status = user.memsyncd("service", "status", **nowhere)
     assert status.returncode == 3
     assert "installed, but not running: no systemd manager runs for you" in status.stdout
-    told = json.loads(user.memsyncd("service", "status", "--json", **nowhere).stdout)
-    assert (told["installed"], told["enabled"], told["is_current"], told["state"]) == (
+    reported = json.loads(user.memsyncd("service", "status", "--json", **nowhere).stdout)
+    assert (
+        reported["installed"],
+        reported["enabled"],
+        reported["is_current"],
+        reported["state"],
+    ) == (
         True,
         True,
         True,
         "unknown",
     )
-    assert "enable-linger" in told["absence"]
+    assert "enable-linger" in reported["absence"]
     assert user.memsyncd("service", "restart", **nowhere).returncode == 3
     gone = user.memsyncd("service", "uninstall", **nowhere)
     assert gone.returncode == 0
@@ -126,7 +131,7 @@ def test_who_reads_no_further_ends_the_log_as_any_closed_pipe_does(user: Manager
 
 
 def test_where_nothing_was_installed_every_command_says_so(user: Manager) -> None:
-    for action, status, said in (
+    for action, status, message in (
         ("status", 3, "memsyncd service install"),
         ("restart", 3, "memsyncd service install"),
         ("logs", 0, "daemon.log"),
@@ -134,5 +139,5 @@ def test_where_nothing_was_installed_every_command_says_so(user: Manager) -> Non
     ):
         done = user.memsyncd("service", action)
         assert done.returncode == status
-        assert said in done.stdout + done.stderr
+        assert message in done.stdout + done.stderr
     assert find_left(user) == []

@@ -62,7 +62,7 @@ def test_the_agent_is_restarted_after_failures_alone_and_keeps_its_files_to_its_
 def test_environment_and_odd_paths_come_through_as_they_are() -> None:
     agent = make_agent(ODD, "run", MEMSYNCD_CONFIG="/a & b/<c>.toml")
     assert agent["EnvironmentVariables"] == {"MEMSYNCD_CONFIG": "/a & b/<c>.toml"}
-    told = subprocess.run(
+    reported = subprocess.run(
         [
             "sh",
             "-c",
@@ -73,7 +73,7 @@ def test_environment_and_odd_paths_come_through_as_they_are() -> None:
         text=True,
         check=True,
     )
-    assert told.stdout == f"{ODD}|run|"
+    assert reported.stdout == f"{ODD}|run|"
 
 
 @pytest.mark.parametrize(

@@ -36,24 +36,24 @@ def make_program(folder: Path) -> str:
 
 @pytest.mark.parametrize("name", ODD)
 def test_program_configuration_and_notes_may_lie_anywhere(user: Manager, name: str) -> None:
-    odd = user.folder / name
-    (odd / "notes" / ".memories").mkdir(parents=True)
-    (odd / "notes" / "MEMORY.md").write_text("# larch\n")
-    (odd / "c.toml").write_text("[log]\nlevel = 'debug'\n")
-    python, env = make_program(odd / "venv"), {"MEMSYNCD_CONFIG": str(odd / "c.toml")}
+    unusual = user.folder / name
+    (unusual / "notes" / ".memories").mkdir(parents=True)
+    (unusual / "notes" / "MEMORY.md").write_text("# larch\n")
+    (unusual / "c.toml").write_text("[log]\nlevel = 'debug'\n")
+    python, env = make_program(unusual / "venv"), {"MEMSYNCD_CONFIG": str(unusual / "c.toml")}
     done = user.do(python, "-m", "memsyncd", "service", "install", **env)
     assert done.returncode == 0, done.stderr
     pid = user.show("MainPID")
     assert user.do("cat", f"/proc/{pid}/cmdline").stdout.split("\0")[0] == python
-    assert user.do(python, "-m", "memsyncd", "add", str(odd / "notes"), **env).returncode == 0
+    assert user.do(python, "-m", "memsyncd", "add", str(unusual / "notes"), **env).returncode == 0
     found = user.do(
-        python, "-m", "memsyncd", "search", "larch", "-w", str(odd / "notes"), "--wait", **env
+        python, "-m", "memsyncd", "search", "larch", "-w", str(unusual / "notes"), "--wait", **env
     )
     assert (found.returncode, found.stdout.splitlines()[0].partition(":")[0]) == (
         0,
-        str(odd / "notes" / "MEMORY.md"),
+        str(unusual / "notes" / "MEMORY.md"),
     )
-    assert json.loads(user.memsyncd("status", "--json").stdout)["config"] == str(odd / "c.toml")
+    assert json.loads(user.memsyncd("status", "--json").stdout)["config"] == str(unusual / "c.toml")
     again = user.do(python, "-m", "memsyncd", "service", "install", **env)
     assert again.stdout.startswith("kept ")
     report = json.loads(user.do(python, "-m", "memsyncd", "doctor", "--json", **env).stdout)
@@ -62,19 +62,19 @@ def test_program_configuration_and_notes_may_lie_anywhere(user: Manager, name: s
     ] == []
     assert user.show("MainPID") == pid
     assert user.do(python, "-m", "memsyncd", "service", "uninstall", **env).returncode == 0
-    shutil.rmtree(odd)
+    shutil.rmtree(unusual)
 
 
 def test_a_client_starts_it_at_a_socket_that_lies_anywhere(user: Manager) -> None:
-    odd = user.folder / "".join(ODD)
-    odd.mkdir(mode=0o700)
-    env = {"MEMSYNCD_SOCKET": str(odd / "m.sock")}
+    unusual = user.folder / "".join(ODD)
+    unusual.mkdir(mode=0o700)
+    env = {"MEMSYNCD_SOCKET": str(unusual / "m.sock")}
     assert user.memsyncd("service", "install", "--on-demand", **env).returncode == 0
     assert user.show("ActiveState") == "inactive"
     answer = json.loads(user.memsyncd("status", "--json", **env).stdout)
     assert (answer["socket"], answer["pid"]) == (env["MEMSYNCD_SOCKET"], int(user.show("MainPID")))
     assert user.memsyncd("service", "uninstall", **env).returncode == 0
-    shutil.rmtree(odd)
+    shutil.rmtree(unusual)
 
 
 @pytest.mark.parametrize("name", ["a\nExecStartPre=/bin/false", "a\rb", "a\tb", "a\x7f", "a\udcff"])

@@ -72,8 +72,8 @@ def read_indexed(user: Manager) -> tuple[str, int]:
     """State and number of notes of the workspace, once everything on the disk has been scanned."""
     with Client(str(user.socket_path), WAIT_S) as client:
         client.call("sync", workspace="many", timeout_ms=int(WAIT_S * 1000))
-        (told,) = client.call("status", workspace="many")["workspaces"]
-    return told["state"], told["files"]
+        (reported,) = client.call("status", workspace="many")["workspaces"]
+    return reported["state"], reported["files"]
 
 
 def stop(user: Manager) -> None:

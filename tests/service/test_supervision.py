@@ -200,8 +200,8 @@ def test_one_that_fails_for_its_first_client_is_found_and_mended(user: Manager) 
     wait_until(lambda: user.show("ActiveState") == "failed", user.log.read_text)
     finding = next(each for each in examine(user) if each["level"] == "error")
     assert "failed" in finding["what"]
-    told = user.memsyncd("service", "status")
-    assert (told.returncode, "memsyncd config check" in told.stdout) == (3, True)
+    reported = user.memsyncd("service", "status")
+    assert (reported.returncode, "memsyncd config check" in reported.stdout) == (3, True)
     assert json.loads(user.memsyncd("service", "status", "--json").stdout)["is_current"] is None
     config.unlink()
     follow(user, finding)

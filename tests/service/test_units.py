@@ -62,13 +62,13 @@ def test_systemd_finds_nothing_wrong_with_the_units(tmp_path: Path) -> None:
 
 @pytest.mark.needs("systemd-analyze")
 def test_the_exposure_that_the_architecture_page_states_is_not_exceeded(tmp_path: Path) -> None:
-    told = re.search(
+    reported = re.search(
         r"scores (\d\.\d) .*; (\d\.\d) with none of its settings.*told so, it is (\d\.\d)",
         ARCHITECTURE,
         re.DOTALL,
     )
-    assert told is not None
-    ours, bare, unprivileged = map(float, told.groups())
+    assert reported is not None
+    ours, bare, unprivileged = map(float, reported.groups())
     unit = render_service(PROGRAM)
     command = re.search(r"^ExecStart=.*$", unit, re.MULTILINE)
     assert command is not None
@@ -117,11 +117,11 @@ def test_the_socket_is_for_its_user_alone() -> None:
 
 @given(st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1))
 def test_no_path_breaks_out_of_its_line(text: str) -> None:
-    plain, odd = (
+    plain, unusual = (
         render_service(Program(("x",), {})),
         render_service(Program((text,), {"MEMSYNCD_CONFIG": text})),
     )
-    assert len(odd.split("\n")) == len(plain.split("\n")) + 1
+    assert len(unusual.split("\n")) == len(plain.split("\n")) + 1
 
 
 def test_the_program_is_this_very_one_wherever_it_is_started(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_an_invalid_glob_is_refused_with_its_reason(filled: Index) -> None:
 
 
 def test_paths_name_files_folders_and_globs(filled: Index) -> None:
-    asked = {
+    requested = {
         "MEMORY.md": 1,
         ".memories": 3,
         ".memories/api": 1,
@@ -181,7 +181,7 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
     }
     with filled.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT id, path FROM files"))
-        for path, n_found in asked.items():
+        for path, n_found in requested.items():
             found = find_files(reader, [path])
             assert len(found) == n_found, (path, [paths[row] for row in found])
 

@@ -107,7 +107,7 @@ LISTS = [
 
 
 def test_lists_contain_the_selected_notes(filled: Index) -> None:
-    assert [(asked, show(list_notes(filled, **asked))) for asked, _ in LISTS] == LISTS
+    assert [(requested, show(list_notes(filled, **requested))) for requested, _ in LISTS] == LISTS
 
 
 def test_a_section_is_found_by_its_anchor(filled: Index) -> None:

@@ -19,7 +19,7 @@ LONG_S = 600.0
 
 @pytest.mark.timeout(60)
 def test_a_running_statement_ends_when_its_token_is_cancelled(index: Index) -> None:
-    patience, has_begun = CancellationToken(), threading.Event()
+    token, has_begun = CancellationToken(), threading.Event()
 
     def read() -> None:
         with index.pool.acquire(LONG_S) as reader:
@@ -27,9 +27,9 @@ def test_a_running_statement_ends_when_its_token_is_cancelled(index: Index) -> N
             reader.rows(ENDLESS)
 
     with ThreadPoolExecutor(1) as threads:
-        reading = threads.submit(patience.run, read)
+        reading = threads.submit(token.run, read)
         has_begun.wait()
-        patience.cancel()
+        token.cancel()
         assert isinstance(reading.exception(), NotFresh)
         assert threads.submit(is_cancelled).result() is False
 
@@ -52,9 +52,9 @@ def test_a_cancelled_token_acquires_no_connection(index: Index) -> None:
         with index.pool.acquire(LONG_S):
             raise AssertionError
 
-    patience = CancellationToken()
-    patience.cancel()
+    token = CancellationToken()
+    token.cancel()
     with pytest.raises(NotFresh):
-        patience.run(read)
+        token.run(read)
     with index.pool.acquire(LONG_S) as reader:
         assert reader.rows("SELECT 1") == [(1,)]

@@ -152,14 +152,14 @@ def test_a_file_of_this_workspace_under_its_former_path_is_adopted(
         [ObservedNote(path="a.md", data=b"text")], at_s=1.0, is_first=False
     )
     before.close()
-    asked: list[object] = []
+    requested: list[object] = []
 
     def is_moved(owner: Owner, tips: Mapping[str, str]) -> bool:
-        asked.append((owner, dict(tips)))
+        requested.append((owner, dict(tips)))
         return True
 
     kept = open_records(root="/new", inode=6, is_moved=is_moved)
-    assert asked == [(Owner(id="old-1", root="/old", inode=5), {"a.md": digest_bytes(b"text")})]
+    assert requested == [(Owner(id="old-1", root="/old", inode=5), {"a.md": digest_bytes(b"text")})]
     assert (kept.foreign, kept.moved_from) == (None, "/old")
     assert len(kept.history.find_revisions()) == 1
     assert ask(kept.path, "SELECT id, root, created_at, inode FROM workspace") == [

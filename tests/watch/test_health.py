@@ -62,12 +62,12 @@ def test_faults_of_the_observer_come_first() -> None:
 
 def rebuilds_asked_for(scans: list[tuple[list[str], frozenset[str]]]) -> list[bool]:
     changes = MissedChanges()
-    asked = []
+    requested = []
     for with_events, missed in scans:
         for folder in with_events:
             changes.note_event(folder)
-        asked.append(changes.note_scan(missed))
-    return asked
+        requested.append(changes.note_scan(missed))
+    return requested
 
 
 @given(SCANS)
@@ -83,7 +83,7 @@ def test_the_events_of_other_folders_or_their_absence_change_nothing_for_one(
         )
         for folder in ("", "a", "b")
     ]
-    assert rebuilds_asked_for(scans) == [any(asked) for asked in zip(*alone, strict=True)]
+    assert rebuilds_asked_for(scans) == [any(requested) for requested in zip(*alone, strict=True)]
 
 
 @given(SCANS, FOLDERS, st.lists(st.lists(FOLDERS), min_size=3, max_size=3))

@@ -124,10 +124,10 @@ def test_the_text_derived_from_other_targets_is_right_for_any_interruption(
     states: list[TargetState],
 ) -> None:
     """Every number of targets that may have happened agrees with it."""
-    told = plan_recovery(states).states
+    reported = plan_recovery(states).states
     for n_happened in range(len(states) + 1):
         sides = [states[:n_happened], states[n_happened:]]
         if NOT_HAPPENED.intersection(sides[0]) or HAPPENED.intersection(sides[1]):
             continue
-        assert not NOT_HAPPENED.intersection(told[:n_happened])
-        assert not HAPPENED.intersection(told[n_happened:])
+        assert not NOT_HAPPENED.intersection(reported[:n_happened])
+        assert not HAPPENED.intersection(reported[n_happened:])

@@ -400,12 +400,12 @@ def test_boosted_candidates_are_sorted_again_and_name_their_boosts() -> None:
 
 def test_a_section_without_importance_has_that_of_its_kind() -> None:
     boosts = Boosts(importance=0.1, kinds={"decision": 1.0})
-    said, by_kind, nothing = (
+    message, by_kind, nothing = (
         RankingFeatures(importance=importance, kind=kind, day=None, saved_s=0.0)
         for importance, kind in ((1.0, None), (None, "Decision"), (None, "rumour"))
     )
     assert (
-        compute_boosts(said, boosts, TODAY_S)
+        compute_boosts(message, boosts, TODAY_S)
         == compute_boosts(by_kind, boosts, TODAY_S)
         == {"importance": MAX_BOOST}
     )
