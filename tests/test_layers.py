@@ -42,6 +42,13 @@ CLIENT_PATH = (
 FORBIDDEN_NAME_PARTS = frozenset(
     {"util", "helper", "common", "misc", "base", "manager", "runner", "coordinator", "processor"}
 )
+# Private names of an earlier code base; the field's terms replaced them.
+RETIRED_NAMES = frozenset(
+    """
+    doorbell footing gathering glance handover heed house lane leg lend oddity patience
+    pulse ring rung see_others stray sweeping tally tips vitals
+    """.split()
+)
 OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
 FILE_LIMIT_LINES = 600
 FUNCTION_LIMIT_LINES = 60
@@ -166,6 +173,29 @@ def test_names_come_from_the_field() -> None:
         for named, line in find_named(tree)
     ]
     assert not [(place, name) for place, name in names if FORBIDDEN_NAME_PARTS & split_name(name)]
+
+
+def test_retired_names_do_not_return() -> None:
+    wrong = {
+        f"{name}: {named}"
+        for name, tree in parse_all().items()
+        for named in find_identifiers(tree)
+        if {named, *split_name(named)} & RETIRED_NAMES
+    }
+    assert not wrong
+
+
+def find_identifiers(tree: ast.AST) -> set[str]:
+    """All names that a module binds: definitions, parameters, variables and attributes."""
+    found = {name for name, _ in find_named(tree)}
+    for node in walk(tree):
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    return found
 
 
 def test_a_public_name_of_core_has_one_meaning() -> None:

@@ -71,7 +71,7 @@ def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Pat
             {
                 "tests/daemon/test_main.py",
                 "tests/faults/test_fuzz.py",
-                "tests/service/test_ground.py",
+                "tests/service/test_file_systems.py",
             },
         ),
         (("-m", "soak"), {LONG}),
@@ -83,7 +83,7 @@ def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_
     files = (
         "tests/daemon/test_main.py",
         "tests/faults/test_fuzz.py",
-        "tests/service/test_ground.py",
+        "tests/service/test_file_systems.py",
     )
     tests = [
         line for line in run_pytest("--collect-only", *words, *files).splitlines() if "::" in line

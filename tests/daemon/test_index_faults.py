@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.kept import WorkspaceFiles, wait_for
+from tests.daemon.workspace_files import WorkspaceFiles, wait_for
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_reques
     kept.wait_healed()
 
 
-# --- between two lives ---
+# --- between two starts ---
 
 
 @pytest.fixture(scope="module")

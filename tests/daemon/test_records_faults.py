@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.daemon.kept import WorkspaceFiles
+from tests.daemon.workspace_files import WorkspaceFiles
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home

@@ -14,7 +14,7 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.kept import wait_for
+from tests.daemon.workspace_files import wait_for
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home

@@ -15,7 +15,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.service.conftest import Manager
 
-SERVER = Path(__file__).with_name("afar.py")
+SERVER = Path(__file__).with_name("network_file_system.py")
 pytestmark = pytest.mark.skipif(
     not Path("/dev/fuse").exists(), reason="the kernel has no FUSE here"
 )

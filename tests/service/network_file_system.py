@@ -1,4 +1,4 @@
-"""A file system of a network's type, with one note in it: `python afar.py FOLDER` mounts and serves
+"""A file system of a network's type, with one note in it: `python network_file_system.py FOLDER` mounts and serves
 it until stdin ends.
 
 It implements the part of the kernel's FUSE protocol that reading takes; other requests are refused.
