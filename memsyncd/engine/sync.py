@@ -370,7 +370,7 @@ def _merge_problems(
 # --- a disk that is not mounted ---
 #
 # An empty mount point looks like a folder whose notes were all deleted. The index knows on which
-# device each note lies. A new index knows nothing, so the records, which outlive it, are told.
+# device each note lies. A new index does not, so the records, which outlive it, store it too.
 
 
 def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:
