@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.recovery import read_disk_digest, repair_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.worker import Job

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from memsyncd.core.guard.hints import fold_case
 from memsyncd.core.guard.injection import find_injections
@@ -29,15 +30,13 @@ _EXAMPLE = (
 _REVIEW = "see whether it is meant so before an agent reads it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardPolicy:
+class GuardPolicy(Protocol):
     """Which checks to run on notes."""
 
-    has_secrets: bool = True
-    has_instructions: bool = True
-
-
-DEFAULT_GUARD = GuardPolicy()
+    @property
+    def has_secrets(self) -> bool: ...
+    @property
+    def has_instructions(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
