@@ -94,14 +94,12 @@ def _describe(failure: MemsyncdError | OSError) -> str:
 
 def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
     """Open this workspace's records.db; a moved folder takes over the one of its former place."""
-    path, inode = workspace.records_path, None
+    path, identity = workspace.records_path, find_identity(workspace.entry.root)
+    inode = None if identity is None else identity[1]
     # Leftovers that cannot be removed now are removed at the next opening.
     with contextlib.suppress(StoreFailed):
         remove_leftovers(path)
     if not path.exists():
-        # Only here: a disk that does not answer must not keep the index from being opened.
-        identity = find_identity(workspace.entry.root)
-        inode = None if identity is None else identity[1]
         left = take_over_former(workspace.scope, path, inode)
         workspace.set_notice(MOVED, left and f"{left}; {LEFT_HINT.format(path=path)}")
     records = Records(
