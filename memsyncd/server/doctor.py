@@ -24,7 +24,7 @@ from memsyncd.engine.checks import (
     has_errors,
     make_finding,
 )
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.verify import (
     Comparison,
@@ -128,7 +128,7 @@ class Doctor:
         """Check what is known without the writer and without reading notes."""
         health, now_s = self._house.watching.health(workspace), self._clock.wall_s()
         found = check_condition(
-            workspace.condition, health, self._house.policy, now_s=now_s, pending=workspace.pending
+            workspace.condition, health, self._house.config, now_s=now_s, pending=workspace.pending
         )
         if workspace.index is not None:
             found += await self._examine("problems", partial(_check_problems, workspace))
@@ -228,8 +228,8 @@ class Doctor:
     def _compare(
         self, workspace: Workspace, paths: tuple[str, ...], comparison: Comparison
     ) -> Callable[[], None]:
-        now_ns, policy = self._clock.wall_ns(), self._house.policy
-        return partial(compare_batch, workspace, policy, paths, comparison, now_ns=now_ns)
+        now_ns, config = self._clock.wall_ns(), self._house.config
+        return partial(compare_batch, workspace, config, paths, comparison, now_ns=now_ns)
 
 
 def _check_problems(workspace: Workspace) -> list[FindingInfo]:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.engine.backup import (
     Restored,
     back_up_records,
@@ -15,7 +16,6 @@ from memsyncd.engine.backup import (
     restore_records,
 )
 from memsyncd.engine.history import parse_target, purge
-from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import BadRequest, Conflict, NotFresh, StoreFailed
 from memsyncd.protocol.memory import PurgeParams
 from memsyncd.store.backup import count_revisions, find_staged
@@ -24,20 +24,20 @@ from tests.engine.conftest import other_program_reading, take
 
 
 def back_up(bench: Any, target: Path) -> Path:
-    made = take(back_up_records(bench.workspace, bench.policy, bench.clock))
+    made = take(back_up_records(bench.workspace, bench.config, bench.clock))
     assert made.n_revisions == len(bench.past())
     return Path(shutil.move(made.path, target))
 
 
 def prepare(bench: Any, *, replace: bool = False) -> Path:
-    steps = prepare_restore(bench.workspace, bench.policy, bench.clock, is_replacing=replace)
+    steps = prepare_restore(bench.workspace, bench.config, bench.clock, is_replacing=replace)
     return take(steps)  # type: ignore[no-any-return]
 
 
 def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
     shutil.copy(backup, find_staged(bench.workspace.records_path))
     steps = restore_records(
-        bench.workspace, bench.policy, bench.clock, is_replacing=replace, client="test"
+        bench.workspace, bench.config, bench.clock, is_replacing=replace, client="test"
     )
     return take(steps).answer  # type: ignore[no-any-return]
 
@@ -141,15 +141,15 @@ def test_preparing_says_the_place_and_clears_it(bench: Any) -> None:
     with pytest.raises(BadRequest, match="there is no file to restore"):
         take(
             restore_records(
-                bench.workspace, bench.policy, bench.clock, is_replacing=False, client=""
+                bench.workspace, bench.config, bench.clock, is_replacing=False, client=""
             )
         )
 
 
 def test_a_purge_deletes_copies_that_nobody_fetched(old: Any) -> None:
-    made = take(back_up_records(old.workspace, old.policy, old.clock)).path
+    made = take(back_up_records(old.workspace, old.config, old.clock)).path
     params = PurgeParams(containing="one")
-    steps = purge(old.workspace, old.policy, old.clock, parse_target(params), params)
+    steps = purge(old.workspace, old.config, old.clock, parse_target(params), params)
     assert take(steps).revisions
     assert not made.exists()
 
@@ -178,11 +178,11 @@ def test_a_history_that_another_program_reads_is_not_replaced(old: Any, saved: P
 
 
 def test_without_a_history_or_a_folder_nothing_is_restored(bench: Any, saved: Path) -> None:
-    policy = bench.policy
-    bench.policy = replace(policy, history=HistoryPolicy(is_enabled=False))
+    policy = bench.config
+    bench.config = structs.replace(policy, history=HistoryConfig(enabled=False))
     with pytest.raises(BadRequest, match="no history is kept"):
         prepare(bench)
-    bench.policy = policy
+    bench.config = policy
     shutil.move(bench.root, bench.root.with_name("away"))
     with pytest.raises(NotFresh, match="folder is missing"):
         restore(bench, saved)
@@ -191,7 +191,7 @@ def test_without_a_history_or_a_folder_nothing_is_restored(bench: Any, saved: Pa
 
 
 def test_what_the_configuration_does_not_keep_is_dropped_and_said(bench: Any, saved: Path) -> None:
-    bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=1))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=1))
     done = restore(bench, saved)
     # The note is gone here, which is the one revision of it that is kept.
     assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 1, 2)
@@ -202,7 +202,7 @@ def test_a_change_that_was_under_way_at_the_backup_changes_no_note(
     old: Any, bench: Any, tmp_path: Path
 ) -> None:
     change = Intended(path=".memories/b.md", old=b"two\n", new=b"four\n")
-    steps = back_up_records(old.workspace, old.policy, old.clock)
+    steps = back_up_records(old.workspace, old.config, old.clock)
     next(steps)
     # As a backup may hold it that was made while the folder was away.
     old.workspace.records.history.begin(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from memsyncd.core.guard.warnings import GuardPolicy
+from memsyncd.config import Config, GuardConfig
 from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.protocol.search import GetParams, ListParams
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
@@ -35,12 +34,12 @@ password: {PASSWORD}
 
 That was the key of the shell.
 """
-MASKED, UNMASKED = SearchPolicy(), SearchPolicy(is_masking=False)
+MASKED, UNMASKED = Config(), Config(guard=GuardConfig(secrets="flag"))
 
 
-def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
+def show(bench: Any, query: str, config: Config = MASKED) -> str:
     """What a search says."""
-    hits = search_in([bench.workspace], query, policy, limit=50).hits
+    hits = search_in([bench.workspace], query, config, limit=50).hits
     return "\n".join(
         f"{hit.anchor} {hit.heading} {hit.kind} {hit.tags} {hit.snippet} {hit.matched}"
         for hit in hits
@@ -53,10 +52,8 @@ def ask_in_vain(bench: Any, query: str) -> str:
     return f"{found.why_empty} {found.did_you_mean}"
 
 
-def build(
-    bench: Any, query: str = "", policy: SearchPolicy = MASKED, max_tokens: int = 2000
-) -> str:
-    return build_block(bench.workspace, query, policy, max_tokens=max_tokens).text
+def build(bench: Any, query: str = "", config: Config = MASKED, max_tokens: int = 2000) -> str:
+    return build_block(bench.workspace, query, config, max_tokens=max_tokens).text
 
 
 @pytest.fixture
@@ -68,7 +65,7 @@ def filled(bench: Any) -> Any:
 
 
 def test_a_snippet_names_a_secret_in_its_place_and_lights_what_was_asked(filled: Any) -> None:
-    hits = search_in([filled.workspace], "runner token spring", SearchPolicy()).hits
+    hits = search_in([filled.workspace], "runner token spring", Config()).hits
     assert (
         hits[0].snippet
         == "The **runner**'s **token** is [masked: GitHub **token**], made in **spring**."
@@ -79,7 +76,7 @@ def test_a_snippet_names_a_secret_in_its_place_and_lights_what_was_asked(filled:
 
 
 def test_a_secret_is_found_by_whoever_knows_it_and_shown_to_nobody(filled: Any) -> None:
-    hits = search_in([filled.workspace], TOKEN, SearchPolicy()).hits
+    hits = search_in([filled.workspace], TOKEN, Config()).hits
     assert hits
     assert not any(TOKEN in hit.snippet for hit in hits)
     assert KEY_LINES[2] not in show(filled, f"shell {KEY_LINES[2]}").replace(
@@ -112,9 +109,9 @@ def test_masking_changes_neither_what_is_found_nor_in_which_order(filled: Any) -
         masked, plain = (
             [
                 (hit.path, hit.start_line, hit.end_line, hit.score, hit.matched)
-                for hit in search_in([filled.workspace], query, policy).hits
+                for hit in search_in([filled.workspace], query, config).hits
             ]
-            for policy in (SearchPolicy(), UNMASKED)
+            for config in (Config(), UNMASKED)
         )
         assert masked == plain
 
@@ -125,7 +122,7 @@ def test_notes_without_secrets_read_the_same(bench: Any) -> None:
     )
     bench.sync()
     assert show(bench, "password") == show(bench, "password", UNMASKED)
-    assert build(bench) == build(bench, policy=UNMASKED)
+    assert build(bench) == build(bench, config=UNMASKED)
 
 
 def test_whoever_guesses_at_a_secret_is_not_told_that_it_is_near(bench: Any) -> None:
@@ -168,9 +165,9 @@ def test_problems_name_secrets_until_they_are_taken_out(filled: Any) -> None:
 
 
 def test_what_is_looked_for_is_part_of_how_an_index_was_made(bench: Any) -> None:
-    off = msgspec.structs.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
-    assert index_fingerprint(off) != index_fingerprint(bench.policy)
-    bench.policy = off
+    off = structs.replace(bench.config, guard=GuardConfig(secrets="off"))
+    assert index_fingerprint(off) != index_fingerprint(bench.config)
+    bench.config = off
     bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")
     bench.sync()
     assert find_problems(bench.workspace) == []

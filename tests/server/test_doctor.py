@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.config import Config, SyncConfig
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job, QueryPool
 from memsyncd.engine.workspace import Workspace
@@ -40,7 +41,7 @@ class Surgery:
             registry=registry,
             state_dir=folder / "s",
             cache_dir=folder / "c",
-            policy=SyncPolicy(),
+            config=Config(),
             clock=clock,
         )
         self.house.start([])
@@ -132,7 +133,7 @@ def test_an_index_that_is_not_open_is_said_and_nothing_else_is_claimed_of_it(
 ) -> None:
     async def scene(surgery: Surgery) -> None:
         surgery.house.reload(
-            SyncPolicy(is_enabled=False), []
+            Config(sync=SyncConfig(enabled=False)), []
         )  # or a look at the notes would open it again
         workspace = await surgery.add(tmp_path / "w")
         await asyncio.wrap_future(surgery.house.scheduler.run(workspace, close_index))
@@ -148,7 +149,7 @@ def test_an_index_that_is_being_built_is_said_at_once_and_waited_for_to_be_verif
     tmp_path: Path,
 ) -> None:
     async def scene(surgery: Surgery) -> None:
-        surgery.house.reload(SyncPolicy(is_enabled=False), [])
+        surgery.house.reload(Config(sync=SyncConfig(enabled=False)), [])
         workspace = await surgery.add(tmp_path / "w")
         await asyncio.wrap_future(surgery.house.scheduler.run(workspace, close_index))
         workspace.change(is_indexing=True)

@@ -14,10 +14,11 @@ from typing import Any
 import apsw
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.daemon.resources import read_process_stats
 from memsyncd.engine import rebuild, search
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.explain import explain_nothing
-from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace
@@ -42,7 +43,7 @@ class Seat:
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
         self.house = Workspaces(
-            registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK
+            registry=registry, state_dir=folder, cache_dir=folder, config=Config(), clock=CLOCK
         )
         self.house.start([])
         self._threads = QueryPool(1)
@@ -52,7 +53,7 @@ class Seat:
             read_process=read_process_stats, read_load=lambda: Load(n_clients=1, n_running=2, n_waiting=3, counts=self.counts),
         )  # fmt: skip
         self._handlers = Handlers(
-            self.house, SearchPolicy(), CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts
+            self.house, CLOCK, Reads(self.house, self._threads, CLOCK, 1), facts
         )
         self._session = Session(session_id=1, peer_pid=1, send=lambda _line: True)
 
