@@ -91,12 +91,12 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The outcome of an edit that succeeded.
 
-    `act` is its number in the history, None if nothing had to change or no history is kept.
+    `change_set` is its number in the history, None if nothing had to change or no history is kept.
     `failure` is why the index does not have it yet, although it is on the disk.
     """
 
     answer: T
-    act: int | None = None
+    change_set: int | None = None
     synced: SyncDone | None = None
     failure: MemsyncdError | None = None
 
@@ -125,8 +125,8 @@ def edit_workspace(
         request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
         synced = yield from update_index(workspace, config, clock, request)
     except MemsyncdError as failure:
-        return EditOutcome(answer=answer, act=number, failure=failure)
-    return EditOutcome(answer=answer, act=number, synced=synced)
+        return EditOutcome(answer=answer, change_set=number, failure=failure)
+    return EditOutcome(answer=answer, change_set=number, synced=synced)
 
 
 def _check_root(workspace: Workspace, config: Config, clock: Clock) -> Job[None]:
@@ -268,7 +268,7 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
         f"{failure.message}; others have already built on a part of this change, which stays",
         hint=(
             f"see memsyncd history, then take it back or write the rest again: memsyncd undo "
-            f"--act {number}"
+            f"--change-set {number}"
         ),
         **{HALF_DONE_KEY: number},
     )

@@ -136,7 +136,7 @@ def _find_revisions(
 def _make_revision_info(revision: Revision) -> RevisionInfo:
     return RevisionInfo(
         revision=revision.id,
-        act=revision.act,
+        change_set=revision.change_set,
         at=revision.at_s,
         client=revision.client,
         command=revision.command,
@@ -194,12 +194,12 @@ def _choose_revision(
 
 
 def _make_not_found(workspace: Workspace, what: str) -> NoteNotFound:
-    """The error for a revision or act that does not exist, with the reason if it is known."""
+    """The error for a missing revision or change set, with the reason if it is known."""
     if FOREIGN_FAULT in workspace.condition.faults:
         why = "records.db came from another workspace and was set aside"
-        hint = "see what can be done about it: memsyncd status"
+        hint = "see the remedy in: memsyncd status"
         return NoteNotFound(f"there is no {what}: {why}", hint=hint)
-    return NoteNotFound(f"there is no {what}", hint="list what there is with: memsyncd history")
+    return NoteNotFound(f"there is no {what}", hint="list the revisions: memsyncd history")
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -365,10 +365,10 @@ def undo(
     `edit_workspace` raises.
     """
     history = open_history(workspace, config, clock)
-    if params.act is not None:
-        chosen = history.find_revisions(act=params.act, limit=MANY_REVISIONS)
+    if params.change_set is not None:
+        chosen = history.find_revisions(change_set=params.change_set, limit=MANY_REVISIONS)
         if not chosen:
-            raise _make_not_found(workspace, f"act {params.act}")
+            raise _make_not_found(workspace, f"change set {params.change_set}")
     else:
         latest = yield from _choose_revision(workspace, history, target, params.revision)
         chosen = _widen(history, target, latest, is_named=params.revision is not None)
@@ -397,7 +397,7 @@ def _widen(history: History, target: Target, latest: Revision, *, is_named: bool
     if is_named or target.path is None or target.path in (latest.path, latest.old_path):
         return [latest]
     beneath = f"{target.path}/"
-    revisions = history.find_revisions(act=latest.act, limit=MANY_REVISIONS)
+    revisions = history.find_revisions(change_set=latest.change_set, limit=MANY_REVISIONS)
     return [
         one
         for one in revisions
@@ -497,8 +497,8 @@ def _undo_section(
         yield Put(path=path, data=data, was=file)
     else:
         raise Conflict(
-            f"where {anchor} stood cannot be told any more",
-            hint=f"take back the whole revision: memsyncd undo {revision.path}",
+            f"the former position of {anchor} is not known any more",
+            hint=f"undo the whole revision: memsyncd undo {revision.path}",
         )
 
 
@@ -577,7 +577,7 @@ def _list_old_states(chosen: Sequence[Revision]) -> list[PathState]:
 def _conflict(revision: Revision, digest: str | None) -> Conflict:
     return Conflict(
         f"{revision.path} has changed since revision {revision.id}",
-        hint="take back what came after it first, or see: memsyncd diff",
+        hint="undo the later changes first, or see: memsyncd diff",
         wanted=revision.new_digest,
         digest=digest,
     )

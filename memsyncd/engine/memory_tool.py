@@ -275,7 +275,7 @@ def _check_digest(params: MemoryParams, path: str, file: TextFile | None) -> Non
 def _make_conflict(path: str, if_digest: str, digest: str) -> Conflict:
     return Conflict(
         f"{path} is not what it was when you read it",
-        hint="view it again and decide anew",
+        hint="view it again, then repeat the command",
         if_digest=if_digest,
         digest=digest,
     )

@@ -111,7 +111,7 @@ def _redact_all(names: Iterable[str]) -> tuple[str, ...]:
 def _redact(text: str, held: ChunkSecrets) -> str:
     """Redact secrets that span lines first, then those within one line."""
     lines = text.split("\n")
-    if held.is_piece:
+    if held.is_partial:
         # A piece of a giant line may be cut within a secret, or between its name and its value.
         return redact_lines(lines, held.secrets[0].what)
     for secret in held.secrets:

@@ -110,7 +110,7 @@ def search(
 ) -> SearchAnswer:
     """Search one workspace, or several as one.
 
-    Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.lend` raises.
+    Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
     filters = read_filters(params.filters)
     query = parse_query(params.query)

@@ -57,7 +57,7 @@ ROOT_FAULTS = {
         "the folder cannot be listed: its indexed notes stay searchable; make it readable for you"
     ),
 }
-FOLDER_TROUBLE = (
+UNLISTABLE_FOLDERS = (
     "a folder of notes cannot be listed: its indexed notes stay searchable;"
     " which one: memsyncd problems"
 )
@@ -103,7 +103,7 @@ class SyncDone(msgspec.Struct, kw_only=True):
     """The targets of links, or the root, have changed: the watches must follow."""
     is_rebuild: bool = False
     """The notes in `added` are new only in the rebuilt index."""
-    index_trouble: str = ""
+    index_fault: str = ""
     """Why the index must be rebuilt though writing it succeeded; checked by full syncs."""
     failed: list[Problem] = msgspec.field(default_factory=list)
     """Files and folders that could not be read, the root as `.`; their indexed notes are kept."""
@@ -132,7 +132,7 @@ class SyncDone(msgspec.Struct, kw_only=True):
             or self.pending_deletes
             or self.unstable
             or self.has_new_folders
-            or self.index_trouble
+            or self.index_fault
         )
 
     def describe(self) -> dict[str, float]:
@@ -177,7 +177,7 @@ def sync_workspace(
     if request.only is None and request.index is None:
         index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
-    workspace.look_for_memory()
+    workspace.detect_memory()
     snapshot = scan(workspace.scope, only=request.only)
     # The scan may widen its scope; missing notes are needed to recognise moves.
     scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
@@ -331,7 +331,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     is_full_scan = snapshot.only is None
     workspace.set_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, ""))
     if is_full_scan or snapshot.failed_folders:
-        workspace.set_fault(FOLDER_FAULT, FOLDER_TROUBLE if snapshot.failed_folders else "")
+        workspace.set_fault(FOLDER_FAULT, UNLISTABLE_FOLDERS if snapshot.failed_folders else "")
     condition = workspace.condition
     workspace.change(
         pending=len(done.pending_deletes) + len(done.unstable),
@@ -351,8 +351,8 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         workspace.root_identity = snapshot.root_identity
         workspace.link_folders = snapshot.link_folders
         remember_disk(workspace, snapshot)
-        harm = workspace.index.find_tampering() if workspace.index is not None else None
-        done.index_trouble = f"index.db {harm.value}" if harm is not None else ""
+        tampering = workspace.index.find_tampering() if workspace.index is not None else None
+        done.index_fault = f"index.db {tampering.value}" if tampering is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders
     done.has_new_folders = before != (workspace.root_identity, workspace.link_folders)

@@ -40,7 +40,7 @@ STALL_FAULT = "stalled"
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered workspace. `root` is a real path.
 
-    `source` tells whether the configuration or `workspace.add` registered it.
+    `source` says whether the configuration or `workspace.add` registered it.
     """
 
     id: str
@@ -202,7 +202,7 @@ class Workspace:
         with self._lock:
             self._unscanned.settle(paths, began_s)
 
-    def look_for_memory(self) -> None:
+    def detect_memory(self) -> None:
         """Check whether MEMORY.md or .memories/ exists; may block."""
         self.has_memory = has_memory(self.entry.root)
 
@@ -258,7 +258,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def acquire(self, seconds: float) -> Iterator[Reader]:
-        """Yield a read connection, as `Readers.lend`.
+        """Yield a read connection, as `ConnectionPool.acquire`.
 
         Raises StoreFailed, with the workspace in its data, also if the index could not be opened,
         and Busy while the first attempt to open it runs.
@@ -270,7 +270,7 @@ class Workspace:
             reason = f"index.db cannot be opened: {failure.message}"
             raise type(failure)(reason, hint=failure.hint, workspace=self.id)
         if readers is None:
-            hint = "ask again in a moment, or look at: memsyncd status"
+            hint = "retry in a moment, or see: memsyncd status"
             raise Busy("the index is being opened", hint=hint)
         try:
             with readers.acquire(seconds) as reader:

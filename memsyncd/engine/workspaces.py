@@ -62,7 +62,7 @@ class Counters(msgspec.Struct, kw_only=True):
     n_upserted: int = 0
     n_deleted: int = 0
     n_writes: int = 0
-    """Changes that clients asked for and that were carried out, of one note or many."""
+    """Completed changes that clients requested, of one note or many."""
 
     def count_sync(self, done: SyncDone) -> None:
         self.syncs.add(done.duration_ms / 1000)

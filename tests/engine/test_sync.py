@@ -99,7 +99,7 @@ def test_a_sync_of_some_paths_scans_only_these(bench: Any) -> None:
     assert bench.paths() == ["MEMORY.md"]
 
 
-def test_a_saved_link_makes_no_other_note_look_new(bench: Any) -> None:
+def test_a_saved_link_makes_no_other_note_look_changed(bench: Any) -> None:
     bench.write("docs/target.md", "linked")
     (bench.root / ".memories/link.md").symlink_to(bench.root / "docs/target.md")
     bench.write("MEMORY.md", "one")

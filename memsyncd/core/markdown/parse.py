@@ -95,8 +95,8 @@ def _make_sections(
     for at, raw in enumerate(raw_sections):
         meta = note_meta
         if raw.blocks and raw.blocks[0].kind == HTML:
-            said, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
-            meta = _merge(note_meta, said)
+            stated, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
+            meta = _merge(note_meta, stated)
             problems.extend(found)
         if at in tags:
             meta = replace(meta, tags=distinct_tags((*meta.tags, *tags[at])))
@@ -107,15 +107,15 @@ def _make_sections(
     return tuple(sections), problems
 
 
-def _merge(note: Meta, said: Meta) -> Meta:
+def _merge(note: Meta, stated: Meta) -> Meta:
     """Combine metadata: the section's values over the note's, the tags of both, the extra keys of
     both with the section's first.
     """
-    if EMPTY_META in (said, note):
-        return note if said == EMPTY_META else said
-    over = {name: value for name in _SINGLE_FIELDS if (value := getattr(said, name)) is not None}
-    extra = tuple({**dict(note.extra), **dict(said.extra)}.items())
-    return replace(note, **over, tags=distinct_tags((*note.tags, *said.tags)), extra=extra)
+    if EMPTY_META in (stated, note):
+        return note if stated == EMPTY_META else stated
+    over = {name: value for name in _SINGLE_FIELDS if (value := getattr(stated, name)) is not None}
+    extra = tuple({**dict(note.extra), **dict(stated.extra)}.items())
+    return replace(note, **over, tags=distinct_tags((*note.tags, *stated.tags)), extra=extra)
 
 
 def _group_tags(
@@ -170,8 +170,8 @@ def _make_chunks(
 
 def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
     """The front matter's title, else the first heading, else the file's name without its suffix."""
-    said = dict(meta.extra).get("title", "").strip()
-    title = said or next(
+    stated = dict(meta.extra).get("title", "").strip()
+    title = stated or next(
         (raw.heading[-1] for raw in raw_sections if raw.heading and raw.heading[-1]), ""
     )
     return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0]
