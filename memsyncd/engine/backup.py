@@ -38,7 +38,7 @@ from memsyncd.store.records import Records
 log = get_log("engine")
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True):
+class RestoreOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a restore. `n_revisions` came from the file, `n_dropped` of all were beyond
     what the configuration keeps, `n_recorded` changes were made since; `set_aside` is the former
     file.
@@ -76,7 +76,7 @@ def prepare_restore(
 
 def restore_records(
     workspace: Workspace, config: Config, clock: Clock, *, is_replacing: bool, client: str
-) -> Job[EditOutcome[Restored]]:
+) -> Job[EditOutcome[RestoreOutcome]]:
     """Put the staged file in the place of records.db, then record what the notes say now.
 
     Raises BadRequest for a file that cannot be restored, Conflict where a history would be lost,
@@ -101,7 +101,7 @@ def restore_records(
     yield from record_all(workspace, config, clock)
     n_recorded = workspace.n_revisions - n_before
     n_left = count_revisions(workspace.records_path)
-    restored = Restored(
+    restored = RestoreOutcome(
         n_revisions=n_revisions,
         n_recorded=n_recorded,
         n_dropped=n_revisions + n_recorded - n_left,

@@ -349,7 +349,7 @@ def _contains(scope: Scope, path: str, searched: bytes) -> bool:
 # --- undo ---------------------------------------------------------------------------------------
 
 
-class Restored(msgspec.Struct, frozen=True, kw_only=True):
+class UndoOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The revisions that an undo took back, and the notes after it."""
 
     revisions: list[RevisionInfo]
@@ -358,7 +358,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
 
 def undo(
     workspace: Workspace, config: Config, clock: Clock, target: Target, params: UndoParams
-) -> Job[EditOutcome[Restored]]:
+) -> Job[EditOutcome[UndoOutcome]]:
     """Undo a revision, a whole change set, or the target's latest change.
 
     Raises NoteNotFound if there is none or its texts are not kept, Conflict, and what
@@ -407,12 +407,12 @@ def _widen(history: History, target: Target, latest: Revision, *, is_named: bool
 
 def _make_undo_decision(
     scope: Scope, history: History, target: Target, chosen: Sequence[Revision], client: str
-) -> Decide[Restored]:
+) -> Decide[UndoOutcome]:
     texts = {revision.id: read_texts(history, revision) for revision in chosen}
     infos = [_make_revision_info(revision) for revision in chosen]
     named = target.path or chosen[0].path
 
-    def decide() -> tuple[Edit, Restored]:
+    def decide() -> tuple[Edit, UndoOutcome]:
         operations: list[Operation] = []
         for revision in chosen:
             old, new = texts[revision.id]
@@ -425,7 +425,7 @@ def _make_undo_decision(
         all_operations = tuple(operations) if folder is None else (folder,)
         edit = Edit(command="undo", client=client, path=named, operations=all_operations)
         states = [state for operation in operations for state in _list_states(operation)]
-        return edit, Restored(revisions=infos, paths=states or _list_old_states(chosen))
+        return edit, UndoOutcome(revisions=infos, paths=states or _list_old_states(chosen))
 
     return decide
 

@@ -46,7 +46,6 @@ class Tampering(Enum):
     REPLACED = "was deleted or replaced"
     WAL_LOST = "lost its -wal or -shm file"
     TRUNCATED = "was truncated"
-    OVERWRITTEN = "was overwritten with another workspace's"
 
 
 class DatabaseFile(NamedTuple):

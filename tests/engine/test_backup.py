@@ -10,7 +10,7 @@ from msgspec import structs
 
 from memsyncd.config import HistoryConfig
 from memsyncd.engine.backup import (
-    Restored,
+    RestoreOutcome,
     back_up_records,
     prepare_restore,
     restore_records,
@@ -34,7 +34,7 @@ def prepare(bench: Any, *, replace: bool = False) -> Path:
     return take(steps)  # type: ignore[no-any-return]
 
 
-def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
+def restore(bench: Any, backup: Path, *, replace: bool = False) -> RestoreOutcome:
     shutil.copy(backup, find_staged(bench.workspace.records_path))
     steps = restore_records(
         bench.workspace, bench.config, bench.clock, is_replacing=replace, client="test"
