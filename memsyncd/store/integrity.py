@@ -46,6 +46,7 @@ class Tampering(Enum):
     REPLACED = "was deleted or replaced"
     WAL_LOST = "lost its -wal or -shm file"
     TRUNCATED = "was truncated"
+    OVERWRITTEN = "was overwritten with another workspace's"
 
 
 class DatabaseFile(NamedTuple):

@@ -43,7 +43,7 @@ class HandlersBench:
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
         self.workspaces = Workspaces(
-            registry=registry, state_dir=folder, cache_dir=folder, policy=Config(), clock=CLOCK
+            registry=registry, state_dir=folder, cache_dir=folder, config=Config(), clock=CLOCK
         )
         self.workspaces.start([])
         self._threads = QueryPool(1)
