@@ -69,7 +69,7 @@ def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Pat
         (
             ("-m", "life"),
             {
-                "tests/daemon/test_main.py",
+                "tests/daemon/test_console.py",
                 "tests/faults/test_fuzz.py",
                 "tests/service/test_file_systems.py",
             },
@@ -81,7 +81,7 @@ def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_
     words: tuple[str, ...], chosen: set[str]
 ) -> None:
     files = (
-        "tests/daemon/test_main.py",
+        "tests/daemon/test_console.py",
         "tests/faults/test_fuzz.py",
         "tests/service/test_file_systems.py",
     )

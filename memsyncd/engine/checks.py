@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
+from memsyncd.config import Config
 from memsyncd.engine.opening import (
     FOREIGN_FAULT,
     INDEX_LOG,
@@ -18,7 +19,6 @@ from memsyncd.engine.opening import (
     SET_ASIDE,
     TEXTS_LOST,
 )
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.recovery import HALF_DONE, UNCERTAIN, UNFINISHED
 from memsyncd.engine.workspace import STALL_FAULT, Condition
 from memsyncd.protocol.operations import FindingInfo
@@ -143,7 +143,7 @@ def has_errors(findings: Iterable[FindingInfo]) -> bool:
 def check_condition(
     condition: Condition,
     health: WatchHealth,
-    policy: SyncPolicy,
+    config: Config,
     *,
     now_s: float,
     pending: int | None = None,
@@ -154,9 +154,9 @@ def check_condition(
     pending = condition.pending if pending is None else pending
     return [
         *_check_faults(condition),
-        *_check_watcher(condition, health, policy),
+        *_check_watcher(condition, health, config),
         *_check_past(condition),
-        *_check_freshness(condition, policy, now_s, pending),
+        *_check_freshness(condition, config, now_s, pending),
         *_check_recording(condition),
     ]
 
@@ -194,10 +194,8 @@ def _check_faults(condition: Condition) -> list[FindingInfo]:
     return found
 
 
-def _check_watcher(
-    condition: Condition, health: WatchHealth, policy: SyncPolicy
-) -> list[FindingInfo]:
-    if not policy.is_enabled:
+def _check_watcher(condition: Condition, health: WatchHealth, config: Config) -> list[FindingInfo]:
+    if not config.sync.enabled:
         return [
             make_finding(
                 level="info",
@@ -206,7 +204,7 @@ def _check_watcher(
             )
         ]
     if health.mode == "off":
-        what = f"watching is switched off: changes are found every {policy.reconcile_s:g} s"
+        what = f"watching is switched off: changes are found every {config.sync.reconcile_s:g} s"
         return [make_finding(level="info", check="watcher", what=what)]
     found = []
     if "watch" not in condition.faults:
@@ -253,12 +251,12 @@ def _check_past(condition: Condition) -> list[FindingInfo]:
 
 
 def _check_freshness(
-    condition: Condition, policy: SyncPolicy, now_s: float, pending: int
+    condition: Condition, config: Config, now_s: float, pending: int
 ) -> list[FindingInfo]:
     if condition.state == "indexing":
         what = f"the notes are being indexed, {condition.pending:,} are still to be read"
         return [make_finding(level="info", check="freshness", what=what)]
-    if not policy.is_enabled or condition.root_state != "present" or condition.state == "stalled":
+    if not config.sync.enabled or condition.root_state != "present" or condition.state == "stalled":
         return []
     if condition.synced_at_s is None:
         what = "the folder was never scanned in full"
@@ -283,10 +281,10 @@ def _check_freshness(
                 remedy="correct the clock; notes are indexed meanwhile",
             )
         ]
-    if age_s > MAX_OVERDUE_SCANS * policy.reconcile_s + LATE_SLACK_S:
+    if age_s > MAX_OVERDUE_SCANS * config.sync.reconcile_s + LATE_SLACK_S:
         what = (
             f"the last scan of the folder was {age_s:,.0f} s ago, one is due every "
-            f"{policy.reconcile_s:g} s"
+            f"{config.sync.reconcile_s:g} s"
         )
         return [
             make_finding(

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.recovery import read_disk_digest, repair_texts, report_half_done
 from memsyncd.engine.sync import RECORDS_FAULT
 from memsyncd.engine.worker import Job
@@ -97,14 +97,12 @@ def _describe(failure: MemsyncdError | OSError) -> str:
 
 def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
     """Open this workspace's records.db; a moved folder takes over the one of its former place."""
-    path, inode = workspace.records_path, None
+    path, identity = workspace.records_path, find_identity(workspace.entry.root)
+    inode = None if identity is None else identity[1]
     # Leftovers that cannot be removed now are removed at the next opening.
     with contextlib.suppress(StoreFailed):
         remove_leftovers(path)
     if not path.exists():
-        # Only here: a disk that does not answer must not keep the index from being opened.
-        identity = find_identity(workspace.entry.root)
-        inode = None if identity is None else identity[1]
         workspace.set_notice(MOVED, "")
         if inode is not None:
             _take_over_former(workspace, inode)

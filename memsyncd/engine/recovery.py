@@ -32,7 +32,7 @@ from memsyncd.core.editing.recovery import (
     plan_recovery,
 )
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.sync import is_root_away
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import (

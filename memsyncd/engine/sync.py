@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
     ChangeSet,
     Missing,
@@ -28,7 +29,7 @@ from memsyncd.core.changes.diff import (
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
@@ -164,7 +165,7 @@ class SyncDone(msgspec.Struct, kw_only=True):
 
 
 def sync_workspace(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest
+    workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
     """Run one sync.
 
@@ -201,7 +202,7 @@ def sync_workspace(
         changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
         missing = _without(missing, {old for old, _ in changes.moved})
         _record_moves(workspace, changes, batch, done)
-        for update in _make_updates(batch, changes, policy, done):
+        for update in _make_updates(batch, changes, config, done):
             updates.append(update)
             if len(updates) % STEP_FILES == 0:
                 workspace.change(pending=max(0, pending - len(updates)))
@@ -212,7 +213,7 @@ def sync_workspace(
     updates += [DropNote(path) for path in end.gone]
     done.removed, done.pending_deletes = list(end.gone), end.pending_deletes
     first_s = min((missing.since_s[path] for path in end.pending_deletes), default=now_s)
-    done.pending_delete_s = max(0.0, first_s + policy.delete_grace_s - clock.now_s())
+    done.pending_delete_s = max(0.0, first_s + config.sync.delete_grace_s - clock.now_s())
     _write(workspace, index, updates, done)
     workspace.missing = _without(missing, set(end.gone))
     _conclude(workspace, snapshot, done)
@@ -263,7 +264,7 @@ def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
 
 
 def _make_updates(
-    batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy, done: SyncDone
+    batch: list[ReadFile], changes: ChangeSet, config: Config, done: SyncDone
 ) -> Iterator[Update]:
     by_path = {file.path.text: file for file in batch}
     came_from = {new: old for old, new in changes.moved}
@@ -277,7 +278,7 @@ def _make_updates(
         done.keep_text(path, file.data)
         record = file.record
         yield PutNote(
-            note=parse_note(file.path, file.data, policy.chunking, policy.guard),
+            note=parse_note(file.path, file.data, config.chunking, config.guard),
             stat=record.stat,
             read_at_ns=record.read_at_ns,
             moved_from=came_from.get(path),

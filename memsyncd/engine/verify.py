@@ -14,11 +14,12 @@ from pathlib import Path
 
 import msgspec
 
+from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.checks import NOTICE_REMEDIES, make_finding, name_places, render_count
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.opening import TEXTS_LOST
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh, StoreCorrupt
@@ -50,9 +51,7 @@ DAMAGED = "the database is damaged: "
 # --- the databases ------------------------------------------------------------------------------
 
 
-def examine_file(
-    workspace: Workspace, _policy: SyncPolicy, _clock: Clock
-) -> Job[list[FindingInfo]]:
+def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[list[FindingInfo]]:
     """Check that index.db is open, that it is the file on the disk, and that it has the expected
     generation. A job of the worker: there nothing replaces the file meanwhile, and the writer knows
     which file is open.
@@ -109,7 +108,7 @@ def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInf
 
 
 def examine_index_on_worker(
-    workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool
+    workspace: Workspace, _config: Config, _clock: Clock, *, is_thorough: bool
 ) -> Job[list[FindingInfo]]:
     """The same as a job of the worker, where nothing else changes the index meanwhile."""
     yield
@@ -274,7 +273,7 @@ def split_batches(paths: Sequence[str]) -> list[tuple[str, ...]]:
 
 def compare_batch(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     paths: Sequence[str],
     comparison: Comparison,
     *,
@@ -284,7 +283,7 @@ def compare_batch(
     comparison.changed.difference_update(paths)
     with workspace.acquire(READ_S) as reader:
         for path in paths:
-            _compare_one(workspace, policy, reader, path, comparison, now_ns)
+            _compare_one(workspace, config, reader, path, comparison, now_ns)
 
 
 def find_orphans(workspace: Workspace, comparison: Comparison) -> None:
@@ -295,7 +294,7 @@ def find_orphans(workspace: Workspace, comparison: Comparison) -> None:
 
 def _compare_one(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     reader: Reader,
     path: str,
     comparison: Comparison,
@@ -317,7 +316,7 @@ def _compare_one(
         is_same_file = recorded.stat.is_same_as(read.record.stat) and not read.is_unstable
         (comparison.unseen if is_same_file else comparison.changed).add(path)
     else:
-        note = parse_note(read.path, read.data, policy.chunking, policy.guard)
+        note = parse_note(read.path, read.data, config.chunking, config.guard)
         differences = compare_note(reader, note, read.record)
         if differences:
             comparison.wrong[path] = describe(differences)

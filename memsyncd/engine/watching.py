@@ -22,8 +22,8 @@ import msgspec
 
 from memsyncd.core.changes.watchplan import plan_watches
 from memsyncd.core.scheduling import StallPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.completions import call_soon
-from memsyncd.engine.policies import Clock
 from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.worker import WorkerPool
@@ -191,7 +191,7 @@ class Watching:
 
     @property
     def is_on(self) -> bool:
-        return self._scheduler.policy.is_enabled and self._scheduler.policy.is_on_change
+        return self._scheduler.config.sync.enabled and self._scheduler.config.sync.sync_on_change
 
     def add(self, workspace: Workspace) -> None:
         self._workspaces[workspace.id] = workspace

@@ -17,11 +17,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
 from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.core.model import Problem
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.errors import Busy, StoreFailed
 from memsyncd.files.scope import Scope, has_memory, parse_scope
 from memsyncd.store.index import Counts, Index, Written
@@ -51,13 +51,13 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     allow_links_to: tuple[str, ...] = ()
     source: Literal["config", "added"] = "added"
 
-    def scope(self, policy: SyncPolicy) -> Scope:
+    def scope(self, config: Config) -> Scope:
         """Raises ValueError, which names the glob, for an invalid glob."""
         return parse_scope(
             self.root,
             include=self.include,
             exclude=self.exclude,
-            max_file_bytes=policy.max_file_bytes,
+            max_file_bytes=config.sync.max_file_bytes,
             allow_links_to=self.allow_links_to,
         )
 
@@ -132,10 +132,10 @@ class Workspace:
     """
 
     def __init__(
-        self, entry: Entry, policy: SyncPolicy, *, index_path: Path, records_path: Path
+        self, entry: Entry, config: Config, *, index_path: Path, records_path: Path
     ) -> None:
         self.entry = entry
-        self.scope = entry.scope(policy)
+        self.scope = entry.scope(config)
         self.includes = Includes.parse(entry.include)
         self.index_path = index_path
         self.records_path = records_path
@@ -333,12 +333,12 @@ class Freshness(msgspec.Struct, frozen=True, kw_only=True):
     stall: str
 
 
-def read_freshness(workspace: Workspace, policy: SyncPolicy, *, now_s: float) -> Freshness:
+def read_freshness(workspace: Workspace, config: Config, *, now_s: float) -> Freshness:
     """Compute the freshness at `now_s` of the monotonic clock. Costs microseconds."""
     condition = workspace.condition
     state, overdue = condition.state, ""
-    if policy.is_enabled and state in ("ready", "degraded"):
-        overdue = describe_overdue(condition.scanned_s, now_s, policy.reconcile_s)
+    if config.sync.enabled and state in ("ready", "degraded"):
+        overdue = describe_overdue(condition.scanned_s, now_s, config.sync.reconcile_s)
     if overdue and state == "ready":
         state = "degraded"
     stall = condition.faults.get(STALL_FAULT, "")

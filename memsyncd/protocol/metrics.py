@@ -136,7 +136,6 @@ class MetricsResult(Result, frozen=True, kw_only=True):
 
 # --- Prometheus text format -------------------------------------------------------------------
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATES: tuple[str, ...] = get_args(State)
 
 Labels = dict[str, str]

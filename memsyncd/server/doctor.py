@@ -24,7 +24,7 @@ from memsyncd.engine.checks import (
     has_errors,
     make_finding,
 )
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.verify import (
     Comparison,
@@ -134,7 +134,7 @@ class Doctor:
         found = check_condition(
             workspace.condition,
             health,
-            self._workspaces.policy,
+            self._workspaces.config,
             now_s=now_s,
             pending=workspace.pending,
         )
@@ -244,8 +244,8 @@ class Doctor:
     def _compare(
         self, workspace: Workspace, paths: tuple[str, ...], comparison: Comparison
     ) -> Callable[[], None]:
-        now_ns, policy = self._clock.wall_ns(), self._workspaces.policy
-        return partial(compare_batch, workspace, policy, paths, comparison, now_ns=now_ns)
+        now_ns, config = self._clock.wall_ns(), self._workspaces.config
+        return partial(compare_batch, workspace, config, paths, comparison, now_ns=now_ns)
 
 
 def _check_problems(workspace: Workspace) -> list[FindingInfo]:

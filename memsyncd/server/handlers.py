@@ -19,8 +19,8 @@ from msgspec.structs import replace as replace_fields
 
 from memsyncd import __version__
 from memsyncd.engine import browse
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.context import build_context
-from memsyncd.engine.policies import Clock, SearchPolicy
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -68,13 +68,11 @@ class Handlers:
     def __init__(
         self,
         workspaces: Workspaces,
-        search_policy: SearchPolicy,
         clock: Clock,
         reads: Reads,
         facts: Facts,
     ) -> None:
         self._workspaces = workspaces
-        self.search_policy = search_policy
         self._clock = clock
         self._places = PathLookup(workspaces, reads.threads, facts.socket)
         self._in_thread = reads.run
@@ -119,10 +117,10 @@ class Handlers:
             return self._search_fresh(chosen, params, options, arrived_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, params, options, arrived_s)
-        end_s = arrived_s + options.limit_s(params, self.search_policy)
+        end_s = arrived_s + options.limit_s(params, self._workspaces.config)
         if self._clock.now_s() >= end_s:
             raise overdue_error()
-        n_hits = params.limit or self.search_policy.max_results
+        n_hits = params.limit or self._workspaces.config.search.max_results
         may_try = len(chosen) == 1 and n_hits <= LOOP_LIMIT and self._loop_turns.may_try(session)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -152,7 +150,7 @@ class Handlers:
         hurried = RunOptions(now_s=options.now_s, timeout_s=LOOP_BUDGET_S, is_hurried=True)
         try:
             with self._loop_turns.trying(session):
-                return search(chosen, params, self.search_policy, hurried)
+                return search(chosen, params, self._workspaces.config, hurried)
         except NotFresh:
             return None
         except StoreFailed as failure:
@@ -167,7 +165,7 @@ class Handlers:
         arrived_s: float,
     ) -> SearchResult:
         waited = await self._wait_until_fresh(chosen, params, options, arrived_s)
-        end_s = arrived_s + waited.limit_s(params, self.search_policy)
+        end_s = arrived_s + waited.limit_s(params, self._workspaces.config)
         return await self._search_in_thread(chosen, params, waited, arrived_s, end_s)
 
     async def _search_once_open(
@@ -177,7 +175,7 @@ class Handlers:
         options: RunOptions,
         arrived_s: float,
     ) -> SearchResult:
-        timeout_s = options.limit_s(params, self.search_policy)
+        timeout_s = options.limit_s(params, self._workspaces.config)
         await wait_until_open(chosen, timeout_s)
         is_open = all(workspace.readers is not None for workspace in chosen)
         # A search of an index that is not open is refused, which takes no time.
@@ -194,7 +192,7 @@ class Handlers:
         arrived_s: float,
         end_s: float,
     ) -> SearchResult:
-        run = partial(search, chosen, params, self.search_policy, options)
+        run = partial(search, chosen, params, self._workspaces.config, options)
         answer = await self._in_thread(run, end_s)
         return self._make_search_result(chosen, answer, arrived_s)
 
@@ -214,7 +212,7 @@ class Handlers:
 
     async def _context(self, _session: Session, params: ContextParams) -> ContextResult:
         arrived_s = request_arrival_s(self._clock)
-        workspace, policy = self._workspaces.find(params.workspace), self.search_policy
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
         if params.wait == "disk" or params.min_generation is not None:
@@ -225,9 +223,9 @@ class Handlers:
             # The time to open an index does not count for the default limit.
             is_counted = was_open or params.timeout_ms
             start_s = arrived_s if is_counted else self._clock.now_s()
-        end_s = start_s + options.limit_s(params, policy)
+        end_s = start_s + options.limit_s(params, config)
         answer = await self._in_thread(
-            partial(build_context, workspace, params, policy, options), end_s
+            partial(build_context, workspace, params, config, options), end_s
         )
         return ContextResult(
             **asdict(answer),
@@ -256,7 +254,7 @@ class Handlers:
     async def _list(self, _session: Session, params: ListParams) -> Listing:
         workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        read = partial(browse.list_notes, workspace, self.search_policy, params)
+        read = partial(browse.list_notes, workspace, self._workspaces.config, params)
         notes = await self._in_thread(read)
         return Listing(
             workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])
@@ -295,7 +293,7 @@ class Handlers:
         return RunOptions(now_s=options.now_s, timeout_s=timeout_s, absent=absent)
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
-        return describe_freshness(workspaces, self._workspaces.policy, now_s=self._clock.now_s())
+        return describe_freshness(workspaces, self._workspaces.config, now_s=self._clock.now_s())
 
     def _measure_ms(self, arrived_s: float) -> float:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)

@@ -14,9 +14,10 @@ import msgspec
 from msgspec.structs import replace as replace_fields
 
 from memsyncd import PROTOCOL, __version__
+from memsyncd.config import Config
 from memsyncd.core.histogram import BUCKET_BOUNDS_S, DurationHistogram
 from memsyncd.engine.checks import SKIPPED, UNREADABLE, describe_recording
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.workspace import Condition, Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
@@ -128,7 +129,7 @@ class Operations:
     def _describe_status(self, workspace: Workspace) -> WorkspaceStatus:
         health = self._workspaces.watching.health(workspace)
         now_s = self._clock.now_s()
-        return describe_status(workspace, health, self._workspaces.policy, now_s=now_s)
+        return describe_status(workspace, health, self._workspaces.config, now_s=now_s)
 
     # --- workspaces ---
 
@@ -217,7 +218,7 @@ class Operations:
 
     def _measure_workspace(self, workspace: Workspace) -> metrics.WorkspaceMetrics:
         condition, counters = workspace.condition, self._workspaces.counters(workspace)
-        fresh = read_freshness(workspace, self._workspaces.policy, now_s=self._clock.now_s())
+        fresh = read_freshness(workspace, self._workspaces.config, now_s=self._clock.now_s())
         synced_at_s = condition.synced_at_s
         return metrics.WorkspaceMetrics(
             id=workspace.id,
@@ -275,11 +276,11 @@ def describe_workspace(workspace: Workspace) -> WorkspaceInfo:
 
 
 def describe_status(
-    workspace: Workspace, health: WatchHealth, policy: SyncPolicy, *, now_s: float
+    workspace: Workspace, health: WatchHealth, config: Config, *, now_s: float
 ) -> WorkspaceStatus:
     """`now_s` is of the monotonic clock."""
     condition, entry = workspace.condition, workspace.entry
-    fresh = read_freshness(workspace, policy, now_s=now_s)
+    fresh = read_freshness(workspace, config, now_s=now_s)
     reasons = _list_reasons(condition)
     return WorkspaceStatus(
         id=entry.id,
@@ -315,14 +316,14 @@ def _list_reasons(condition: Condition) -> list[str]:
 
 
 def describe_freshness(
-    workspaces: Sequence[Workspace], policy: SyncPolicy, *, now_s: float
+    workspaces: Sequence[Workspace], config: Config, *, now_s: float
 ) -> fields.Freshness:
     """Combine the freshness of workspaces: the worst state, the oldest scan, the latest
     generation. `now_s` is of the monotonic clock.
     """
     conditions = [workspace.condition for workspace in workspaces]
     scans = [condition.synced_at_s for condition in conditions]
-    fresh = [read_freshness(workspace, policy, now_s=now_s) for workspace in workspaces]
+    fresh = [read_freshness(workspace, config, now_s=now_s) for workspace in workspaces]
     states = {one.state for one in fresh}
     reasons = [reason for one in fresh for reason in (one.stall, one.overdue) if reason]
     is_scanned = bool(scans) and None not in scans

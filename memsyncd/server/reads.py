@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from memsyncd.core.fairqueue import FairQueue, Flow
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import FolderCheck
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace

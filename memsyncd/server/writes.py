@@ -19,8 +19,8 @@ from msgspec.structs import asdict
 from msgspec.structs import replace as replace_fields
 
 from memsyncd.engine import backup, history, memory_tool
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.edit import Decide, Edit, EditOutcome, edit_workspace
-from memsyncd.engine.policies import Clock
 from memsyncd.engine.scheduler import JobFactory
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
@@ -75,7 +75,7 @@ class Writes:
             read = partial(memory_tool.view, workspace, params)
             outcome = EditOutcome(answer=await self._in_thread(read, disk_of=workspace))
         else:
-            decide = memory_tool.make_decision(workspace, self._workspaces.policy, params)
+            decide = memory_tool.make_decision(workspace, self._workspaces.config, params)
             outcome = await self._edit(workspace, decide, params.timeout_ms)
         answer = outcome.answer
         return protocol.MemoryResult(
@@ -104,7 +104,7 @@ class Writes:
     ) -> EditOutcome[list[protocol.AddedSection]]:
         decide = memory_tool.make_addition_decision(
             workspace,
-            self._workspaces.policy,
+            self._workspaces.config,
             sections,
             command=command,
             client=params.client or session.name,

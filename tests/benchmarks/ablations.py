@@ -15,9 +15,10 @@ from types import ModuleType
 
 import msgspec
 
+from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search import dates, passages
+from memsyncd.core.search.ranking import DEFAULT_RANKING
 from memsyncd.engine import context, search
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.workspace import Workspace
 from memsyncd.store import search as store_search
 from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
@@ -33,8 +34,8 @@ FEW_CANDIDATES = 20
 class Ablation:
     """One parameter switched off.
 
-    `constants` are new values by module and name, `ranking` of fields of `RankingPolicy`, `policy`
-    of fields of `SearchPolicy`. `is_search` and `is_context` tell which answers are measured.
+    `constants` are new values by module and name, `ranking` of fields of `RankingPolicy`, `config`
+    of fields of `SearchConfig`. `is_search` and `is_context` tell which answers are measured.
     `category` is that of our own questions which need the parameter.
     """
 
@@ -42,20 +43,21 @@ class Ablation:
     category: str
     constants: tuple[tuple[ModuleType, str, object], ...] = ()
     ranking: Mapping[str, float] = field(default_factory=dict)
-    policy: Mapping[str, int] = field(default_factory=dict)
+    config: Mapping[str, int] = field(default_factory=dict)
     is_search: bool = True
     is_context: bool = True
 
     @contextlib.contextmanager
-    def apply(self) -> Iterator[SearchPolicy]:
-        """Replace the constants and yield the policy to ask with."""
-        before = [(module, name, getattr(module, name)) for module, name, _ in self.constants]
-        base = SearchPolicy()
+    def apply(self) -> Iterator[Config]:
+        """Replace the constants and yield the configuration to ask with."""
+        ranking = msgspec.structs.replace(DEFAULT_RANKING, **self.ranking)
+        rankings = [(module, "DEFAULT_RANKING", ranking) for module in (search, context)]
+        constants = (*rankings, *self.constants)
+        before = [(module, name, getattr(module, name)) for module, name, _ in constants]
         try:
-            for module, name, value in self.constants:
+            for module, name, value in constants:
                 setattr(module, name, value)
-            ranking = msgspec.structs.replace(base.ranking, **self.ranking)
-            yield msgspec.structs.replace(base, ranking=ranking, **self.policy)
+            yield Config(search=SearchConfig(**self.config))
         finally:
             for module, name, value in before:
                 setattr(module, name, value)
@@ -112,7 +114,7 @@ ABLATIONS = (
         is_context=False,
     ),
     Ablation(
-        name="passage tokens", category="tagged", policy={"passage_tokens": 0}, is_context=False
+        name="passage tokens", category="tagged", config={"passage_tokens": 0}, is_context=False
     ),
     Ablation(
         name="words share",
@@ -186,15 +188,15 @@ def _measure(
     notes: Mapping[str, Sequence[str]],
 ) -> Figures:
     figures: Figures = {}
-    with ablation.apply() as policy:
+    with ablation.apply() as config:
         for question in questions:
             if ablation.is_search:
-                found = find_lines(workspace, question, policy)
+                found = find_lines(workspace, question, config)
                 values = measure_answer(found, question.evidence, notes)
                 for name in SEARCH_NAMES:
                     figures.setdefault(f"search {name}", []).append(values[name])
             if ablation.is_context:
-                shown = find_shown(workspace, question, policy, max_tokens=CONTEXT_TOKENS)
+                shown = find_shown(workspace, question, config, max_tokens=CONTEXT_TOKENS)
                 values = measure_answer(shown, question.evidence, notes)
                 for name in CONTEXT_NAMES:
                     figures.setdefault(f"context {name}", []).append(values[name])

@@ -32,8 +32,9 @@ from hypothesis.stateful import (
 )
 
 from memsyncd.client import Client
+from memsyncd.config import Config, SyncConfig
 from memsyncd.engine import browse
-from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.search import RunOptions, search
 from memsyncd.engine.sync import SyncDone
@@ -100,7 +101,7 @@ class EngineUnderTest:
             ),
             state_dir=home.folder / "state",
             cache_dir=home.folder / "cache",
-            policy=SyncPolicy(delete_grace_s=GRACE_S),
+            config=Config(sync=SyncConfig(delete_grace_ms=round(GRACE_S * 1000))),
             clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
         )
         workspaces.start(())
@@ -110,7 +111,7 @@ class EngineUnderTest:
         try:
             return {
                 note.path: note.digest
-                for note in browse.list_notes(self._workspace, SearchPolicy(), ListParams())
+                for note in browse.list_notes(self._workspace, Config(), ListParams())
             }
         except MemsyncdError as failure:
             return {"": failure.message}
@@ -121,7 +122,7 @@ class EngineUnderTest:
         )
         absent = looked.result(SETTLE_S).absent
         options = RunOptions(absent=frozenset((self._workspace.id, path) for path in absent))
-        found = search([self._workspace], SearchParams(query=word), SearchPolicy(), options)
+        found = search([self._workspace], SearchParams(query=word), Config(), options)
         return {hit.path for hit in found.hits}
 
     def state(self) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.daemon.console import StatusLine
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.index import Counts
 
@@ -17,7 +17,7 @@ def make_workspace(folder: Path, name: str = "trees", **condition: Any) -> Works
     entry = Entry(id=name, name=name, root=str(folder))
     workspace = Workspace(
         entry,
-        SyncPolicy(),
+        Config(),
         index_path=folder / f"{name}.db",
         records_path=folder / f"{name}.records",
     )

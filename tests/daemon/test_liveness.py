@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.daemon.systemd import Liveness, make_probes
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job, QueryPool, Worker, heartbeat
 from memsyncd.engine.workspaces import Workspaces
@@ -110,7 +111,7 @@ def test_only_the_hanging_part_of_a_running_engine_is_reported(
             registry=registry,
             state_dir=tmp_path,
             cache_dir=tmp_path,
-            policy=SyncPolicy(),
+            config=Config(),
             clock=clock,
         )
         with ThreadPoolExecutor(1) as threads:
@@ -157,7 +158,7 @@ def test_a_disk_that_blocks_one_workspace_is_no_reason_to_restart_the_daemon(
             registry=registry,
             state_dir=tmp_path,
             cache_dir=tmp_path,
-            policy=SyncPolicy(),
+            config=Config(),
             clock=clock,
             stall_policy=stalls,
         )

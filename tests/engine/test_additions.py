@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.memory_tool import make_addition_decision
@@ -15,7 +16,7 @@ AT = "2026-03-01T12:00:00Z"
 
 def add(bench: Any, *items: NewSection) -> list[AddedSection]:
     decide = make_addition_decision(
-        bench.workspace, bench.policy, items, command="note.add", client="test", at=AT
+        bench.workspace, bench.config, items, command="note.add", client="test", at=AT
     )
     return bench.edit(decide).answer  # type: ignore[no-any-return]
 
@@ -32,7 +33,7 @@ def test_an_addition_becomes_a_section_of_the_note_of_its_kind(bench: Any) -> No
         ),
     )
     assert added.path == ".memories/decisions.md"
-    note = parse_note(NotePath(added.path), bench.files()[added.path])
+    note = parse_note(NotePath(added.path), bench.files()[added.path], ChunkingConfig())
     section = next(one for one in note.sections if one.anchor == added.anchor)
     assert (section.span.start, section.span.end) == (added.start_line, added.end_line)
     assert section.heading[-1] == "Which database"

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.engine.backup import (
-    Restored,
+    RestoreOutcome,
     back_up_records,
     prepare_restore,
     restore_records,
 )
 from memsyncd.engine.history import parse_target, purge
-from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.errors import BadRequest, Conflict, NotFresh, StoreFailed
 from memsyncd.protocol.memory import PurgeParams
 from memsyncd.store.backup import count_revisions, find_staged
@@ -24,20 +24,20 @@ from tests.engine.conftest import other_program_reading, take
 
 
 def back_up(bench: Any, target: Path) -> Path:
-    made = take(back_up_records(bench.workspace, bench.policy, bench.clock))
+    made = take(back_up_records(bench.workspace, bench.config, bench.clock))
     assert made.n_revisions == len(bench.past())
     return Path(shutil.move(made.path, target))
 
 
 def prepare(bench: Any, *, replace: bool = False) -> Path:
-    steps = prepare_restore(bench.workspace, bench.policy, bench.clock, is_replacing=replace)
+    steps = prepare_restore(bench.workspace, bench.config, bench.clock, is_replacing=replace)
     return take(steps)  # type: ignore[no-any-return]
 
 
-def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
+def restore(bench: Any, backup: Path, *, replace: bool = False) -> RestoreOutcome:
     shutil.copy(backup, find_staged(bench.workspace.records_path))
     steps = restore_records(
-        bench.workspace, bench.policy, bench.clock, is_replacing=replace, client="test"
+        bench.workspace, bench.config, bench.clock, is_replacing=replace, client="test"
     )
     return take(steps).answer  # type: ignore[no-any-return]
 
@@ -139,15 +139,15 @@ def test_preparing_returns_the_path_and_clears_it(bench: Any) -> None:
     with pytest.raises(BadRequest, match="there is no file to restore"):
         take(
             restore_records(
-                bench.workspace, bench.policy, bench.clock, is_replacing=False, client=""
+                bench.workspace, bench.config, bench.clock, is_replacing=False, client=""
             )
         )
 
 
 def test_a_purge_deletes_unfetched_copies(old: Any) -> None:
-    made = take(back_up_records(old.workspace, old.policy, old.clock)).path
+    made = take(back_up_records(old.workspace, old.config, old.clock)).path
     params = PurgeParams(containing="one")
-    steps = purge(old.workspace, old.policy, old.clock, parse_target(params), params)
+    steps = purge(old.workspace, old.config, old.clock, parse_target(params), params)
     assert take(steps).revisions
     assert not made.exists()
 
@@ -176,11 +176,11 @@ def test_a_history_that_another_program_reads_is_not_replaced(old: Any, saved: P
 
 
 def test_nothing_is_restored_without_a_history_or_a_folder(bench: Any, saved: Path) -> None:
-    policy = bench.policy
-    bench.policy = replace(policy, history=HistoryPolicy(is_enabled=False))
+    policy = bench.config
+    bench.config = structs.replace(policy, history=HistoryConfig(enabled=False))
     with pytest.raises(BadRequest, match="no history is kept"):
         prepare(bench)
-    bench.policy = policy
+    bench.config = policy
     shutil.move(bench.root, bench.root.with_name("away"))
     with pytest.raises(NotFresh, match="folder is missing"):
         restore(bench, saved)
@@ -191,7 +191,7 @@ def test_nothing_is_restored_without_a_history_or_a_folder(bench: Any, saved: Pa
 def test_revisions_over_the_configured_limit_are_dropped_and_counted(
     bench: Any, saved: Path
 ) -> None:
-    bench.policy = replace(bench.policy, history=HistoryPolicy(max_revisions=1))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=1))
     done = restore(bench, saved)
     # The note does not exist here, which is its only kept revision.
     assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 1, 2)
@@ -202,7 +202,7 @@ def test_a_change_set_that_was_intended_at_the_backup_changes_no_note(
     old: Any, bench: Any, tmp_path: Path
 ) -> None:
     change = Intended(path=".memories/b.md", old=b"two\n", new=b"four\n")
-    steps = back_up_records(old.workspace, old.policy, old.clock)
+    steps = back_up_records(old.workspace, old.config, old.clock)
     next(steps)
     # Like a backup that was made while the folder was missing.
     old.workspace.records.history.begin(

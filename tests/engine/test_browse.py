@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.errors import BadRequest, Busy, NoteNotFound, PathRefused
 from memsyncd.protocol.search import GetParams, Got, ListParams
 
@@ -117,7 +117,7 @@ def test_a_place_is_an_anchor_or_a_path(filled: Any) -> None:
 
 
 def test_notes_are_listed(filled: Any) -> None:
-    assert [note.path for note in list_notes(filled.workspace, SearchPolicy(), ListParams())] == [
+    assert [note.path for note in list_notes(filled.workspace, Config(), ListParams())] == [
         ".memories/b.md",
         "MEMORY.md",
     ]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from memsyncd.config import Config, SyncConfig
 from memsyncd.engine.checks import check_clock, check_condition, check_problems, name_places
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.engine.workspace import Condition
 from memsyncd.files import problems
 from memsyncd.protocol.operations import FindingInfo
@@ -24,10 +24,10 @@ def make_problem(**fields: Any) -> ProblemInfo:
 
 
 def judge(
-    condition: Condition = WELL, health: WatchHealth = EVENTS, **policy: Any
+    condition: Condition = WELL, health: WatchHealth = EVENTS, **sync: Any
 ) -> dict[str, FindingInfo]:
     """Findings that are not ok, by their check."""
-    found = check_condition(condition, health, SyncPolicy(**policy), now_s=NOW_S)
+    found = check_condition(condition, health, Config(sync=SyncConfig(**sync)), now_s=NOW_S)
     return {finding.check: finding for finding in found if finding.level != "ok"}
 
 
@@ -36,7 +36,7 @@ def make(**fields: Any) -> Condition:
 
 
 def test_a_healthy_workspace_has_only_passed_checks() -> None:
-    found = check_condition(WELL, EVENTS, SyncPolicy(), now_s=NOW_S)
+    found = check_condition(WELL, EVENTS, Config(), now_s=NOW_S)
     assert {finding.check for finding in found} == {
         "folder",
         "watcher",
@@ -96,16 +96,18 @@ def test_past_failures_are_findings(fields: dict[str, Any], check: str, level: s
 
 def test_a_current_sync_failure_is_not_reported_as_a_past_one() -> None:
     found = check_condition(
-        make(faults={"sync": "no"}, n_failed_syncs=3), EVENTS, SyncPolicy(), now_s=NOW_S
+        make(faults={"sync": "no"}, n_failed_syncs=3), EVENTS, Config(), now_s=NOW_S
     )
     assert [finding.level for finding in found if finding.check == "sync"] == ["error"]
 
 
 def test_a_disabled_function_is_not_a_warning() -> None:
     off = WatchHealth(mode="off", observer="none")
-    assert {finding.level for finding in judge(health=off, is_on_change=False).values()} == {"info"}
+    assert {finding.level for finding in judge(health=off, sync_on_change=False).values()} == {
+        "info"
+    }
     assert {
-        finding.level for finding in judge(make(synced_at_s=None), off, is_enabled=False).values()
+        finding.level for finding in judge(make(synced_at_s=None), off, enabled=False).values()
     } == {"info"}
 
 

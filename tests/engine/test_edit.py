@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import edit as edit_module
 from memsyncd.engine.edit import Delete, Edit, Put
-from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, StoreFailed, StoreFull, Unwritable
 from memsyncd.files import atomic, write
@@ -39,7 +39,8 @@ from pathlib import Path
 from memsyncd.engine import edit
 from memsyncd.engine.memory_tool import make_decision
 from memsyncd.protocol.memory import MemoryParams
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.config import Config
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.workspaces import Entry, Workspace
 from memsyncd.store.history import History
 
@@ -65,11 +66,11 @@ def write(root, index, records, point):
     elif point == "after the record is settled":
         then_die(History, "finish")
     name = os.path.basename(root)
-    workspace = Workspace(Entry(id=f"{name}-1", name=name, root=root), SyncPolicy(),
+    workspace = Workspace(Entry(id=f"{name}-1", name=name, root=root), Config(),
                           index_path=Path(index), records_path=Path(records))
     clock = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
     params = MemoryParams(command="str_replace", path="/memories/a.md", old_str="old", new_str="new")
-    for _ in edit.edit_workspace(workspace, SyncPolicy(), clock, make_decision(workspace, SyncPolicy(), params)):
+    for _ in edit.edit_workspace(workspace, Config(), clock, make_decision(workspace, Config(), params)):
         pass
 
 for places in json.loads(sys.argv[1]):
@@ -243,7 +244,7 @@ def test_records_that_cannot_be_settled_are_settled_later(
 
 def test_writes_work_without_history(make_bench: Any) -> None:
     bench = make_bench()
-    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(enabled=False))
     bench.open()
     bench.memory("create", "/memories/a.md", file_text="one\n")
     bench.memory("str_replace", "/memories/a.md", old_str="one", new_str="two")
@@ -261,7 +262,7 @@ def test_a_kill_without_history_leaves_no_temporary_file_either(
     make_bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench = make_bench()
-    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(enabled=False))
     bench.open()
     bench.memory("create", "/memories/a.md", file_text="one\n")
     records, left = (

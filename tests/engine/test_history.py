@@ -49,7 +49,7 @@ def test_an_invalid_target_is_refused(
 def change(bench: Any, path: str | None = None, anchor: str | None = None, **named: Any) -> Any:
     params = DiffParams(anchor=anchor, path=path, **named)
     return take(
-        read_compared(bench.workspace, bench.policy, bench.clock, parse_target(params), params)
+        read_compared(bench.workspace, bench.config, bench.clock, parse_target(params), params)
     )
 
 
@@ -81,7 +81,7 @@ def forget(
     bench: Any, path: str | None = None, revision: int | None = None, containing: str | None = None
 ) -> Any:
     params = PurgeParams(path=path, revision=revision, containing=containing)
-    return take(purge(bench.workspace, bench.policy, bench.clock, parse_target(params), params))
+    return take(purge(bench.workspace, bench.config, bench.clock, parse_target(params), params))
 
 
 def test_a_purge_deletes_revisions_that_contain_a_text_and_no_others(bench: Any) -> None:

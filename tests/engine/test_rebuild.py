@@ -10,12 +10,12 @@ from typing import Any
 
 import apsw
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 from structlog.testing import capture_logs
 
-from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.config import ChunkingConfig
 from memsyncd.engine import rebuild
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import (
     DAMAGE_REBUILD_INTERVAL_S,
     INDEX_FAULT,
@@ -48,7 +48,7 @@ def test_an_index_with_other_chunking_answers_queries_until_it_is_rebuilt(bench:
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.workspace.close()
-    bench.policy = replace(bench.policy, chunking=ChunkPolicy(max_tokens=30, overlap_tokens=0))
+    bench.config = structs.replace(bench.config, chunking=ChunkingConfig(max_tokens=30, overlap=0))
     opened = bench.open()
     assert "chunking" in opened.rebuild_reason
     assert bench.paths() == ["MEMORY.md"]
@@ -62,9 +62,9 @@ def test_a_waiting_rebuild_is_skipped_if_a_sync_has_made_the_index(bench: Any) -
     bench.write("MEMORY.md", "one")
     bench.sync()
     bench.workspace.close()
-    bench.policy = replace(bench.policy, chunking=ChunkPolicy(max_tokens=30, overlap_tokens=0))
+    bench.config = structs.replace(bench.config, chunking=ChunkingConfig(max_tokens=30, overlap=0))
     assert bench.open().rebuild_reason
-    waiting = build_index(bench.workspace, bench.policy, bench.clock)
+    waiting = build_index(bench.workspace, bench.config, bench.clock)
     bench.update()
     bench.write(".memories/late.md", "two")
     take(waiting)
@@ -80,7 +80,7 @@ def test_the_old_index_answers_during_a_rebuild_and_is_removed_afterwards(
     bench.sync()
     for number in range(40):
         bench.write(f".memories/{number}.md", f"new {number}")
-    steps = rebuild_index(bench.workspace, bench.policy, bench.clock)
+    steps = rebuild_index(bench.workspace, bench.config, bench.clock)
     n_steps = 0
     for _ in steps:
         n_steps += 1
@@ -173,7 +173,7 @@ def test_a_cancelled_rebuild_keeps_the_old_index_and_removes_the_new_file(bench:
     for number in range(40):
         bench.write(f".memories/{number}.md", f"old {number}")
     bench.sync()
-    steps = rebuild_index(bench.workspace, bench.policy, bench.clock)
+    steps = rebuild_index(bench.workspace, bench.config, bench.clock)
     next(steps)
     steps.close()
     assert len(bench.paths()) == 40

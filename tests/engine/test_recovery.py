@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine import browse, edit, recovery
 from memsyncd.engine.edit import Edit, Put
-from memsyncd.engine.policies import HistoryPolicy
 from memsyncd.engine.recovery import recover
 from memsyncd.errors import Conflict, Unwritable
 from memsyncd.files.read import read_text_file
@@ -36,13 +36,14 @@ import json, os, signal, sys, time, traceback
 from pathlib import Path
 from memsyncd.engine import edit, history, memory_tool
 from memsyncd.engine.rebuild import open_workspace
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.config import Config
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.history import History
 from memsyncd.files import atomic
 from memsyncd.protocol.memory import MemoryParams, NewSection, UndoParams
 
-clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), SyncPolicy()
+clock, policy = Clock(now_s=time.monotonic, wall_ns=time.time_ns), Config()
 
 def kill_at(n_left):
     # Each call that changes something on the disk, and each commit, is a step.
@@ -420,7 +421,7 @@ def test_no_decision_is_made_while_the_folder_is_missing(bench: Any) -> None:
 
 
 def test_a_change_set_without_history_is_all_or_nothing_too(bench: Any) -> None:
-    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(enabled=False))
     changes = [Intended(path=path, old=OLD, new=NEW) for path in PATHS]
     begin(bench, recovery.UNKEPT, changes)
     bench.workspace.close()

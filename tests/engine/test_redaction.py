@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from memsyncd.core.guard.warnings import GuardPolicy
+from memsyncd.config import Config, GuardConfig
 from memsyncd.core.markdown.chunks import CHUNK_LIMIT_CHARS
 from memsyncd.engine.browse import find_problems, list_notes, read_place
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.protocol.search import GetParams, ListParams
 from tests.core.guard.test_secrets import HEX, KEY, KEY_LINES, make
@@ -37,12 +36,12 @@ password: {PASSWORD}
 
 That was the key of the shell.
 """
-MASKED, UNMASKED = SearchPolicy(), SearchPolicy(is_masking=False)
+MASKED, UNMASKED = Config(), Config(guard=GuardConfig(secrets="flag"))
 
 
-def show(bench: Any, query: str, policy: SearchPolicy = MASKED) -> str:
+def show(bench: Any, query: str, config: Config = MASKED) -> str:
     """All texts of a search result."""
-    hits = search_in([bench.workspace], query, policy, limit=50).hits
+    hits = search_in([bench.workspace], query, config, limit=50).hits
     return "\n".join(
         f"{hit.anchor} {hit.heading} {hit.kind} {hit.tags} {hit.snippet} {hit.matched}"
         for hit in hits
@@ -55,10 +54,8 @@ def explain_empty(bench: Any, query: str) -> str:
     return f"{found.why_empty} {found.did_you_mean}"
 
 
-def build(
-    bench: Any, query: str = "", policy: SearchPolicy = MASKED, max_tokens: int = 2000
-) -> str:
-    return build_block(bench.workspace, query, policy, max_tokens=max_tokens).text
+def build(bench: Any, query: str = "", config: Config = MASKED, max_tokens: int = 2000) -> str:
+    return build_block(bench.workspace, query, config, max_tokens=max_tokens).text
 
 
 @pytest.fixture
@@ -70,7 +67,7 @@ def filled(bench: Any) -> Any:
 
 
 def test_a_snippet_redacts_a_secret_and_highlights_the_query(filled: Any) -> None:
-    hits = search_in([filled.workspace], "runner token spring", SearchPolicy()).hits
+    hits = search_in([filled.workspace], "runner token spring", Config()).hits
     assert (
         hits[0].snippet
         == "The **runner**'s **token** is [masked: GitHub **token**], made in **spring**."
@@ -81,7 +78,7 @@ def test_a_snippet_redacts_a_secret_and_highlights_the_query(filled: Any) -> Non
 
 
 def test_a_search_for_a_secret_finds_it_without_showing_it(filled: Any) -> None:
-    hits = search_in([filled.workspace], TOKEN, SearchPolicy()).hits
+    hits = search_in([filled.workspace], TOKEN, Config()).hits
     assert hits
     assert not any(TOKEN in hit.snippet for hit in hits)
     assert KEY_LINES[2] not in show(filled, f"shell {KEY_LINES[2]}").replace(
@@ -114,9 +111,9 @@ def test_redaction_changes_neither_the_hits_nor_their_order(filled: Any) -> None
         masked, plain = (
             [
                 (hit.path, hit.start_line, hit.end_line, hit.score, hit.matched)
-                for hit in search_in([filled.workspace], query, policy).hits
+                for hit in search_in([filled.workspace], query, config).hits
             ]
-            for policy in (SearchPolicy(), UNMASKED)
+            for config in (Config(), UNMASKED)
         )
         assert masked == plain
 
@@ -127,7 +124,7 @@ def test_notes_without_secrets_are_unchanged_by_redaction(bench: Any) -> None:
     )
     bench.sync()
     assert show(bench, "password") == show(bench, "password", UNMASKED)
-    assert build(bench) == build(bench, policy=UNMASKED)
+    assert build(bench) == build(bench, config=UNMASKED)
 
 
 def test_similar_words_never_reveal_a_secret(bench: Any) -> None:
@@ -170,9 +167,9 @@ def test_problems_list_secrets_until_they_are_removed(filled: Any) -> None:
 
 
 def test_the_guard_checks_are_part_of_the_fingerprint_of_an_index(bench: Any) -> None:
-    off = msgspec.structs.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
-    assert index_fingerprint(off) != index_fingerprint(bench.policy)
-    bench.policy = off
+    off = structs.replace(bench.config, guard=GuardConfig(secrets="off"))
+    assert index_fingerprint(off) != index_fingerprint(bench.config)
+    bench.config = off
     bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")
     bench.sync()
     assert find_problems(bench.workspace) == []

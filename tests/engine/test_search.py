@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.search.ranking import Boosts
-from memsyncd.engine.policies import SearchPolicy
+from memsyncd.config import Config, SearchConfig
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, Busy, NotFresh, StoreCorrupt, TooLarge
 from memsyncd.protocol.search import Filters, SearchAnswer
@@ -365,24 +364,24 @@ def alike(bench: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("leanings", "order"),
+    ("boosts", "order"),
     [
-        (Boosts(), "abc"),
-        (Boosts(importance=0.1), "acb"),
-        (Boosts(recency=0.1), "cba"),
-        (Boosts(decay=0.1), "acb"),
+        (SearchConfig(), "abc"),
+        (SearchConfig(importance=0.1), "acb"),
+        (SearchConfig(recency=0.1), "cba"),
+        (SearchConfig(decay=0.1), "acb"),
     ],
 )
 def test_importance_and_age_change_the_order_if_enabled(
-    alike: Any, leanings: Boosts, order: str
+    alike: Any, boosts: SearchConfig, order: str
 ) -> None:
-    policy = SearchPolicy(leanings=leanings)
-    hits = search_in([alike.workspace], "cache redis", policy, now_s=SAVED_S).hits
+    config = Config(search=boosts)
+    hits = search_in([alike.workspace], "cache redis", config, now_s=SAVED_S).hits
     assert "".join(hit.path[len(".memories/")] for hit in hits) == order
-    names = {name for name in ("importance", "recency", "decay") if getattr(leanings, name)}
+    names = {name for name in ("importance", "recency", "decay") if getattr(boosts, name)}
     assert all(names == set(hit.explain) & {"importance", "recency", "decay"} for hit in hits)
     included = build_block(
-        alike.workspace, "cache redis", policy, max_tokens=500, now_s=SAVED_S
+        alike.workspace, "cache redis", config, max_tokens=500, now_s=SAVED_S
     ).included
     shown = dict.fromkeys(part.path[len(".memories/")] for part in included)
     assert "".join(shown) == order

@@ -12,9 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.config import ChunkingConfig, Config
 from memsyncd.core.search.query import compile_query, parse_query
-from memsyncd.engine.policies import SyncPolicy
 from memsyncd.protocol.search import ContextAnswer, ContextPart, SearchAnswer
 from tests.engine.conftest import build_block, search_in
 
@@ -46,7 +45,7 @@ QUESTIONS = st.lists(
     max_size=4,
 ).map(" ".join)
 
-OVERLAPPING = SyncPolicy(chunking=ChunkPolicy(max_tokens=20, overlap_tokens=12))
+OVERLAPPING = Config(chunking=ChunkingConfig(max_tokens=20, overlap=12))
 SAVED_S = 1_700_000_000
 MakeBench = Callable[..., Any]
 few = settings(
@@ -62,7 +61,7 @@ def make(make_bench: MakeBench) -> MakeBench:
 
     def make_one(notes: Mapping[str, str]) -> Any:
         bench = make_bench(f"project-{next(numbers)}")
-        bench.policy = OVERLAPPING
+        bench.config = OVERLAPPING
         bench.open()
         for path, text in notes.items():
             os.utime(

@@ -13,16 +13,17 @@ from pathlib import Path
 import pytest
 from watchdog.observers.api import BaseObserver
 
+from memsyncd.config import Config, SyncConfig
 from memsyncd.core.scheduling import StallPolicy
 from memsyncd.engine import watching
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace, read_freshness
 from memsyncd.engine.workspaces import Workspaces
 
 LIMIT_S = 20.0
-POLICY = SyncPolicy(delete_grace_s=0.1)
+CONFIG = Config(sync=SyncConfig(delete_grace_ms=100))
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 
 
@@ -53,7 +54,7 @@ def run_scenario(
             registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
             state_dir=folder / "state",
             cache_dir=folder / "cache",
-            policy=POLICY,
+            config=CONFIG,
             clock=CLOCK,
             stall_policy=StallPolicy(takeover_s=0.2, stalled_s=0.6),
         )
@@ -71,7 +72,7 @@ def hold(gate: threading.Event) -> Job[None]:
 
 
 def is_ready(workspace: Workspace, n_notes: int) -> bool:
-    fresh = read_freshness(workspace, POLICY, now_s=time.monotonic())
+    fresh = read_freshness(workspace, CONFIG, now_s=time.monotonic())
     return (fresh.state, fresh.pending, workspace.condition.counts.files) == ("ready", 0, n_notes)
 
 
@@ -88,7 +89,7 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
         await wait_for(lambda: a.condition.state == "stalled")
-        fresh = read_freshness(a, POLICY, now_s=time.monotonic())
+        fresh = read_freshness(a, CONFIG, now_s=time.monotonic())
         assert (fresh.state, fresh.pending) == ("stalled", 1)
         assert fresh.stall.startswith(f"the disk under {a.entry.root} has not answered for ")
         save(a, "second.md")
@@ -226,7 +227,7 @@ def test_an_announced_path_counts_as_pending_until_it_is_scanned(
             a, partial(hold, gate), lambda _workspace, _result: None
         )
         save(a, "second.md")
-        await wait_for(lambda: read_freshness(a, POLICY, now_s=time.monotonic()).pending == 1)
+        await wait_for(lambda: read_freshness(a, CONFIG, now_s=time.monotonic()).pending == 1)
         assert not held.done()
         gate.set()
         await wait_for(lambda: is_ready(a, 2))
@@ -237,8 +238,8 @@ def test_an_announced_path_counts_as_pending_until_it_is_scanned(
 def test_a_workspace_whose_scan_is_overdue_is_not_ready(tmp_path: Path) -> None:
     async def scenario(_workspaces: Workspaces, a: Workspace, _b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1))
-        later_s = time.monotonic() + POLICY.reconcile_s + 40
-        fresh = read_freshness(a, POLICY, now_s=later_s)
+        later_s = time.monotonic() + CONFIG.sync.reconcile_s + 40
+        fresh = read_freshness(a, CONFIG, now_s=later_s)
         assert fresh.state == "degraded"
         assert "one is due every 30 s" in fresh.overdue
 

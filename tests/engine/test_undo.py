@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
+from memsyncd.config import HistoryConfig
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine.history import make_clear_decision
 from memsyncd.engine.memory_tool import make_addition_decision
@@ -218,7 +220,7 @@ def test_one_of_two_sections_that_were_added_together_is_removed_alone(bench: An
     bench.edit(
         make_addition_decision(
             bench.workspace,
-            bench.policy,
+            bench.config,
             items,
             command="note.add_many",
             client="test",
@@ -247,12 +249,9 @@ def test_clearing_removes_every_note_and_can_be_undone(bench: Any) -> None:
 
 
 def test_undo_without_history_is_refused_with_a_reason(make_bench: Any) -> None:
-    from msgspec.structs import replace
-
-    from memsyncd.engine.policies import HistoryPolicy
 
     bench = make_bench()
-    bench.policy = replace(bench.policy, history=HistoryPolicy(is_enabled=False))
+    bench.config = structs.replace(bench.config, history=HistoryConfig(enabled=False))
     bench.open()
     bench.memory("create", "/memories/a.md", file_text="a\n")
     with pytest.raises(BadRequest, match=r"no history is kept"):

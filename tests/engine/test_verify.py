@@ -51,7 +51,7 @@ password: Tr0ub4dor3xQ9z
 def prove(bench: Bench) -> Comparison:
     compared = Comparison()
     for paths in list_batches(bench.workspace):
-        compare_batch(bench.workspace, bench.policy, paths, compared, now_ns=bench.clock.wall_ns())
+        compare_batch(bench.workspace, bench.config, paths, compared, now_ns=bench.clock.wall_ns())
     find_orphans(bench.workspace, compared)
     return compared
 
@@ -159,7 +159,7 @@ def test_a_note_saved_meanwhile_is_changed_and_right_after_a_sync(filled: Bench)
     assert find_levels(compared) == {"warning"}
     filled.sync()
     late = sorted(compared.changed)
-    compare_batch(filled.workspace, filled.policy, late, compared, now_ns=filled.clock.wall_ns())
+    compare_batch(filled.workspace, filled.config, late, compared, now_ns=filled.clock.wall_ns())
     assert (compared.changed, compared.wrong) == (set(), {})
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from watchdog.observers import inotify_c
 
+from memsyncd.config import Config, SyncConfig
 from memsyncd.core.scheduling import StallPolicy
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import DEFAULT_STALLS, Workspaces
@@ -211,7 +212,7 @@ def open_workspaces(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS)
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",
         cache_dir=folder / "cache",
-        policy=SyncPolicy(reconcile_s=3600.0, delete_grace_s=0.1),
+        config=Config(sync=SyncConfig(reconcile_s=3600.0, delete_grace_ms=100)),
         clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
         stall_policy=stall_policy,
     )

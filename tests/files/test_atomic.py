@@ -23,7 +23,7 @@ from memsyncd.files.atomic import (
     write_temporary,
 )
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import parse_scope
+from tests.files.conftest import parse_scope
 
 # --- temporary files ----------------------------------------------------------------------------
 

@@ -14,8 +14,9 @@ from memsyncd.core.notepath import NotePath, parse_note_path
 from memsyncd.errors import AlreadyExists, Conflict, MemsyncdError, PathRefused
 from memsyncd.files.listing import find_files, is_folder
 from memsyncd.files.read import read_text_file
-from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.files.scope import Scope
 from memsyncd.files.write import delete_path, put_text_file, rename_path
+from tests.files.conftest import parse_scope
 
 NASTY = [
     "..",

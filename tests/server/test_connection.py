@@ -11,7 +11,7 @@ import socket
 
 import pytest
 
-from memsyncd.server.connection import is_gone, is_own_user, read_peer
+from memsyncd.server.connection import has_hung_up, is_own_user, read_peer
 from memsyncd.server.requests import Limits
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
@@ -443,8 +443,8 @@ def test_only_the_user_of_this_process_is_its_own_user() -> None:
 def test_a_peer_that_ended_its_side_but_reads_is_not_gone() -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX)
     with ours, theirs:
-        assert not is_gone(ours)
+        assert not has_hung_up(ours)
         theirs.shutdown(socket.SHUT_WR)
-        assert not is_gone(ours)
+        assert not has_hung_up(ours)
         theirs.close()
-        assert is_gone(ours)
+        assert has_hung_up(ours)

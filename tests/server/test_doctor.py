@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.config import Config, SyncConfig
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import Job, QueryPool
 from memsyncd.engine.workspace import Workspace
@@ -40,7 +41,7 @@ class DoctorBench:
             registry=registry,
             state_dir=folder / "s",
             cache_dir=folder / "c",
-            policy=SyncPolicy(),
+            config=Config(),
             clock=clock,
         )
         self.workspaces.start([])
@@ -132,7 +133,7 @@ def test_an_unopened_index_is_reported_without_further_findings(
 ) -> None:
     async def scene(bench: DoctorBench) -> None:
         bench.workspaces.reload(
-            SyncPolicy(is_enabled=False), []
+            Config(sync=SyncConfig(enabled=False)), []
         )  # or a scan of the notes would open it again
         workspace = await bench.add(tmp_path / "w")
         await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
@@ -148,7 +149,7 @@ def test_an_index_being_built_is_reported_at_once_and_verification_waits_for_it(
     tmp_path: Path,
 ) -> None:
     async def scene(bench: DoctorBench) -> None:
-        bench.workspaces.reload(SyncPolicy(is_enabled=False), [])
+        bench.workspaces.reload(Config(sync=SyncConfig(enabled=False)), [])
         workspace = await bench.add(tmp_path / "w")
         await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
         workspace.change(is_indexing=True)

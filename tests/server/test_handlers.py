@@ -14,10 +14,11 @@ from typing import Any
 import apsw
 import pytest
 
+from memsyncd.config import Config
 from memsyncd.daemon.resources import read_process_stats
 from memsyncd.engine import rebuild, search
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.explain import explain_nothing
-from memsyncd.engine.policies import Clock, SearchPolicy, SyncPolicy
 from memsyncd.engine.registry import Registry
 from memsyncd.engine.worker import QueryPool
 from memsyncd.engine.workspace import Workspace
@@ -42,7 +43,7 @@ class HandlersBench:
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
         self.workspaces = Workspaces(
-            registry=registry, state_dir=folder, cache_dir=folder, policy=SyncPolicy(), clock=CLOCK
+            registry=registry, state_dir=folder, cache_dir=folder, config=Config(), clock=CLOCK
         )
         self.workspaces.start([])
         self._threads = QueryPool(1)
@@ -53,7 +54,6 @@ class HandlersBench:
         )  # fmt: skip
         self._handlers = Handlers(
             self.workspaces,
-            SearchPolicy(),
             CLOCK,
             Reads(self.workspaces, self._threads, CLOCK, 1),
             facts,

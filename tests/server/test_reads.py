@@ -9,7 +9,7 @@ import time
 import pytest
 
 from memsyncd.core.fairqueue import QUICK_S, Flow
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.errors import NotFresh
 from memsyncd.server.reads import LoopAdmission, ReadQueue
 from memsyncd.server.session import Session

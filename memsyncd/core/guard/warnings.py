@@ -7,6 +7,7 @@ A problem never quotes a secret, it names only the sort.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -27,14 +28,13 @@ _EXAMPLE = "it is marked as an example and is not masked; if it is real, revoke 
 _REVIEW = "check whether it is intended before an agent reads it"
 
 
-class GuardPolicy(msgspec.Struct, frozen=True, kw_only=True):
+class GuardPolicy(Protocol):
     """Which checks to run on notes."""
 
-    has_secrets: bool = True
-    has_instructions: bool = True
-
-
-DEFAULT_GUARD = GuardPolicy()
+    @property
+    def has_secrets(self) -> bool: ...
+    @property
+    def has_instructions(self) -> bool: ...
 
 
 class Warnings(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy, find_warnings
+from memsyncd.core.guard.warnings import NO_WARNINGS, GuardPolicy, find_warnings
 from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
 from memsyncd.core.markdown.decode import Decoded, decode_note
 from memsyncd.core.markdown.frontmatter import (
@@ -37,7 +37,6 @@ from memsyncd.core.model import (
 )
 from memsyncd.core.notepath import NotePath, is_plain
 
-DEFAULT_POLICY = ChunkPolicy()
 TITLE_LIMIT_CHARS = 300
 
 _FRONT_MATTER_KIND = "front_matter"
@@ -46,14 +45,11 @@ _SINGLE_FIELDS = tuple(name for name in Meta.__struct_fields__ if name not in ("
 
 
 def parse_note(
-    path: NotePath,
-    data: bytes,
-    policy: ChunkPolicy = DEFAULT_POLICY,
-    guard: GuardPolicy = DEFAULT_GUARD,
+    path: NotePath, data: bytes, policy: ChunkPolicy, guard: GuardPolicy | None = None
 ) -> Note:
-    """Parse a note from the bytes of its file.
+    """Parse a note from the bytes of its file; without a guard its warnings are not looked for.
 
-    Never raises; spans are lines of the file as it is.
+    Raises for no bytes; spans are lines of the file as it is.
     """
     decoded = decode_note(path.text, data)
     lines = decoded.lines
@@ -63,7 +59,7 @@ def parse_note(
     raw_sections = split_sections(path.text, lines, blocks, has_top=front.n_lines > 0)
     mentions = find_mentions(decoded.text, lines, blocks)
     sections, problems = _make_sections(path.text, lines, raw_sections, front.meta, mentions)
-    warned = find_warnings(path.text, decoded.text, guard)
+    warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
     packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
     return Note(
         path=path.text,

@@ -8,16 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsyncd.core.changes.debounce import PATHS_LIMIT, DebouncePolicy, Debouncer, Settled
+from memsyncd.config import SyncConfig
+from memsyncd.core.changes.debounce import PATHS_LIMIT, Debouncer, Settled
 
 QUIET_S = 0.1
 CAP_S = 1.0
+POLICY = SyncConfig(debounce_ms=100, max_wait_ms=1000)
 WS = "ws"
 
 
 @pytest.fixture
 def debouncer() -> Debouncer[str]:
-    return Debouncer(DebouncePolicy(QUIET_S, CAP_S))
+    return Debouncer(POLICY)
 
 
 def save(debouncer: Debouncer[str], path: str, now_s: float) -> None:
@@ -168,7 +170,7 @@ def test_a_dropped_workspace_has_nothing_pending(debouncer: Debouncer[str]) -> N
 
 def test_a_negative_time_is_no_policy() -> None:
     with pytest.raises(ValueError, match="negative"):
-        DebouncePolicy(-0.1, 1)
+        Debouncer(SyncConfig(debounce_ms=-100))
 
 
 @dataclass(frozen=True)
@@ -195,7 +197,7 @@ def replay(pushes: list[Push], *, is_popped_promptly: bool) -> list[tuple[float,
     """Push all events at their times, pop at every deadline in between (or only at the end), and
     return the results with their times.
     """
-    debouncer: Debouncer[str] = Debouncer(DebouncePolicy(QUIET_S, CAP_S))
+    debouncer: Debouncer[str] = Debouncer(POLICY)
     now_s, came = 0.0, []
 
     def pop_until(limit_s: float) -> None:

@@ -9,6 +9,7 @@ from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.additions import (
     CONTENT_LIMIT_CHARS,
     DEFAULT_KINDS,
@@ -275,7 +276,9 @@ def test_several_sections_are_appended_in_order() -> None:
     redis = "## Use Redis\n<!-- memory: {created: 2026-01-02} -->\nUse Redis.\n"
     assert data.decode() == f"# Decisions\n\n{SECTION}\n{redis}\n{redis}"
     assert spans == (Span(3, 6), Span(8, 10), Span(12, 14))
-    anchors = [section.anchor for section in parse_note(NotePath(PATH), data).sections]
+    anchors = [
+        section.anchor for section in parse_note(NotePath(PATH), data, ChunkingConfig()).sections
+    ]
     assert anchors[2:] == [f"{PATH}#decisions/use-redis", f"{PATH}#decisions/use-redis-2"]
 
 
@@ -323,7 +326,7 @@ def test_an_added_memory_is_read_back_and_the_rest_of_the_note_stays(
         assert any("---" in addition.content for addition in added)
         return
     assert data.startswith(standing or b"")
-    note = parse_note(NotePath(PATH), data)
+    note = parse_note(NotePath(PATH), data, ChunkingConfig())
     assert [section.anchor for section in note.sections[: len(before)]] == [
         part.anchor for part in before
     ]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.sections import (
     contain,
     find_closing_lines,
@@ -144,7 +145,7 @@ def test_sections_are_those_of_the_parser_and_their_bytes_read_as_their_lines(
     data: bytes, path: str
 ) -> None:
     lines = decode_note(path, data).lines
-    sections = parse_note(NotePath(path), data).sections
+    sections = parse_note(NotePath(path), data, ChunkingConfig()).sections
     assert [section.anchor for section in sections] == [
         part.anchor for part in split_note_sections(path, data)
     ]
