@@ -46,7 +46,7 @@ FORBIDDEN_NAME_PARTS = frozenset(
 # Private names of an earlier code base; the field's terms replaced them.
 RETIRED_NAMES = frozenset(
     """
-    doorbell footing gathering glance handover heed house lane leg lend oddity patience
+    doorbell footing gathering glance handover heed house lane leaning leg lend oddity patience
     pulse ring rung see_others stray sweeping tally tips vitals
     """.split()
 )
@@ -390,7 +390,7 @@ def split_name(name: str) -> set[str]:
     return {word.lower().removesuffix("s") for word in spaced.split("_")}
 
 
-def test_every_module_says_which_question_it_answers() -> None:
+def test_every_module_has_a_docstring() -> None:
     # A marker of a package may be empty.
     modules = [name for name in parse_all() if not name.endswith(("__init__.py", "__main__.py"))]
     assert not [name for name in modules if not ast.get_docstring(parse_all()[name])]

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(180)
 REPOSITORY = Path(__file__).parents[1]
 MISSING = "no-program-of-this-name"
 LONG = "tests/faults/test_fuzz.py::test_coverage_guided_fuzzing_finds_no_failure"
-STORY = f"""
+TEST_SOURCE = f"""
 import pytest
 
 @pytest.mark.needs("sh", "{MISSING}")
@@ -53,8 +53,8 @@ def run_pytest(*words: str) -> str:
     return done.stdout
 
 
-def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Path) -> None:
-    (tmp_path / "test_story.py").write_text(STORY)
+def test_a_test_whose_program_is_missing_is_skipped_with_its_name(tmp_path: Path) -> None:
+    (tmp_path / "test_story.py").write_text(TEST_SOURCE)
     printed = run_pytest(
         "-p", "tests.conftest", f"--rootdir={tmp_path}", str(tmp_path / "test_story.py")
     )
@@ -77,7 +77,7 @@ def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Pat
         (("-m", "soak"), {LONG}),
     ],
 )
-def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_even_then(
+def test_end_to_end_tests_and_soaks_run_only_on_request(
     words: tuple[str, ...], chosen: set[str]
 ) -> None:
     files = (

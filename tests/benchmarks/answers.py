@@ -37,8 +37,10 @@ def measure(corpus: Path) -> Iterator[Figure]:
         times_ms = {kind: time_searches(home, chosen) for kind, chosen in questions.items()}
         before_s = read_cpu_s(home.pid)
         everything = [one for times in times_ms.values() for one in times]
-        n_asked = N_ROUNDS * sum(len(time_searches(home, chosen)) for chosen in questions.values())
-        cpu_ms = (read_cpu_s(home.pid) - before_s) * 1000 / n_asked
+        n_questions = N_ROUNDS * sum(
+            len(time_searches(home, chosen)) for chosen in questions.values()
+        )
+        cpu_ms = (read_cpu_s(home.pid) - before_s) * 1000 / n_questions
     yield Figure(
         name=f"p95 of search at {n_chunks:,} chunks",
         value=find_percentile(everything, 95),

@@ -58,18 +58,18 @@ class Ripgrep:
     """ripgrep over the files as they are."""
 
     def __init__(self, question_set: QuestionSet, program: str) -> None:
-        self._asked, self._program = question_set, program
+        self._question_set, self._program = question_set, program
 
     def ask(self, scope: str, text: str) -> list[Lines]:
         words = find_words(text)
         if not words:
             return []
         found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-        for path, word in self._find(self._asked.folder / scope, words):
+        for path, word in self._find(self._question_set.folder / scope, words):
             found[path][word.lower()] += 1
         ordered = sorted(found, key=lambda path: (-len(found[path]), -found[path].total(), path))
         return [
-            Lines(path=path, start=1, end=len(self._asked.notes[scope][path]))
+            Lines(path=path, start=1, end=len(self._question_set.notes[scope][path]))
             for path in ordered[:N_RESULTS]
         ]
 

@@ -36,7 +36,7 @@ from tests.benchmarks.home import Home, running
 from tests.benchmarks.process import read_cpu_s, read_rss_mb
 
 N_ROUNDS = 3
-LOOK_S = 0.01
+POLL_S = 0.01
 CALM_S = 9.0
 """After a first index the daemon gives memory back within this time."""
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
@@ -54,7 +54,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
     for _ in range(N_ROUNDS):
         raws.append(time_cpu(lambda folder: insert_raw(folder, rows)))
         syncs.append(time_cpu(lambda folder: index_workspace(corpus, folder)))
-        scans.append(time_cpu(lambda _: look_for_secrets(texts)))
+        scans.append(time_cpu(lambda _: search_secrets(texts)))
     sync_s, raw_s = find_median(syncs), find_median(raws)
     n_bytes = sum(len(text) for _, _, text, _ in rows)
     yield Figure(
@@ -125,7 +125,7 @@ def index_and_ask(home: Home, corpus: Path) -> list[float]:
             workspace = status["workspaces"][0]
             if workspace["state"] == "ready" and not workspace["pending"]:
                 return waits_ms
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
 
 def read_chunks(corpus: Path) -> tuple[list[Row], float]:
@@ -146,7 +146,7 @@ def read_chunks(corpus: Path) -> tuple[list[Row], float]:
     return rows, time.process_time() - began_s
 
 
-def look_for_secrets(texts: list[str]) -> None:
+def search_secrets(texts: list[str]) -> None:
     for text in texts:
         find_warnings("", text, POLICY.guard)
 

@@ -34,7 +34,7 @@ IDLE_S = 60.0
 CALM_S = 9.0
 # The first reconcile reads notes again that were read within moments of being saved; idleness
 # begins after it.
-FIRST_LOOK_S = 30.0
+FIRST_SCAN_S = 30.0
 SILENT_S = 10.0
 WITHOUT_LOOKS = "[sync]\nreconcile_s = 3600\n"
 BUDGET = {
@@ -111,7 +111,7 @@ def _measure_silence() -> Iterator[Figure]:
 def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
     with running() as home:
         roots = _fill(home, n_workspaces)
-        time.sleep(FIRST_LOOK_S)
+        time.sleep(FIRST_SCAN_S)
         before = measure_process(home.pid)
         time.sleep(IDLE_S)
         after = measure_process(home.pid)

@@ -44,7 +44,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
         def match_only(query: str) -> None:
             assert workspace.old_readers is not None
             match = compile_query(parse_query(query))
-            with workspace.old_readers.lend(10.0) as reader:
+            with workspace.old_readers.acquire(10.0) as reader:
                 find_candidates(reader, match, NO_FILTERS, limit=N_CANDIDATES)
 
         with home.client() as client:

@@ -24,9 +24,10 @@ N_CLIENTS = 64
 AMID_S = 1.0
 """When the first index of a corpus is under way."""
 STOP_TARGET_S = 5.0
-ASKED = {"query": "note", "wait": "disk"}
+REQUESTED = {"query": "note", "wait": "disk"}
 WAITING = (
-    json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": ASKED}).encode() + b"\n"
+    json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": REQUESTED}).encode()
+    + b"\n"
 )
 
 

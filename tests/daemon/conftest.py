@@ -30,7 +30,7 @@ START_S = 20.0
 STOP_S = 15.0
 # A guard against hanging on a busy machine; the promised time is measured separately.
 WAIT_S = 15.0
-LOOK_S, SELDOM_S = 0.01, 0.05
+POLL_S, SELDOM_S = 0.01, 0.05
 LOG_LINES_SHOWN = 60
 
 
@@ -224,7 +224,7 @@ class SearchProbe:
     def _watch(self) -> None:
         seen_s = time.monotonic()
         try:
-            while not self._is_over.wait(LOOK_S):
+            while not self._is_over.wait(POLL_S):
                 began_s = time.monotonic()
                 if self._client.call("search", query=self._word, workspace=self._place.id)["hits"]:
                     seen_s = time.monotonic()
@@ -242,7 +242,7 @@ def wait_until(is_so: Callable[[], bool], complaint: str, *, limit_s: float = WA
         waited_s = time.monotonic() - began_s
         assert waited_s < limit_s, f"{complaint} within {limit_s} s"
         # The longer it takes, the rarer the polls: polling takes time from what is waited for.
-        time.sleep(min(max(LOOK_S, waited_s / 10), SELDOM_S))
+        time.sleep(min(max(POLL_S, waited_s / 10), SELDOM_S))
     return time.monotonic() - began_s
 
 

@@ -583,11 +583,11 @@ class DaemonScenario(Scenario):
 
 
 def run_scenarios(
-    scenario: type[Scenario], home: Home, on_disk: ReadNotes, *, n_stories: int, n_steps: int
+    scenario: type[Scenario], home: Home, on_disk: ReadNotes, *, n_scenarios: int, n_steps: int
 ) -> None:
     scenario.home, scenario.read_notes = home, staticmethod(on_disk)
     how = settings(
-        max_examples=n_stories,
+        max_examples=n_scenarios,
         stateful_step_count=n_steps,
         deadline=None,
         database=None,
@@ -601,13 +601,13 @@ def run_scenarios(
 def test_the_index_equals_the_disk_after_any_events_on_files_and_watcher(
     home: Home, on_disk: ReadNotes
 ) -> None:
-    run_scenarios(EngineScenario, home, on_disk, n_stories=6, n_steps=20)
+    run_scenarios(EngineScenario, home, on_disk, n_scenarios=6, n_steps=20)
 
 
 def test_the_index_equals_the_disk_after_kills_of_the_daemon(
     make_home: Callable[[], Home], on_disk: ReadNotes
 ) -> None:
-    run_scenarios(DaemonScenario, make_home(), on_disk, n_stories=2, n_steps=15)
+    run_scenarios(DaemonScenario, make_home(), on_disk, n_scenarios=2, n_steps=15)
 
 
 @pytest.mark.soak
@@ -615,7 +615,7 @@ def test_the_index_equals_the_disk_after_kills_of_the_daemon(
 def test_the_index_equals_the_disk_after_long_sequences_of_events(
     home: Home, on_disk: ReadNotes
 ) -> None:
-    run_scenarios(EngineScenario, home, on_disk, n_stories=200, n_steps=50)
+    run_scenarios(EngineScenario, home, on_disk, n_scenarios=200, n_steps=50)
 
 
 @pytest.mark.soak
@@ -623,4 +623,4 @@ def test_the_index_equals_the_disk_after_long_sequences_of_events(
 def test_the_index_equals_the_disk_after_many_kills(
     make_home: Callable[[], Home], on_disk: ReadNotes
 ) -> None:
-    run_scenarios(DaemonScenario, make_home(), on_disk, n_stories=100, n_steps=30)
+    run_scenarios(DaemonScenario, make_home(), on_disk, n_scenarios=100, n_steps=30)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
 PING = {"pid": os.getpid(), "version": "0.0.9", "protocol": memsyncd.PROTOCOL}
-ODD = {
+UNUSUAL = {
     "level": "fatal",
     "check": "engine",
     "what": "it burns",
@@ -123,7 +123,12 @@ def test_findings_of_another_version_are_shown_in_its_format(
     listed = {"workspaces": [workspace], "config": str(home.config)}
     with stand_in(
         home,
-        {"ping": PING, "workspace.list": listed, "status": listed, "doctor": {"findings": [ODD]}},
+        {
+            "ping": PING,
+            "workspace.list": listed,
+            "status": listed,
+            "doctor": {"findings": [UNUSUAL]},
+        },
     ):
         shown, reported = do(home, "doctor"), do(home, "doctor", "--json")
     assert "it burns" in shown.stdout

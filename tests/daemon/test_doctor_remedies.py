@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
 
 # Root can read everything; under another user id the same process cannot.
-AS_SOMEBODY = ["unshare", "--user", "--map-user=54321", "--map-group=54321", "sh", "-ec"]
+AS_OTHER_USER = ["unshare", "--user", "--map-user=54321", "--map-group=54321", "sh", "-ec"]
 DAY_S = 86400
 # A Python process with this on its path has a clock that a file sets.
 CLOCK = """
@@ -166,7 +166,7 @@ def test_a_damaged_list_of_workspaces_is_reported_without_a_daemon_and_set_aside
 def test_an_unreadable_folder_is_one_finding_until_it_is_readable(
     make_home: Callable[[], Home],
 ) -> None:
-    if not succeeds(*AS_SOMEBODY, "true"):
+    if not succeeds(*AS_OTHER_USER, "true"):
         pytest.skip("needs user namespaces, for root may read everything")
     home = make_home()
     root = home.make_folder()
@@ -186,7 +186,7 @@ def test_an_unreadable_folder_is_one_finding_until_it_is_readable(
         {PROGRAM} doctor --json || echo $?
     """
     done = subprocess.run(
-        [*AS_SOMEBODY, script],
+        [*AS_OTHER_USER, script],
         env=home.env,
         capture_output=True,
         text=True,

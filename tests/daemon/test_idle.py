@@ -19,7 +19,7 @@ QUIET_S = 1.0
 FALLS_ASLEEP_WITHIN_S = 40.0
 N_CLIENTS = 10
 N_MANY = 12
-LOOK_S = 0.5
+POLL_S = 0.5
 N_LOOKS = 3
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -118,14 +118,14 @@ def test_no_thread_wakes_up_between_reconciles(home: Any, daemon: Any, roots: li
 def test_reconciles_of_all_workspaces_wake_up_together_and_without_changes_log_and_write_nothing(
     make_home: Callable[..., Any],
 ) -> None:
-    home = make_home(f"[sync]\nreconcile_s = {LOOK_S}\n")
+    home = make_home(f"[sync]\nreconcile_s = {POLL_S}\n")
     daemon = home.start()
     for _ in range(N_MANY):
         add(daemon, fill(home.make_folder()))
 
     def is_calm() -> bool:
         before = count_wake_ups(daemon)
-        time.sleep(N_LOOKS * LOOK_S)
+        time.sleep(N_LOOKS * POLL_S)
         return count_wake_ups(daemon) - before < N_MANY * N_LOOKS
 
     # Separate wake-ups for each would be as many, and separate scans several.

@@ -152,7 +152,7 @@ def test_process_metrics_equal_those_of_the_system(
 ) -> None:
     proc = Path(f"/proc/{place.daemon.process.pid}")
 
-    def look() -> tuple[int, int, int]:
+    def check() -> tuple[int, int, int]:
         watches = 0
         for fd in os.listdir(proc / "fdinfo"):
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
@@ -161,7 +161,7 @@ def test_process_metrics_equal_those_of_the_system(
 
     def is_so() -> bool:
         reported = ask()
-        return look() == (
+        return check() == (
             reported["process"]["threads"],
             reported["process"]["fds"],
             reported["watcher"]["watches"],
@@ -296,7 +296,7 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
         with pytest.raises(MemsyncdError):
             place.client.call("get", path="none.md", workspace=place.id)
 
-    def is_each_told() -> bool:
+    def is_each_logged() -> bool:
         # A request of this test is reported only once it is counted.
         metrics, lines = (
             ask(),
@@ -315,7 +315,7 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
             of_workspace(metrics, place)["syncs"]["total"],
         )
 
-    place.wait(is_each_told, "lines and counts differ")
+    place.wait(is_each_logged, "lines and counts differ")
 
 
 def test_each_request_has_one_log_line_without_query_and_result(place: Any) -> None:

@@ -242,7 +242,7 @@ def test_many_concurrent_searches_that_wait_for_the_disk_find_the_save(
 ) -> None:
     failures: list[str] = []
 
-    def look(name: str) -> None:
+    def check(name: str) -> None:
         with daemon.client() as client:
             for number in range(10):
                 note = place.root / ".memories" / f"{name}.md"
@@ -252,7 +252,7 @@ def test_many_concurrent_searches_that_wait_for_the_disk_find_the_save(
                 )["hits"]:
                     failures.append(f"{name}x{number}")
 
-    threads = [threading.Thread(target=look, args=(f"writer{number}",)) for number in range(6)]
+    threads = [threading.Thread(target=check, args=(f"writer{number}",)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:

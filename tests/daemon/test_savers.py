@@ -279,8 +279,8 @@ def save_in_emacs(place: Place, note: Path, text: str) -> None:
 
 
 def save_in_emacs_batch(place: Place, note: Path, text: str) -> None:
-    act = f'(progn (find-file "{note}") (erase-buffer) (insert-file-contents "{stage(place, text)}") (save-buffer))'
-    place.run("emacs", "--batch", "-Q", "--eval", act)
+    action = f'(progn (find-file "{note}") (erase-buffer) (insert-file-contents "{stage(place, text)}") (save-buffer))'
+    place.run("emacs", "--batch", "-Q", "--eval", action)
 
 
 def save_in_ed(place: Place, note: Path, text: str) -> None:

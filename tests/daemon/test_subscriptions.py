@@ -118,7 +118,7 @@ def test_a_subscriber_with_the_current_generation_gets_only_later_changes(
 
 
 @pytest.mark.parametrize("since", [0, -1])
-def test_a_subscriber_from_before_the_remembered_changes_is_told_so(
+def test_a_subscriber_from_before_the_kept_changes_is_notified_of_the_gap(
     place: Place, listener: Client, since: int
 ) -> None:
     place.client.call("sync", workspace=place.id, rebuild=True)
@@ -126,7 +126,9 @@ def test_a_subscriber_from_before_the_remembered_changes_is_told_so(
     assert not receive(listener)["complete"]
 
 
-def test_a_subscriber_with_a_future_generation_is_told_so(place: Place, listener: Client) -> None:
+def test_a_subscriber_with_a_future_generation_is_notified_of_the_gap(
+    place: Place, listener: Client
+) -> None:
     listener.call("subscribe", workspace=place.id, since=place.status()["generation"] + 1000)
     assert not receive(listener)["complete"]
 
@@ -178,11 +180,11 @@ def test_many_changes_at_once_are_few_notifications(place: Place, listener: Clie
         (source / f"{number}.md").write_text(f"larch {number}\n")
     source.rename(place.root / ".memories" / "many")
     received: set[str] = set()
-    n_told = 0
+    n_reported = 0
     while len(received) < 100:
         received.update(receive(listener)["paths"])
-        n_told += 1
-    assert n_told < 10
+        n_reported += 1
+    assert n_reported < 10
     shutil.rmtree(place.root / ".memories" / "many")
 
 

@@ -56,17 +56,17 @@ def revisions(place: Any, **requested: object) -> list[dict[str, Any]]:
     return found[::-1]
 
 
-def run_together(acts: list[Callable[[], None]]) -> None:
+def run_together(actions: list[Callable[[], None]]) -> None:
     """Run all of these at once; raise the first failure."""
-    with ThreadPoolExecutor(len(acts)) as threads:
-        for done in [threads.submit(act) for act in acts]:
+    with ThreadPoolExecutor(len(actions)) as threads:
+        for done in [threads.submit(action) for action in actions]:
             done.result()
 
 
-def is_refused(act: Callable[[], object]) -> bool:
+def is_refused(action: Callable[[], object]) -> bool:
     """Try it; True if the text that was read is not current any more."""
     try:
-        act()
+        action()
     except Conflict:
         return True
     return False
@@ -411,7 +411,7 @@ def check(successor: Any, root: Path) -> None:
         assert not [name for name in os.listdir(note.parent) if name.startswith(".")]
 
 
-def kill_and_look(home: Any, seeds: range) -> None:
+def kill_and_check(home: Any, seeds: range) -> None:
     """Daemons are killed one after another during writes; each finds that its predecessor has lost
     nothing.
     """
@@ -429,7 +429,7 @@ def kill_and_look(home: Any, seeds: range) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_killed_daemon_loses_no_acknowledged_write_and_tears_no_note(make_home: Any) -> None:
-    kill_and_look(make_home(), range(N_KILLS))
+    kill_and_check(make_home(), range(N_KILLS))
 
 
 @pytest.mark.soak
@@ -437,7 +437,7 @@ def test_a_killed_daemon_loses_no_acknowledged_write_and_tears_no_note(make_home
 def test_a_daemon_killed_a_thousand_times_loses_nothing(make_home: Any) -> None:
     home = make_home()
     for start in range(0, MUCH, 50):
-        kill_and_look(home, range(start, start + 50))
+        kill_and_check(home, range(start, start + 50))
 
 
 def test_a_history_that_is_switched_on_records_current_texts_at_once(place: Any) -> None:

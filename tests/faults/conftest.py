@@ -68,10 +68,10 @@ def connect(home: Home) -> Client:
     return found[0]
 
 
-def code_of(act: Callable[[], object]) -> str:
+def code_of(action: Callable[[], object]) -> str:
     """The error code of a request, empty if it succeeds."""
     try:
-        act()
+        action()
     except MemsyncdError as failure:
         return failure.code
     return ""

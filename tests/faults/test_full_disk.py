@@ -47,9 +47,9 @@ def fill_up(disk: Path) -> Path:
     return rest
 
 
-def code_of_system(act: Callable[[], object]) -> int | None:
+def code_of_system(action: Callable[[], object]) -> int | None:
     try:
-        act()
+        action()
     except OSError as failure:
         return failure.errno
     return None

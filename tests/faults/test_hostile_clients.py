@@ -159,16 +159,16 @@ class HostileThread(threading.Thread):
     """One of the hostile threads. The daemon may disconnect or refuse it."""
 
     def __init__(
-        self, act: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event
+        self, action: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event
     ) -> None:
-        super().__init__(name=act.__name__)
-        self._act, self._place, self._is_over = act, place, is_over
+        super().__init__(name=action.__name__)
+        self._action, self._place, self._is_over = action, place, is_over
         self.failure: Exception | None = None
 
     def run(self) -> None:
         while not self._is_over.is_set():
             try:
-                self._act(self._place, self._is_over)
+                self._action(self._place, self._is_over)
             except (OSError, json.JSONDecodeError):
                 self._is_over.wait(0.05)
             except Exception as failure:  # noqa: BLE001 - told where the test is
@@ -179,15 +179,15 @@ class HostileThread(threading.Thread):
 def test_other_clients_are_served_during_hostile_requests(place: Place) -> None:
     before = place.client.call("status")
     is_over = threading.Event()
-    hostile_threads = [HostileThread(act, place, is_over) for act in HOSTILE_ACTIONS]
+    hostile_threads = [HostileThread(action, place, is_over) for action in HOSTILE_ACTIONS]
     for one in hostile_threads:
         one.start()
     slowest_s, n_answers, began_s = 0.0, 0, time.monotonic()
     try:
         while time.monotonic() - began_s < MISCHIEF_S:
-            asked_s = time.monotonic()
+            requested_s = time.monotonic()
             assert place.find("bystander") == {".memories/context.md"}
-            slowest_s = max(slowest_s, time.monotonic() - asked_s)
+            slowest_s = max(slowest_s, time.monotonic() - requested_s)
             n_answers += 1
         (place.root / "MEMORY.md").write_text("larch\n")
         place.wait_found("larch", "MEMORY.md")

@@ -73,10 +73,10 @@ class Namespace:
         self._process.kill()
         self._process.communicate()
 
-    def _do(self, act: str, folder: Path) -> str:
+    def _do(self, action: str, folder: Path) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{act} {folder}\n")
+        self._process.stdin.write(f"{action} {folder}\n")
         self._process.stdin.flush()
         return self._process.stdout.readline().strip()
 
@@ -139,10 +139,10 @@ def end(process: subprocess.Popen[bytes]) -> None:
     assert time.monotonic() - began_s < STOP_S
 
 
-def refusal_of(act: Callable[[], object]) -> tuple[str, float]:
+def refusal_of(action: Callable[[], object]) -> tuple[str, float]:
     """The error code, and after how long it came."""
     began_s = time.monotonic()
-    return code_of(act), time.monotonic() - began_s
+    return code_of(action), time.monotonic() - began_s
 
 
 def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
@@ -182,7 +182,7 @@ def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
         a, b = add(client, hung), add(client, well)
         namespace.hang(hung / ".memories")
         wait_for_stalled(client, a)
-        acts: dict[str, Callable[[], object]] = {
+        actions: dict[str, Callable[[], object]] = {
             "get": lambda: client.call("get", workspace=a, path=".memories/first.md"),
             "view": lambda: client.call(
                 "memory", workspace=a, command="view", path="/memories/first.md"
@@ -199,8 +199,8 @@ def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
                 "search", workspace=a, query="larch", wait="disk", timeout_ms=500
             ),
         }
-        for name, act in acts.items():
-            code, seconds = refusal_of(act)
+        for name, action in actions.items():
+            code, seconds = refusal_of(action)
             assert code in ("busy", "timeout"), name
             assert seconds < OTHER_S, name
             assert find(other, b, "maple") == [".memories/first.md"]

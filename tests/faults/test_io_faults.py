@@ -114,8 +114,8 @@ def begin(old: bytes | None, new: bytes | None, records: Records) -> None:
 
 
 def finish(records: Records) -> None:
-    for act, _ in records.history.find_intended():
-        records.history.finish(act)
+    for action, _ in records.history.find_intended():
+        records.history.finish(action)
 
 
 def purge(records: Records) -> None:
@@ -161,10 +161,10 @@ def describe_records(records: Records) -> State:
 # --- the loop ---
 
 
-def is_refused(act: Callable[[], object], kind: type[MemsyncdError], disk: FaultyDisk) -> bool:
+def is_refused(action: Callable[[], object], kind: type[MemsyncdError], disk: FaultyDisk) -> bool:
     """Do it; True if it failed with its right name."""
     try:
-        act()
+        action()
     except MemsyncdError as failure:
         assert disk.has_failed
         assert isinstance(failure, kind), failure.message  # noqa: PT017
@@ -228,7 +228,7 @@ class Scenario(Generic[S]):
         return has_failed
 
 
-STORIES: dict[str, Scenario[Any]] = {
+SCENARIOS: dict[str, Scenario[Any]] = {
     "index": Scenario(open=open_index, describe=describe_index, steps=INDEX_STEPS),
     "records": Scenario(open=open_records, describe=describe_records, steps=RECORDS_STEPS),
 }
@@ -251,40 +251,40 @@ def run_through(
     states = scenario.tell(whole)
     prepared.mkdir()
     scenario.prepare(prepared, n_before)
-    n_told, is_over = 0, False
+    n_reported, is_over = 0, False
     while not is_over:
-        n_told += 1
+        n_reported += 1
         place = folder / "place"
         shutil.copytree(prepared, place)
-        fault = Fault(at=n_told * stride, error=error, lasts=n_told % 3 == 0)
+        fault = Fault(at=n_reported * stride, error=error, lasts=n_reported % 3 == 0)
         is_over = not scenario.suffer(place, disk, fault, states, n_before)
         assert not [path for path in place.iterdir() if "damaged" in path.name], (
             "what is sound was set aside"
         )
         shutil.rmtree(place)
-    assert n_told > 2
+    assert n_reported > 2
 
 
 each_disk = pytest.mark.parametrize("error", ERRORS, ids=errno.errorcode.get)
-each_story = pytest.mark.parametrize("name", STORIES)
+each_scenario = pytest.mark.parametrize("name", SCENARIOS)
 each_beginning = pytest.mark.parametrize("n_before", STRIDES)
 
 
 @each_disk
-@each_story
+@each_scenario
 @each_beginning
 def test_a_failing_disk_loses_no_commit_and_damages_nothing(
     name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
 ) -> None:
-    run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=STRIDES[n_before])
+    run_through(SCENARIOS[name], tmp_path, disk, error, n_before=n_before, stride=STRIDES[n_before])
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 @each_disk
-@each_story
+@each_scenario
 @each_beginning
 def test_a_failure_of_any_system_call_loses_and_damages_nothing(
     name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
 ) -> None:
-    run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=1)
+    run_through(SCENARIOS[name], tmp_path, disk, error, n_before=n_before, stride=1)

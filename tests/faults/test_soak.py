@@ -43,7 +43,7 @@ THREADS = 8
 SETTLE_S = 60.0
 WORDS = "larch maple hazel rowan aspen birch alder willow poplar linden".split()
 
-Act = Callable[[random.Random, str], None]
+Action = Callable[[random.Random, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class Workload:
         """An operation on files, as programs do it."""
         own = self.root / ".memories" / f"editor{number}"
         note = own / f"{chance.choice('abcd')}" / f"{chance.randrange(12)}.md"
-        acts = [
+        actions = [
             self._write,
             self._write,
             self._save_whole,
@@ -117,7 +117,7 @@ class Workload:
             self._rename_folder,
             self._remove_folder,
         ]
-        chance.choice(acts)(chance, note)
+        chance.choice(actions)(chance, note)
         self.is_over.wait(chance.uniform(0.005, 0.05))
 
     def _write(self, chance: random.Random, note: Path) -> None:

@@ -181,7 +181,7 @@ def find_surprises(outcomes: dict[str, tuple[str, str]]) -> list[str]:
 
 
 @pytest.mark.timeout(FETCH_S + RUN_S)
-def test_all_pass_but_those_that_cannot(
+def test_all_tests_pass_except_the_known_exceptions(
     own_tests: Path, tmp_path: Path, home: Home, daemon: object
 ) -> None:
     outcomes = run(own_tests, tmp_path / "run", home.socket_path, selected=SHORT)
@@ -191,7 +191,7 @@ def test_all_pass_but_those_that_cannot(
 
 @pytest.mark.soak
 @pytest.mark.timeout(FETCH_S + RUN_S)
-def test_so_it_is_with_both_tools_and_with_much_text(
+def test_both_tools_pass_also_with_much_text(
     own_tests: Path, tmp_path: Path, home: Home, daemon: object
 ) -> None:
     outcomes = run(own_tests, tmp_path / "run", home.socket_path, selected="")

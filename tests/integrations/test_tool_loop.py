@@ -180,7 +180,7 @@ class ConsistencyCheck:
         self._place, self._model = place, model
         self._newest = self._find_newest()
 
-    def look(self, number: int) -> None:
+    def check(self, number: int) -> None:
         step, result = STEPS[number], self._model.results[number]
         assert result["tool_use_id"] == f"toolu_{number}"
         assert bool(result.get("is_error")) == step.is_error, result
@@ -188,9 +188,9 @@ class ConsistencyCheck:
         assert read_files(self._place.root) == {**KEPT, **step.files}
         for word, paths in step.found.items():
             assert self._place.find(word) == paths, (number, word)
-        self._look_at_history(step)
+        self._check_history(step)
 
-    def _look_at_history(self, step: Step) -> None:
+    def _check_history(self, step: Step) -> None:
         if step.revision is not None:
             self._place.wait(
                 lambda: self._find_newest() != self._newest, f"{step.wish} left no revision"
@@ -226,7 +226,7 @@ def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(
         number = 0
         for number, _ in enumerate(client.beta.messages.tool_runner(**question(memory))):
             if number:
-                check.look(number - 1)
+                check.check(number - 1)
     assert number == len(STEPS)
 
 
@@ -243,14 +243,14 @@ def test_the_async_loop_does_the_same(
         async with AsyncAnthropic(**options(model)) as client:
             async for _ in client.beta.messages.tool_runner(**question(memory)):
                 if number:
-                    await asyncio.to_thread(check.look, number - 1)
+                    await asyncio.to_thread(check.check, number - 1)
                 number += 1
         return number - 1
 
     assert asyncio.run(talk()) == len(STEPS)
 
 
-def test_the_model_is_offered_the_tool_and_told_of_it(
+def test_the_model_gets_the_tool_and_its_instructions(
     place: Place, make_model: Callable[..., Model], socket: str, make_tool: Any
 ) -> None:
     from anthropic import Anthropic

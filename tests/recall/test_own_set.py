@@ -83,7 +83,7 @@ def describe_missed(question_set: QuestionSet, figures: dict[str, dict[str, floa
     return "not within five results:\n" + "\n".join(f"{one.id}: {one.text}" for one in missed)
 
 
-def test_the_set_is_large_and_of_many_sorts(own: QuestionSet) -> None:
+def test_the_set_is_large_and_has_many_categories(own: QuestionSet) -> None:
     sorts = collections.Counter(question.category for question in own.questions)
     assert sum(len(notes) for notes in own.notes.values()) >= 40
     assert len({question.text for question in own.questions}) == len(own.questions) >= 120
@@ -91,7 +91,7 @@ def test_the_set_is_large_and_of_many_sorts(own: QuestionSet) -> None:
     assert min(sorts.values()) >= 4
 
 
-def test_evidence_stands_on_the_lines_where_the_set_says(own: QuestionSet) -> None:
+def test_the_evidence_is_on_the_lines_that_the_set_names(own: QuestionSet) -> None:
     for row in map(json.loads, (OWN / "questions.jsonl").read_text(encoding="utf-8").splitlines()):
         for one in row["evidence"]:
             lines = (OWN / one["path"]).read_text(encoding="utf-8").splitlines()
@@ -100,9 +100,7 @@ def test_evidence_stands_on_the_lines_where_the_set_says(own: QuestionSet) -> No
             ), row["id"]
 
 
-def test_what_is_asked_for_is_among_the_first_five_results(
-    own: QuestionSet, answers: Answers
-) -> None:
+def test_the_evidence_is_among_the_first_five_results(own: QuestionSet, answers: Answers) -> None:
     own = find_general(own)
     figures = find_figures(own, answers)
     assert find_mean([one["R@5"] for one in figures.values()]) >= R5_GATE, describe_missed(
@@ -110,7 +108,7 @@ def test_what_is_asked_for_is_among_the_first_five_results(
     )
 
 
-def test_what_is_asked_for_stands_high(own: QuestionSet, answers: Answers) -> None:
+def test_the_evidence_ranks_high(own: QuestionSet, answers: Answers) -> None:
     own = find_general(own)
     figures = find_figures(own, answers)
     low = "\n".join(
@@ -122,13 +120,13 @@ def test_what_is_asked_for_stands_high(own: QuestionSet, answers: Answers) -> No
 
 
 @pytest.mark.parametrize("category", sorted(MINIMUM_SCORES))
-def test_each_category_reaches_its_floor(
+def test_each_category_reaches_its_minimum_score(
     own: QuestionSet, question_set: tuple[Answers, Answers], category: str
 ) -> None:
     assert [*find_short(category, measure_category(own, category, *question_set))] == []
 
 
-def test_a_block_of_500_tokens_shows_what_is_asked_for(
+def test_a_block_of_500_tokens_shows_the_evidence(
     own: QuestionSet, question_set: tuple[Answers, Answers]
 ) -> None:
     own = find_general(own)

@@ -27,7 +27,7 @@ SYSTEMD = Path("/usr/lib/systemd/systemd")
 WAIT_S = 60.0
 # So that a failure names what was waited for, and not just that a test took too long.
 TEST_S = 240
-LOOK_S = 0.05
+POLL_S = 0.05
 NAMESPACES = ("--mount", "--pid", "--fork", "--mount-proc", "--cgroup")
 # A root of groups of its own, since all namespaces share one tree: what one end removes, another
 # start may be about to use.
@@ -203,7 +203,7 @@ def wait_until(is_so: Callable[[], bool], complaint: Callable[[], str]) -> None:
     end_s = time.monotonic() + WAIT_S
     while not is_so():
         assert time.monotonic() < end_s, complaint()
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def find_obstacle() -> str:

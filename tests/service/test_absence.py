@@ -37,7 +37,7 @@ def find_left(user: Manager) -> list[str]:
     )
 
 
-def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) -> None:
+def test_without_a_manager_the_service_is_installed_with_a_hint(user: Manager) -> None:
     nowhere = {"XDG_RUNTIME_DIR": str(user.folder / "nowhere")}
     done = user.memsyncd("service", "install", **nowhere)
     assert done.returncode == 3, done.stderr
@@ -71,7 +71,7 @@ def test_without_a_manager_it_is_installed_and_says_what_to_do(user: Manager) ->
     assert find_left(user) == []
 
 
-def test_where_systemd_does_not_run_the_system_it_says_what_does_instead(user: Manager) -> None:
+def test_without_systemd_as_init_the_alternative_is_named(user: Manager) -> None:
     script = (
         f"mount -t tmpfs none /run/systemd && exec {sys.executable} -m memsyncd service install"
     )
@@ -83,7 +83,7 @@ def test_where_systemd_does_not_run_the_system_it_says_what_does_instead(user: M
     assert "loginctl" not in done.stderr
 
 
-def test_where_there_is_no_systemd_daemons_start_in_the_background(tmp_path: Path) -> None:
+def test_without_systemd_daemons_start_in_the_background(tmp_path: Path) -> None:
     env = {
         "PATH": make_path(tmp_path / "bin", "systemctl"),
         "HOME": str(tmp_path),
@@ -114,7 +114,9 @@ def test_where_there_is_no_systemd_daemons_start_in_the_background(tmp_path: Pat
         assert memsyncd("stop").returncode == 0
 
 
-def test_a_log_that_cannot_be_shown_is_said_with_what_shows_how_it_is(user: Manager) -> None:
+def test_a_log_that_cannot_be_shown_is_reported_with_the_command_that_shows_it(
+    user: Manager,
+) -> None:
     assert user.memsyncd("service", "install", "--no-start").returncode == 0
     path = make_path(user.folder / "bin", "journalctl")
     done = user.do("env", f"PATH={path}", sys.executable, "-m", "memsyncd", "service", "logs")
@@ -124,13 +126,13 @@ def test_a_log_that_cannot_be_shown_is_said_with_what_shows_how_it_is(user: Mana
     assert "systemctl --user status memsyncd.service" in done.stderr
 
 
-def test_who_reads_no_further_ends_the_log_as_any_closed_pipe_does(user: Manager) -> None:
+def test_a_closed_pipe_ends_the_log_output(user: Manager) -> None:
     script = f"{sys.executable} -m memsyncd service logs | true; echo ${{PIPESTATUS[0]}}"
     done = user.do("bash", "-c", script)
     assert done.stdout.splitlines()[-1] == "141", done.stdout + done.stderr
 
 
-def test_where_nothing_was_installed_every_command_says_so(user: Manager) -> None:
+def test_without_an_installation_every_command_reports_that(user: Manager) -> None:
     for action, status, message in (
         ("status", 3, "memsyncd service install"),
         ("restart", 3, "memsyncd service install"),

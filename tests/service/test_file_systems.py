@@ -33,7 +33,7 @@ def examine(user: Manager, **env: str) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_notes_on_a_network_are_found_and_said_to_be_heard_late(user: Manager) -> None:
+def test_notes_on_a_network_are_reported_as_found_late(user: Manager) -> None:
     far, near = user.folder / "far", user.folder / "near"
     far.mkdir(exist_ok=True)
     with user.begin(sys.executable, str(SERVER), str(far)):

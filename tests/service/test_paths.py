@@ -19,7 +19,7 @@ from tests.service.conftest import REPOSITORY
 if TYPE_CHECKING:
     from tests.service.conftest import Manager
 
-ODD = ('a b%h;# "it\'s" \\n $HOME$$ ${X} ünï 日本 & <b>', "-@!+=x ")
+UNUSUAL = ('a b%h;# "it\'s" \\n $HOME$$ ${X} ünï 日本 & <b>', "-@!+=x ")
 
 
 def make_program(folder: Path) -> str:
@@ -34,8 +34,8 @@ def make_program(folder: Path) -> str:
     return str(folder / "bin" / "python")
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_program_configuration_and_notes_may_lie_anywhere(user: Manager, name: str) -> None:
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_program_configuration_and_notes_may_have_any_path(user: Manager, name: str) -> None:
     unusual = user.folder / name
     (unusual / "notes" / ".memories").mkdir(parents=True)
     (unusual / "notes" / "MEMORY.md").write_text("# larch\n")
@@ -65,8 +65,8 @@ def test_program_configuration_and_notes_may_lie_anywhere(user: Manager, name: s
     shutil.rmtree(unusual)
 
 
-def test_a_client_starts_it_at_a_socket_that_lies_anywhere(user: Manager) -> None:
-    unusual = user.folder / "".join(ODD)
+def test_a_client_starts_the_service_at_a_socket_with_any_path(user: Manager) -> None:
+    unusual = user.folder / "".join(UNUSUAL)
     unusual.mkdir(mode=0o700)
     env = {"MEMSYNCD_SOCKET": str(unusual / "m.sock")}
     assert user.memsyncd("service", "install", "--on-demand", **env).returncode == 0
@@ -78,12 +78,12 @@ def test_a_client_starts_it_at_a_socket_that_lies_anywhere(user: Manager) -> Non
 
 
 @pytest.mark.parametrize("name", ["a\nExecStartPre=/bin/false", "a\rb", "a\tb", "a\x7f", "a\udcff"])
-def test_what_no_file_of_a_supervisor_can_hold_is_refused_by_its_name(name: str) -> None:
+def test_a_path_that_no_unit_can_contain_is_refused_by_name(name: str) -> None:
     with pytest.raises(BadRequest, match="a service's file cannot contain"):
         find_program({"MEMSYNCD_CONFIG": f"/{name}"})
 
 
-def test_who_has_no_home_is_told_so_and_nothing_is_written_where_he_stands(user: Manager) -> None:
+def test_without_a_home_the_error_is_exact_and_no_file_is_written(user: Manager) -> None:
     for action in ("install", "status", "uninstall"):
         done = user.memsyncd("service", action, HOME="elsewhere")
         assert done.returncode == 78, done.stderr
@@ -91,7 +91,7 @@ def test_who_has_no_home_is_told_so_and_nothing_is_written_where_he_stands(user:
     assert not (user.folder / "elsewhere").exists()
 
 
-def test_a_program_that_was_brought_up_to_date_in_its_place_is_what_runs_after_installing_again(
+def test_a_program_upgraded_in_place_runs_after_installing_again(
     user: Manager,
 ) -> None:
     own = user.folder / "own"

@@ -90,7 +90,7 @@ def index(user: Manager, root: Path) -> None:
     assert user.memsyncd("add", str(root)).returncode == 0
 
 
-def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(
+def test_the_daemon_stops_during_a_first_index_with_all_clients_connected(
     user: Manager, many: Path
 ) -> None:
     index(user, many)
@@ -107,7 +107,7 @@ def test_while_a_first_index_runs_with_as_many_clients_as_may_connect(
 
 
 @pytest.mark.soak
-def test_while_it_is_at_something_long_for_each_client(user: Manager, many: Path) -> None:
+def test_the_daemon_stops_during_long_requests_of_each_client(user: Manager, many: Path) -> None:
     long: list[dict[str, object]] = [
         {"method": "sync", "rebuild": True},
         {"method": "doctor", "verify": True},

@@ -29,7 +29,7 @@ def examine(user: Manager, *words: str) -> tuple[int, list[dict[str, Any]]]:
 
 
 @pytest.mark.soak
-def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_go(
+def test_a_worker_that_waits_for_a_dead_disk_is_found_until_the_disk_is_detached(
     installed: Manager,
 ) -> None:
     far = installed.folder / "trees" / ".memories" / "far"
@@ -50,7 +50,7 @@ def test_a_writer_that_waits_for_a_dead_disk_is_found_and_well_once_that_is_let_
 
 
 @pytest.mark.soak
-def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_without(
+def test_a_folder_on_a_hanging_disk_is_named_with_a_daemon_and_without(
     installed: Manager,
 ) -> None:
     root = installed.folder / "trees"
@@ -68,7 +68,7 @@ def test_a_folder_on_a_disk_that_does_not_answer_is_named_with_a_daemon_and_with
     wait_until(lambda: examine(installed) == (0, []), lambda: str(examine(installed)))
 
 
-def test_a_daemon_that_has_as_many_clients_as_it_takes_is_not_to_be_killed_for_it(
+def test_a_daemon_at_its_client_limit_is_not_reported_as_dead(
     user: Manager,
 ) -> None:
     user.memsyncd("service", "install", MEMSYNCD_SOCKET_MAX_CLIENTS="1")

@@ -315,7 +315,7 @@ FOLDERS = st.frozensets(
 )
 
 
-def look(
+def check(
     disk: Mapping[str, Recorded],
     only: frozenset[str] | None = None,
     failed: frozenset[str] = frozenset(),
@@ -355,7 +355,7 @@ def apply(
 def test_applying_the_changes_to_the_records_gives_the_disk(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
-    after, _ = run_round(recorded, disk, look(disk))
+    after, _ = run_round(recorded, disk, check(disk))
     assert after == disk
 
 
@@ -363,8 +363,8 @@ def test_applying_the_changes_to_the_records_gives_the_disk(
 def test_syncing_twice_changes_nothing_the_second_time(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
-    after, _ = run_round(recorded, disk, look(disk))
-    again, changes = run_round(after, disk, look(disk))
+    after, _ = run_round(recorded, disk, check(disk))
+    again, changes = run_round(after, disk, check(disk))
     assert changes.is_empty
     assert again == after
 
@@ -373,7 +373,7 @@ def test_syncing_twice_changes_nothing_the_second_time(
 def test_unobserved_notes_are_never_deleted(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], failed: frozenset[str]
 ) -> None:
-    snapshot = look(disk, failed=failed)
+    snapshot = check(disk, failed=failed)
     after, _ = run_round(recorded, disk, snapshot)
     assert all(
         after[path] == note for path, note in recorded.items() if not snapshot.is_observed(path)
@@ -384,7 +384,7 @@ def test_unobserved_notes_are_never_deleted(
 def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
 ) -> None:
-    snapshot = look(disk, only=only)
+    snapshot = check(disk, only=only)
     after, _ = run_round(recorded, disk, snapshot)
     wanted = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
     wanted |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
@@ -395,7 +395,7 @@ def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
 def test_each_path_is_in_one_field_and_each_field_is_in_order(
     recorded: dict[str, Recorded], disk: dict[str, Recorded]
 ) -> None:
-    _, changes = run_round(recorded, disk, look(disk))
+    _, changes = run_round(recorded, disk, check(disk))
     ends = [path for pair in changes.moved for path in pair]
     every = [
         *changes.added,

@@ -269,7 +269,7 @@ def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
 # --- cutting --------------------------------------------------------------------------------------
 
 
-def test_there_are_no_more_passages_than_asked_for() -> None:
+def test_there_are_no_more_passages_than_requested() -> None:
     many = [make(number, 10 * number, 10 * number) for number in range(1, 20)]
     assert [passage.best.candidate.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
 
