@@ -408,7 +408,7 @@ def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
     assert after == wanted
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples * 8)
 @given(recorded=NESTED_FILES, disk=NESTED_DISKS, only=NESTED_SCOPES)
 def test_a_restricted_sync_follows_notes_and_folders_that_take_each_others_names(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
@@ -420,7 +420,7 @@ def test_a_restricted_sync_follows_notes_and_folders_that_take_each_others_names
     assert after == wanted
 
 
-@settings(max_examples=200)
+@settings(max_examples=settings().max_examples * 8)
 @given(
     recorded=NESTED_FILES,
     disks=st.lists(st.tuples(NESTED_DISKS, st.none() | NESTED_SCOPES), min_size=1, max_size=6),
