@@ -195,13 +195,15 @@ def add_workspace(house: Workspaces, root: Path) -> Workspace:
     return house.add(str(root), name="", include=(), exclude=())
 
 
-def open_house(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS) -> Workspaces:
+def open_house(
+    folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS, delete_grace_s: float = 0.1
+) -> Workspaces:
     """A house that makes no timed scan."""
     house = Workspaces(
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",
         cache_dir=folder / "cache",
-        policy=SyncPolicy(reconcile_s=3600.0, delete_grace_s=0.1),
+        policy=SyncPolicy(reconcile_s=3600.0, delete_grace_s=delete_grace_s),
         clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
         stall_policy=stall_policy,
     )
