@@ -14,12 +14,13 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import apsw
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.blobs import Blobs
@@ -52,8 +53,7 @@ _TAKE_OVER = "UPDATE workspace SET id = ?, root = ?, inode = ?"
 _DISK = "disk"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class Move(msgspec.Struct, frozen=True, kw_only=True):
     """A note that reappeared under another path with the same bytes: its history continues
     there.
     """
@@ -71,8 +71,7 @@ class Move:
 OPEN_FILES: set[Path] = set()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The workspace that a records.db belongs to. `inode` is its root's, None if not recorded."""
 
     id: str
