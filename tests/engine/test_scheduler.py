@@ -70,3 +70,30 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
     asyncio.run(scenario())
+
+
+def test_notes_of_a_folder_that_leaves_are_gone_though_a_note_takes_its_name_within_the_grace(
+    tmp_path: Path,
+) -> None:
+    root = tmp_path.resolve() / "proj"
+    folder, other = root / ".memories" / "a.md", root / ".memories" / "other.md"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        (folder / f"{number}.md").write_text(f"note {number}\n")
+    other.write_text("other\n")
+
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path, delete_grace_ms=2000)
+        workspace = workspaces.add(str(root), name="", include=(), exclude=())
+        await wait_for(lambda: workspace.condition.counts.files == 4)
+        await wait_for(lambda: not workspaces.count_jobs())
+        folder.rename(root / "away")
+        await wait_for(lambda: len(workspace.missing.since_s) == 3)
+        folder.write_text("a note\n")
+        await wait_for(lambda: workspace.condition.counts.files == 5)
+        # Its pending delete sets the timer again, for all notes that are known to be missing.
+        other.unlink()
+        await wait_for(lambda: workspace.condition.counts.files == 1)
+        await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
+
+    asyncio.run(scenario())
