@@ -127,7 +127,7 @@ NOTICE_REMEDIES = {
 
 
 def make_finding(
-    *, level: Level, check: str, what: str, where: str = "", remedy: str = ""
+    level: Level, check: str, what: str, remedy: str = "", *, where: str = ""
 ) -> FindingInfo:
     """Make a finding; whoever assembles the result fills in the workspace."""
     return FindingInfo(
@@ -169,7 +169,7 @@ def _check_recording(condition: Condition) -> list[FindingInfo]:
         "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded "
         "cannot be undone"
     )
-    return [make_finding(level="info", check="history", what=what, remedy=remedy)] if what else []
+    return [make_finding("info", "history", what, remedy)] if what else []
 
 
 def describe_recording(condition: Condition) -> str:
@@ -182,17 +182,15 @@ def _check_faults(condition: Condition) -> list[FindingInfo]:
     found = []
     for word, text in sorted(condition.faults.items()):
         level, check, remedy = _FAULTS.get(word, ("warning", word, "see: memsyncd status"))
-        found.append(make_finding(level=level, check=check, what=text, remedy=remedy))
+        found.append(make_finding(level, check, text, remedy))
     for word, text in sorted(condition.notices.items()):
         if word != SET_ASIDE:  # which names each file
             remedy = NOTICE_REMEDIES.get(word, "see what is left: memsyncd history")
             check = "index" if word == INDEX_LOG else "records"
             judged: Level = "info" if word == MOVED else "warning"
-            found.append(make_finding(level=judged, check=check, what=text, remedy=remedy))
+            found.append(make_finding(judged, check, text, remedy))
     if not condition.faults.keys() & {"root", STALL_FAULT}:
-        found.append(
-            make_finding(level="ok", check="folder", what="the folder is there and can be listed")
-        )
+        found.append(make_finding("ok", "folder", "the folder is there and can be listed"))
     return found
 
 
@@ -200,21 +198,17 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
     if not config.sync.enabled:
         return [
             make_finding(
-                level="info",
-                check="watcher",
-                what="syncing is switched off: only `memsyncd sync` looks at the notes",
+                "info",
+                "watcher",
+                "syncing is switched off: only `memsyncd sync` looks at the notes",
             )
         ]
     if health.mode == "off":
         what = f"watching is switched off: changes are seen every {config.sync.reconcile_s:g} s"
-        return [make_finding(level="info", check="watcher", what=what)]
+        return [make_finding("info", "watcher", what)]
     found = []
     if "watch" not in condition.faults:
-        found.append(
-            make_finding(
-                level="ok", check="watcher", what=f"changes are heard by {health.observer}"
-            )
-        )
+        found.append(make_finding("ok", "watcher", f"changes are heard by {health.observer}"))
     n_missed = condition.n_missed_events
     if n_missed:
         what = (
@@ -227,14 +221,11 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
         )
         found.append(
             make_finding(
-                level="warning" if n_missed >= MANY_MISSED else "info",
-                check="missed_events",
-                what=what,
-                remedy=remedy,
+                "warning" if n_missed >= MANY_MISSED else "info", "missed_events", what, remedy
             )
         )
     else:
-        found.append(make_finding(level="ok", check="missed_events", what="no change was missed"))
+        found.append(make_finding("ok", "missed_events", "no change was missed"))
     return found
 
 
@@ -245,13 +236,13 @@ def _check_past(condition: Condition) -> list[FindingInfo]:
             f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon "
             f"started; the last one did not"
         )
-        found.append(make_finding(level="info", check="sync", what=what))
+        found.append(make_finding("info", "sync", what))
     if condition.n_rebuilds:
         what = (
             f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the "
             f"daemon started"
         )
-        found.append(make_finding(level="info", check="index", what=what))
+        found.append(make_finding("info", "index", what))
     return found
 
 
@@ -260,28 +251,20 @@ def _check_freshness(
 ) -> list[FindingInfo]:
     if condition.state == "indexing":
         what = f"the notes are being indexed, {condition.pending:,} are still to be read"
-        return [make_finding(level="info", check="freshness", what=what)]
+        return [make_finding("info", "freshness", what)]
     if not config.sync.enabled or condition.root_state != "present" or condition.state == "stalled":
         return []
     if condition.synced_at_s is None:
         what = "the folder was never looked at in full"
         return [
-            make_finding(
-                level="error",
-                check="freshness",
-                what=what,
-                remedy="see what fails here; then: memsyncd sync",
-            )
+            make_finding("error", "freshness", what, "see what fails here; then: memsyncd sync")
         ]
     age_s = now_s - condition.synced_at_s
     if age_s < -CLOCK_SLACK_S:
         what = f"the clock was set back: the last look at the folder was {-age_s:,.0f} s from now"
         return [
             make_finding(
-                level="warning",
-                check="clock",
-                what=what,
-                remedy="set the clock right; notes are indexed all the same",
+                "warning", "clock", what, "set the clock right; notes are indexed all the same"
             )
         ]
     if age_s > LATE_ROUNDS * config.sync.reconcile_s + LATE_SLACK_S:
@@ -289,25 +272,16 @@ def _check_freshness(
             f"the last look at the folder was {age_s:,.0f} s ago, one is due every "
             f"{config.sync.reconcile_s:g} s"
         )
-        return [
-            make_finding(
-                level="error",
-                check="freshness",
-                what=what,
-                remedy="see the log, then: memsyncd restart",
-            )
-        ]
+        return [make_finding("error", "freshness", what, "see the log, then: memsyncd restart")]
     if pending:
         what = (
             f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the "
             f"next one"
         )
-        return [make_finding(level="info", check="freshness", what=what)]
+        return [make_finding("info", "freshness", what)]
     return [
         make_finding(
-            level="ok",
-            check="freshness",
-            what=f"the index says what stood there {max(age_s, 0):.0f} s ago",
+            "ok", "freshness", f"the index says what stood there {max(age_s, 0):.0f} s ago"
         )
     ]
 
@@ -315,20 +289,16 @@ def _check_freshness(
 def check_clock(drift_s: float) -> list[FindingInfo]:
     """`drift_s` is how far the clock was set forward since the daemon started."""
     if abs(drift_s) < CLOCK_JUMP_S:
-        return [
-            make_finding(
-                level="ok", check="clock", what="the clock went evenly since the daemon started"
-            )
-        ]
+        return [make_finding("ok", "clock", "the clock went evenly since the daemon started")]
     way = "forward" if drift_s > 0 else "back"
     what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
     if drift_s > 0:
-        return [make_finding(level="info", check="clock", what=what)]
+        return [make_finding("info", "clock", what)]
     remedy = (
         "see that it is right now; what was written in between is in `history` under times "
         "that come again"
     )
-    return [make_finding(level="warning", check="clock", what=what, remedy=remedy)]
+    return [make_finding("warning", "clock", what, remedy)]
 
 
 def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
@@ -340,7 +310,7 @@ def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
         "see what is at the socket's path and remove it; the daemon listens there again at "
         "its next timed look"
     )
-    return [make_finding(level="error", check="socket", what=what, where=path, remedy=remedy)]
+    return [make_finding("error", "socket", what, remedy, where=path)]
 
 
 def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
@@ -349,13 +319,13 @@ def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
     """
     return [
         make_finding(
-            level="error",
-            check="sync",
-            what=(
+            "error",
+            "sync",
+            (
                 f"the {name} stands still: most likely a disk does not answer, and what is "
                 f"saved is not indexed meanwhile"
             ),
-            remedy="bring that disk back, or let go of it (`umount -l`); else: memsyncd restart",
+            "bring that disk back, or let go of it (`umount -l`); else: memsyncd restart",
         )
         for name in stalled
     ]
@@ -382,14 +352,8 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
             f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed "
             f"as well as can be"
         )
-        found.append(
-            make_finding(
-                level="info", check="problems", what=what, remedy="see them: memsyncd problems"
-            )
-        )
-    return found or [
-        make_finding(level="ok", check="problems", what="nothing is odd about the notes")
-    ]
+        found.append(make_finding("info", "problems", what, "see them: memsyncd problems"))
+    return found or [make_finding("ok", "problems", "nothing is odd about the notes")]
 
 
 def _find_check(code: str) -> tuple[Level, str] | None:
@@ -413,13 +377,7 @@ def _describe_kind(level: Level, check: str, problems: Sequence[ProblemInfo]) ->
         f"{problem.path}:{problem.line}" if problem.line else problem.path for problem in problems
     ]
     lead = "" if len(problems) == 1 else f"{len(problems):,} times: "
-    return make_finding(
-        level=level,
-        check=check,
-        what=lead + first.problem,
-        where=name_places(places),
-        remedy=first.hint,
-    )
+    return make_finding(level, check, lead + first.problem, first.hint, where=name_places(places))
 
 
 def name_places(places: Sequence[str]) -> str:

@@ -67,7 +67,7 @@ def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[li
             if workspace.index_path.exists()
             else "index.db is gone from the disk"
         )
-        return [make_finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
+        return [make_finding("error", "index", what, REBUILT, where=path)]
     with workspace.acquire(EXAMINE_S) as reader:
         generation = read_generation(reader)
     if generation != index.generation:
@@ -76,19 +76,9 @@ def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[li
             f"else wrote it"
         )
         return [
-            make_finding(
-                level="error",
-                check="generation",
-                what=what,
-                where=path,
-                remedy="build it anew: memsyncd reindex",
-            )
+            make_finding("error", "generation", what, "build it anew: memsyncd reindex", where=path)
         ]
-    return [
-        make_finding(
-            level="ok", check="generation", what=f"generation {generation}, as it should be"
-        )
-    ]
+    return [make_finding("ok", "generation", f"generation {generation}, as it should be")]
 
 
 def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -99,15 +89,9 @@ def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInf
     damage = _find_damage(workspace.index_path, is_thorough=is_thorough)
     if damage:
         return [
-            make_finding(
-                level="error",
-                check="index",
-                what=f"index.db is damaged: {damage}",
-                where=path,
-                remedy=REBUILT,
-            )
+            make_finding("error", "index", f"index.db is damaged: {damage}", REBUILT, where=path)
         ]
-    return [make_finding(level="ok", check="index", what="index.db is sound", where=path)]
+    return [make_finding("ok", "index", "index.db is sound", where=path)]
 
 
 def examine_index_on_worker(
@@ -128,34 +112,29 @@ def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
     rebuilt or replaced meanwhile.
     """
     was = "; ".join(finding.what for finding in found if finding.level == "error")
-    return make_finding(
-        level="info", check="index", what=f"this was so a moment ago and is mended: {was}"
-    )
+    return make_finding("info", "index", f"this was so a moment ago and is mended: {was}")
 
 
 def describe_unopened(workspace: Workspace) -> FindingInfo:
     """The finding for a workspace without an open index."""
     if workspace.condition.is_indexing:
         return make_finding(
-            level="info",
-            check="index",
-            what="the index is being built anew; what can be found meanwhile is old or little",
+            "info",
+            "index",
+            "the index is being built anew; what can be found meanwhile is old or little",
         )
     where, failure = str(workspace.index_path), workspace.open_failure
     if failure is not None:
         return make_finding(
-            level="error",
-            check="index",
-            what=f"index.db cannot be opened: {failure.message}",
+            "error",
+            "index",
+            f"index.db cannot be opened: {failure.message}",
+            failure.hint,
             where=where,
-            remedy=failure.hint,
         )
     what = "there is no index that can be written, and what is found is old if anything is"
     return make_finding(
-        level="error",
-        check="index",
-        what=what,
-        remedy="see what else is said here and in the log; then: memsyncd reindex",
+        "error", "index", what, "see what else is said here and in the log; then: memsyncd reindex"
     )
 
 
@@ -166,9 +145,7 @@ def describe_unexamined(workspace: Workspace) -> FindingInfo:
         "generation not compared: the index is still being brought up to date"
         f" ({pending:,} notes to be read)"
     )
-    return make_finding(
-        level="info", check="generation", what=what, remedy="ask again when that is done"
-    )
+    return make_finding("info", "generation", what, "ask again when that is done")
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -183,11 +160,7 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
             "nobody needs it"
         )
         what = "records.db was damaged once; the damaged file was set aside"
-        found.append(
-            make_finding(
-                level="warning", check="records", what=what, where=str(aside), remedy=remedy
-            )
-        )
+        found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
     if "records" in workspace.condition.faults:
         return found
     if not path.exists():
@@ -198,7 +171,7 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         what = "records.db is gone from the disk, and with it what notes said before"
         return [
             *found,
-            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+            make_finding("error", "records", what, remedy, where=str(path)),
         ]
     damage = _find_damage(path, is_thorough=is_thorough)
     if damage:
@@ -209,24 +182,18 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         what = f"records.db is damaged: {damage}"
         return [
             *found,
-            make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
+            make_finding("error", "records", what, remedy, where=str(path)),
         ]
     n_lost = count_damaged_blobs(path) if is_thorough else 0
     if n_lost and TEXTS_LOST not in workspace.condition.notices:
         what = f"{render_count(n_lost, 'earlier text')} of notes cannot be read any more"
         return [
             *found,
-            make_finding(
-                level="warning",
-                check="records",
-                what=what,
-                where=str(path),
-                remedy=NOTICE_REMEDIES[TEXTS_LOST],
-            ),
+            make_finding("warning", "records", what, NOTICE_REMEDIES[TEXTS_LOST], where=str(path)),
         ]
     return [
         *found,
-        make_finding(level="ok", check="records", what="records.db is sound", where=str(path)),
+        make_finding("ok", "records", "records.db is sound", where=str(path)),
     ]
 
 
@@ -346,19 +313,14 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
             f"{render_count(len(comparison.unreadable), 'note')}"
         )
         found.append(
-            make_finding(
-                level="info",
-                check="verify",
-                what=what,
-                where=name_places(sorted(comparison.unreadable)),
-            )
+            make_finding("info", "verify", what, where=name_places(sorted(comparison.unreadable)))
         )
     if n_synced:
         found.append(
             make_finding(
-                level="info",
-                check="verify",
-                what=f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
+                "info",
+                "verify",
+                f"changed a moment ago and indexed now: {render_count(n_synced, 'note')}",
             )
         )
     if is_equal:
@@ -366,7 +328,7 @@ def describe_comparison(comparison: Comparison, *, n_synced: int) -> list[Findin
             f"index equals disk: {render_count(comparison.n_notes, 'note')} with "
             f"{comparison.n_bytes:,} bytes compared"
         )
-        found.append(make_finding(level="ok", check="verify", what=what))
+        found.append(make_finding("ok", "verify", what))
     return found
 
 
@@ -378,14 +340,10 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             f"{render_count(comparison.n_notes, 'note')}: {path}: {how}"
         )
         yield make_finding(
-            level="error",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.wrong)),
-            remedy=REINDEX,
+            "error", "verify", what, REINDEX, where=name_places(sorted(comparison.wrong))
         )
     for orphan in comparison.orphans:
-        yield make_finding(level="error", check="verify", what=orphan, remedy=REINDEX)
+        yield make_finding("error", "verify", orphan, REINDEX)
     if comparison.unseen:
         what = (
             f"other bytes in {render_count(len(comparison.unseen), 'note')} though size, "
@@ -396,11 +354,7 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             "without a trace, or the disk"
         )
         yield make_finding(
-            level="error",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.unseen)),
-            remedy=remedy,
+            "error", "verify", what, remedy, where=name_places(sorted(comparison.unseen))
         )
     if comparison.changed:
         what = (
@@ -409,9 +363,5 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
         )
         remedy = "ask again once nobody writes"
         yield make_finding(
-            level="warning",
-            check="verify",
-            what=what,
-            where=name_places(sorted(comparison.changed)),
-            remedy=remedy,
+            "warning", "verify", what, remedy, where=name_places(sorted(comparison.changed))
         )

@@ -239,8 +239,5 @@ def _check_problems(workspace: Workspace) -> list[FindingInfo]:
 
 def _make_failure(check: str, failure: MemsyncdError) -> FindingInfo:
     return make_finding(
-        level="error",
-        check=check,
-        what=f"this could not be looked at: {failure.message}",
-        remedy=failure.hint,
+        "error", check, f"this could not be looked at: {failure.message}", failure.hint
     )
