@@ -46,7 +46,7 @@ from memsyncd.engine.workspace import Workspace
 from memsyncd.engine.workspaces import Workspaces
 from memsyncd.errors import MemsyncdError, NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.protocol.operations import DoctorParams, DoctorResult, FindingInfo
-from memsyncd.server.operations import sort_workspaces
+from memsyncd.server.operations import choose_workspaces
 from memsyncd.server.session import Session
 from memsyncd.server.waits import OPEN_S, wait_for_work, wait_until_open
 
@@ -89,8 +89,7 @@ class Doctor:
 
     async def examine(self, _session: Session, params: DoctorParams) -> DoctorResult:
         """Examine one workspace, or all. Raises WorkspaceNotFound."""
-        is_all = params.workspace is None
-        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
+        chosen = choose_workspaces(self._house, params.workspace)
         await wait_until_open(chosen, OPEN_S)
         drift_s = self._read_clock_s() - self._clock_began_s
         stalled = await self._find_stalled()

@@ -104,8 +104,7 @@ class Operations:
 
     def _status(self, _session: Session, params: WorkspaceParams) -> Status:
         facts, load = self._facts, self._facts.read_load()
-        is_all = params.workspace is None
-        chosen = sort_workspaces(self._house) if is_all else [self._house.find(params.workspace)]
+        chosen = choose_workspaces(self._house, params.workspace)
         for workspace in chosen:
             self._house.scheduler.quick_check(workspace)
         return Status(
@@ -157,8 +156,8 @@ class Operations:
         return Workspaces(workspaces=[info])
 
     async def _list(self, _session: Session, _params: NoParams) -> Workspaces:
-        await self._places.detect_memory(sort_workspaces(self._house))
-        found = sort_workspaces(self._house)
+        await self._places.detect_memory(self._house.sorted())
+        found = self._house.sorted()
         return Workspaces(workspaces=[describe_workspace(workspace) for workspace in found])
 
     async def _sync(self, _session: Session, params: SyncParams) -> SyncReport:
@@ -254,9 +253,9 @@ class Operations:
 # --- workspaces, freshness, syncs ---------------------------------------------------------------
 
 
-def sort_workspaces(house: House) -> list[Workspace]:
-    """All workspaces by name and id."""
-    return sorted(house.by_id.values(), key=lambda one: (one.entry.name, one.id))
+def choose_workspaces(house: House, name: str | None) -> list[Workspace]:
+    """The workspace of this name, or all without one. Raises WorkspaceNotFound."""
+    return house.sorted() if name is None else [house.find(name)]
 
 
 def describe_workspace(workspace: Workspace) -> WorkspaceInfo:

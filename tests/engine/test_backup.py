@@ -25,13 +25,13 @@ from tests.engine.conftest import other_program_reading, take
 
 def back_up(bench: Any, target: Path) -> Path:
     made = take(back_up_records(bench.workspace, bench.config, bench.clock))
-    assert made.n_revisions == len(bench.past())
+    assert made.revisions == len(bench.past())
     return Path(shutil.move(made.path, target))
 
 
 def prepare(bench: Any, *, replace: bool = False) -> Path:
     steps = prepare_restore(bench.workspace, bench.config, bench.clock, is_replacing=replace)
-    return take(steps)  # type: ignore[no-any-return]
+    return Path(take(steps).path)
 
 
 def restore(bench: Any, backup: Path, *, replace: bool = False) -> Restored:
@@ -68,7 +68,7 @@ def test_a_history_is_restored_in_another_workspace_and_can_be_undone_there(
 ) -> None:
     shutil.copytree(old.root / ".memories", bench.root / ".memories", dirs_exist_ok=True)
     done = restore(bench, saved)
-    assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 0, 0)
+    assert (done.revisions, done.recorded, done.dropped) == (3, 0, 0)
     assert done.set_aside is None
     assert describe(bench) == describe(old)
     bench.undo(revision=3)
@@ -84,7 +84,7 @@ def test_what_notes_say_now_becomes_revisions_and_no_note_is_changed(
     bench.write(".memories/new.md", "new\n")
     before = bench.files()
     done = restore(bench, saved)
-    assert (done.n_revisions, done.n_recorded) == (3, 2)
+    assert (done.revisions, done.recorded) == (3, 2)
     assert bench.files() == before
     assert [one.path for one in bench.past(limit=2)] == [".memories/new.md", ".memories/b.md"]
     assert {one.command for one in bench.past(limit=2)} == {"outside"}
@@ -94,7 +94,7 @@ def test_what_notes_say_now_becomes_revisions_and_no_note_is_changed(
 
 def test_a_note_that_is_gone_since_the_backup_can_be_brought_back(bench: Any, saved: Path) -> None:
     done = restore(bench, saved)
-    assert done.n_recorded == 1
+    assert done.recorded == 1
     assert bench.files() == {}
     bench.undo(".memories/b.md")
     assert bench.files() == {".memories/b.md": b"two\n"}
@@ -114,12 +114,12 @@ def test_a_history_with_revisions_is_replaced_only_where_that_is_said(
     prepare(bench, replace=True)
     done = restore(bench, saved, replace=True)
     assert done.set_aside is not None
-    assert count_revisions(done.set_aside) == 1
+    assert count_revisions(Path(done.set_aside)) == 1
     assert bench.files() == {".memories/own.md": b"own\n"}
-    back = restore(bench, done.set_aside, replace=True)
+    back = restore(bench, Path(done.set_aside), replace=True)
     assert describe(bench)[-1:] == before
     assert back.set_aside is not None
-    assert done.set_aside.exists()
+    assert Path(done.set_aside).exists()
 
 
 def test_a_change_that_was_not_recorded_yet_is_no_less_a_history(bench: Any, saved: Path) -> None:
@@ -147,7 +147,7 @@ def test_preparing_says_the_place_and_clears_it(bench: Any) -> None:
 
 
 def test_a_purge_deletes_copies_that_nobody_fetched(old: Any) -> None:
-    made = take(back_up_records(old.workspace, old.config, old.clock)).path
+    made = Path(take(back_up_records(old.workspace, old.config, old.clock)).path)
     params = PurgeParams(containing="one")
     steps = purge(old.workspace, old.config, old.clock, parse_target(params), params)
     assert take(steps).revisions
@@ -187,14 +187,14 @@ def test_without_a_history_or_a_folder_nothing_is_restored(bench: Any, saved: Pa
     with pytest.raises(NotFresh, match="folder is missing"):
         restore(bench, saved)
     shutil.move(bench.root.with_name("away"), bench.root)
-    assert restore(bench, saved).n_revisions == 3
+    assert restore(bench, saved).revisions == 3
 
 
 def test_what_the_configuration_does_not_keep_is_dropped_and_said(bench: Any, saved: Path) -> None:
     bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=1))
     done = restore(bench, saved)
     # The note is gone here, which is the one revision of it that is kept.
-    assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 1, 2)
+    assert (done.revisions, done.recorded, done.dropped) == (3, 1, 2)
     assert len(bench.past()) == 2
 
 
