@@ -45,7 +45,7 @@ def read_place(workspace: Workspace, params: GetParams, *, now_ns: int) -> tuple
     """Read a section or lines; an end beyond the note's end is cut.
 
     The second value is False if the note has changed since it was indexed, which moves anchors.
-    Raises BadRequest, PathRefused, NoteNotFound, and what `Workspace.lend` raises.
+    Raises BadRequest, PathRefused, NoteNotFound, and what `Workspace.acquire` raises.
     """
     _check_place(params)
     path, section, digest = _find_place(workspace, params)

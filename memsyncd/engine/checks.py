@@ -1,4 +1,4 @@
-"""Checks how well a workspace is, and describes each result as a finding with a remedy.
+"""Check the state of a workspace, and describe each result as a finding with a remedy.
 
 Pure: what the daemon knows already, such as conditions, watcher and problems, becomes findings.
 `verify` reads databases and notes.
@@ -19,7 +19,7 @@ from memsyncd.engine.opening import (
     SET_ASIDE,
     TEXTS_LOST,
 )
-from memsyncd.engine.recovery import DOUBTFUL, HALF_DONE, UNFINISHED
+from memsyncd.engine.recovery import HALF_DONE, UNCERTAIN, UNFINISHED
 from memsyncd.engine.workspace import STALL_FAULT, Condition
 from memsyncd.protocol.operations import FindingInfo
 from memsyncd.protocol.search import ProblemInfo
@@ -30,7 +30,7 @@ Level = Literal["ok", "info", "warning", "error"]
 MAX_NAMED_PLACES = 3
 # Timed scans that may be overdue before that is a finding: the machine may be busy, or a long job
 # runs.
-LATE_ROUNDS = 3
+MAX_OVERDUE_SCANS = 3
 LATE_SLACK_S = 30.0
 CLOCK_SLACK_S = 5.0
 CLOCK_JUMP_S = 60.0
@@ -62,62 +62,60 @@ _FAULTS: dict[str, tuple[Level, str, str]] = {
         "error",
         "folder",
         (
-            "see what the folder is mounted from; `umount -l` lets go of a disk that never comes "
-            "back; all else goes on by itself"
+            "see what the folder is mounted from; `umount -l` detaches a disk that does not come "
+            "back; memsyncd continues by itself"
         ),
     ),
-    "disk_full": ("error", "disk", "free some space; memsyncd goes on by itself"),
+    "disk_full": ("error", "disk", "free some space; memsyncd continues by itself"),
     "index": (
         "error",
         "index",
-        "it is rebuilt by itself; if that fails again, look at the disk, then: memsyncd reindex",
+        "memsyncd rebuilds it; if that fails again, check the disk, then: memsyncd reindex",
     ),
     "records": (
         "error",
         "records",
-        "notes are indexed and found; nothing can be written until this is mended",
+        "notes are indexed and found; nothing can be written until this is repaired",
     ),
     FOREIGN_FAULT: (
         "error",
         "records",
         (
-            "restore the workspace's own history (memsyncd restore FILE), or go on without; move "
-            "the other away"
+            "restore the workspace's own history (memsyncd restore FILE), or continue without it; "
+            "move the other file away"
         ),
     ),
     "sync": (
         "error",
         "sync",
-        "it is tried again at the next timed look; the log says more: memsyncd service logs",
+        "the next reconcile tries again; the log says more: memsyncd service logs",
     ),
     "folders": ("warning", "unreadable", "make it readable for you"),
     "watch": (
         "warning",
         "watcher",
-        "changes are found by timed looks meanwhile; what is named here brings events back",
+        "reconciles find changes meanwhile; the remedy named here restores events",
     ),
 }
-LOG_REMEDY = (
-    "close the program that reads it; memsyncd empties the -wal file by itself as soon as it can"
-)
+LOG_REMEDY = "close the program that reads it; memsyncd then truncates the -wal file by itself"
 NOTICE_REMEDIES = {
-    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else forget the revisions"
-    " whose `memsyncd diff` says that they are not kept: memsyncd history purge --revision N",
+    TEXTS_LOST: "a backup may have them: memsyncd restore FILE --replace; else purge the revisions"
+    " whose texts `memsyncd diff` cannot show: memsyncd history purge --revision N",
     INDEX_LOG: LOG_REMEDY,
     RECORDS_LOG: LOG_REMEDY,
     RECORDS_GONE: (
-        "if there is a backup: memsyncd restore FILE; memsyncd restart begins with what is left"
+        "if there is a backup: memsyncd restore FILE; memsyncd restart begins a new history"
     ),
     HALF_DONE: (
-        "see what happened: memsyncd history; take it back (memsyncd undo --act N), or "
-        "write the rest again"
+        "see the change set: memsyncd history; undo it (memsyncd undo --change-set N), or write "
+        "the rest again"
     ),
-    DOUBTFUL: (
-        "see what happened: memsyncd history; take a revision back with memsyncd undo, or "
-        "write what is missing again"
+    UNCERTAIN: (
+        "see the change set: memsyncd history; undo a revision (memsyncd undo), or write the "
+        "missing text again"
     ),
     UNFINISHED: (
-        "see that its notes and their folders may be written and the disk has room; "
+        "make its notes and their folders writable, and free some space on the disk; "
         "then: memsyncd sync"
     ),
 }
@@ -129,7 +127,7 @@ NOTICE_REMEDIES = {
 def make_finding(
     level: Level, check: str, what: str, remedy: str = "", *, where: str = ""
 ) -> FindingInfo:
-    """Make a finding; whoever assembles the result fills in the workspace."""
+    """Make a finding without its workspace; the assembly of the result sets that."""
     return FindingInfo(
         level=level, check=check, what=what, where=where, remedy=remedy, workspace=None
     )
@@ -150,8 +148,8 @@ def check_condition(
     now_s: float,
     pending: int | None = None,
 ) -> list[FindingInfo]:
-    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending`
-    counts paths with events that no scan has looked at yet, too.
+    """Check the state of a workspace and of its watcher. `now_s` is the wall clock; `pending` also
+    counts paths with events that no scan has covered yet.
     """
     pending = condition.pending if pending is None else pending
     return [
@@ -166,14 +164,14 @@ def check_condition(
 def _check_recording(condition: Condition) -> list[FindingInfo]:
     what = describe_recording(condition)
     remedy = (
-        "nothing: it goes on by itself; what is changed meanwhile of notes not yet recorded "
-        "cannot be undone"
+        "none: recording continues by itself; changes of notes that are not recorded yet cannot "
+        "be undone"
     )
     return [make_finding("info", "history", what, remedy)] if what else []
 
 
 def describe_recording(condition: Condition) -> str:
-    """Say how far the history is with recording all notes; empty if it has them all."""
+    """Describe the progress of recording all notes; empty if all are recorded."""
     n_left, n_all = condition.n_unrecorded, condition.n_to_record
     return f"history: recording {n_all - n_left:,} of {n_all:,} notes" if n_left else ""
 
@@ -185,12 +183,12 @@ def _check_faults(condition: Condition) -> list[FindingInfo]:
         found.append(make_finding(level, check, text, remedy))
     for word, text in sorted(condition.notices.items()):
         if word != SET_ASIDE:  # which names each file
-            remedy = NOTICE_REMEDIES.get(word, "see what is left: memsyncd history")
+            remedy = NOTICE_REMEDIES.get(word, "see the history: memsyncd history")
             check = "index" if word == INDEX_LOG else "records"
-            judged: Level = "info" if word == MOVED else "warning"
-            found.append(make_finding(judged, check, text, remedy))
+            its_level: Level = "info" if word == MOVED else "warning"
+            found.append(make_finding(its_level, check, text, remedy))
     if not condition.faults.keys() & {"root", STALL_FAULT}:
-        found.append(make_finding("ok", "folder", "the folder is there and can be listed"))
+        found.append(make_finding("ok", "folder", "the folder exists and can be listed"))
     return found
 
 
@@ -198,26 +196,21 @@ def _check_watcher(condition: Condition, health: WatchHealth, config: Config) ->
     if not config.sync.enabled:
         return [
             make_finding(
-                "info",
-                "watcher",
-                "syncing is switched off: only `memsyncd sync` looks at the notes",
+                "info", "watcher", "syncing is switched off: only `memsyncd sync` reads the notes"
             )
         ]
     if health.mode == "off":
-        what = f"watching is switched off: changes are seen every {config.sync.reconcile_s:g} s"
+        what = f"watching is switched off: changes are found every {config.sync.reconcile_s:g} s"
         return [make_finding("info", "watcher", what)]
     found = []
     if "watch" not in condition.faults:
-        found.append(make_finding("ok", "watcher", f"changes are heard by {health.observer}"))
+        found.append(make_finding("ok", "watcher", f"changes are reported by {health.observer}"))
     n_missed = condition.n_missed_events
     if n_missed:
-        what = (
-            f"{render_count(n_missed, 'change')} had to be found by timed looks, for no event "
-            f"had told of them"
-        )
+        what = f"{render_count(n_missed, 'change')} had no event and had to be found by reconciles"
         remedy = (
-            "they are indexed; if the number grows, see what file system the folder lies "
-            "on, then: memsyncd restart"
+            "they are indexed; if the number grows, check the file system of the folder, then: "
+            "memsyncd restart"
         )
         found.append(
             make_finding(
@@ -234,12 +227,12 @@ def _check_past(condition: Condition) -> list[FindingInfo]:
     if condition.n_failed_syncs and "sync" not in condition.faults:
         what = (
             f"{render_count(condition.n_failed_syncs, 'sync')} failed since the daemon "
-            f"started; the last one did not"
+            f"started; the last one succeeded"
         )
         found.append(make_finding("info", "sync", what))
     if condition.n_rebuilds:
         what = (
-            f"the index was built anew {render_count(condition.n_rebuilds, 'time')} since the "
+            f"the index was rebuilt {render_count(condition.n_rebuilds, 'time')} since the "
             f"daemon started"
         )
         found.append(make_finding("info", "index", what))
@@ -255,60 +248,56 @@ def _check_freshness(
     if not config.sync.enabled or condition.root_state != "present" or condition.state == "stalled":
         return []
     if condition.synced_at_s is None:
-        what = "the folder was never looked at in full"
+        what = "the folder was never scanned in full"
         return [
-            make_finding("error", "freshness", what, "see what fails here; then: memsyncd sync")
+            make_finding(
+                "error", "freshness", what, "correct the other findings; then: memsyncd sync"
+            )
         ]
     age_s = now_s - condition.synced_at_s
     if age_s < -CLOCK_SLACK_S:
-        what = f"the clock was set back: the last look at the folder was {-age_s:,.0f} s from now"
-        return [
-            make_finding(
-                "warning", "clock", what, "set the clock right; notes are indexed all the same"
-            )
-        ]
-    if age_s > LATE_ROUNDS * config.sync.reconcile_s + LATE_SLACK_S:
         what = (
-            f"the last look at the folder was {age_s:,.0f} s ago, one is due every "
+            f"the clock was set back: the last scan of the folder is {-age_s:,.0f} s in the future"
+        )
+        return [
+            make_finding("warning", "clock", what, "correct the clock; notes are indexed meanwhile")
+        ]
+    if age_s > MAX_OVERDUE_SCANS * config.sync.reconcile_s + LATE_SLACK_S:
+        what = (
+            f"the last scan of the folder was {age_s:,.0f} s ago, one is due every "
             f"{config.sync.reconcile_s:g} s"
         )
         return [make_finding("error", "freshness", what, "see the log, then: memsyncd restart")]
     if pending:
-        what = (
-            f"{render_count(pending, 'note')} changed a moment ago and will be indexed in the "
-            f"next one"
-        )
+        what = f"{render_count(pending, 'note')} changed a moment ago and will be indexed soon"
         return [make_finding("info", "freshness", what)]
     return [
-        make_finding(
-            "ok", "freshness", f"the index says what stood there {max(age_s, 0):.0f} s ago"
-        )
+        make_finding("ok", "freshness", f"the index is that of the disk {max(age_s, 0):.0f} s ago")
     ]
 
 
 def check_clock(drift_s: float) -> list[FindingInfo]:
     """`drift_s` is how far the clock was set forward since the daemon started."""
     if abs(drift_s) < CLOCK_JUMP_S:
-        return [make_finding("ok", "clock", "the clock went evenly since the daemon started")]
+        return [make_finding("ok", "clock", "the clock was not set since the daemon started")]
     way = "forward" if drift_s > 0 else "back"
     what = f"the clock was set {way} by {abs(drift_s):,.0f} s since the daemon started"
     if drift_s > 0:
         return [make_finding("info", "clock", what)]
     remedy = (
-        "see that it is right now; what was written in between is in `history` under times "
-        "that come again"
+        "check that it is right now; `history` has changes from before at later times than "
+        "changes since"
     )
     return [make_finding("warning", "clock", what, remedy)]
 
 
 def check_socket_problem(path: str, problem: str) -> list[FindingInfo]:
-    """`problem` is why no new client can connect to the daemon that asks; empty if one can."""
+    """`problem` is why no new client can connect to this daemon; empty if one can."""
     if not problem:
         return []
     what = f"no new client can connect: {problem}"
     remedy = (
-        "see what is at the socket's path and remove it; the daemon listens there again at "
-        "its next timed look"
+        "remove what is at the socket's path; the daemon listens there again at its next reconcile"
     )
     return [make_finding("error", "socket", what, remedy, where=path)]
 
@@ -322,10 +311,10 @@ def check_progress(stalled: Iterable[str]) -> list[FindingInfo]:
             "error",
             "sync",
             (
-                f"the {name} stands still: most likely a disk does not answer, and what is "
-                f"saved is not indexed meanwhile"
+                f"the {name} makes no progress: most likely a disk does not answer, and saves "
+                f"are not indexed meanwhile"
             ),
-            "bring that disk back, or let go of it (`umount -l`); else: memsyncd restart",
+            "bring that disk back, or detach it (`umount -l`); else: memsyncd restart",
         )
         for name in stalled
     ]
@@ -348,12 +337,9 @@ def check_problems(problems: Iterable[ProblemInfo]) -> list[FindingInfo]:
         if (known := _find_check(code)) is not None
     ]
     if n_rest:
-        what = (
-            f"{render_count(n_rest, 'other oddity', 'other oddities')} in notes, all indexed "
-            f"as well as can be"
-        )
-        found.append(make_finding("info", "problems", what, "see them: memsyncd problems"))
-    return found or [make_finding("ok", "problems", "nothing is odd about the notes")]
+        what = f"{render_count(n_rest, 'other problem')} in notes, all indexed as well as possible"
+        found.append(make_finding("info", "problems", what, "list them: memsyncd problems"))
+    return found or [make_finding("ok", "problems", "the notes have no problems")]
 
 
 def _find_check(code: str) -> tuple[Level, str] | None:
@@ -366,7 +352,7 @@ def _find_check(code: str) -> tuple[Level, str] | None:
         "sync_conflict": ("warning", "sync_conflict"),
         "conflict_markers": ("warning", "conflict_markers"),
         "secret": ("warning", "secret"),
-        "instructs_reader": ("warning", "instructs_reader"),
+        "prompt_injection": ("warning", "prompt_injection"),
     }
     return known.get(code)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Clock:
+class Clock(msgspec.Struct, frozen=True, kw_only=True):
     """The source of time.
 
     `now_s` is monotonic; `wall_ns` is nanoseconds since 1970 and may go back; `asleep_s` is how

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from threading import Event
 from typing import Generic, TypeVar, assert_never
+
+import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.notepath import NotePath
@@ -46,8 +47,7 @@ HALF_DONE_KEY = "half_done"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
+class Put(msgspec.Struct, frozen=True, kw_only=True):
     """Write these bytes to a file; `was` is the file as read, None if it must be new."""
 
     path: NotePath
@@ -55,16 +55,14 @@ class Put:
     was: TextFile | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, kw_only=True):
     """Delete a file or folder; `was` has every file of it."""
 
     path: NotePath
     was: Mapping[NotePath, TextFile]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rename:
+class Rename(msgspec.Struct, frozen=True, kw_only=True):
     """Rename a file or folder; `was` has every file of it, under its old path."""
 
     old: NotePath
@@ -79,8 +77,7 @@ class Rename:
 Operation = Put | Delete | Rename
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
     """Operations on one or many files, all or none. The history keeps `path` and `new_path` as the
     client named them.
     """
@@ -92,16 +89,15 @@ class Edit:
     operations: tuple[Operation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditOutcome(Generic[T]):
+class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The outcome of an edit that succeeded.
 
-    `act` is its number in the history, None if nothing had to change or no history is kept.
+    `change_set` is its number in the history, None if nothing had to change or no history is kept.
     `failure` is why the index does not have it yet, although it is on the disk.
     """
 
     answer: T
-    act: int | None = None
+    change_set: int | None = None
     synced: SyncDone | None = None
     failure: MemsyncdError | None = None
 
@@ -135,8 +131,8 @@ def edit_workspace(
         request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
         synced = yield from update_index(workspace, config, clock, request)
     except MemsyncdError as failure:
-        return EditOutcome(answer=answer, act=number, failure=failure)
-    return EditOutcome(answer=answer, act=number, synced=synced)
+        return EditOutcome(answer=answer, change_set=number, failure=failure)
+    return EditOutcome(answer=answer, change_set=number, synced=synced)
 
 
 def _check_root(workspace: Workspace, config: Config, clock: Clock) -> Job[None]:
@@ -285,7 +281,7 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
         f"{failure.message}; others have already built on a part of this change, which stays",
         hint=(
             f"see memsyncd history, then take it back or write the rest again: memsyncd undo "
-            f"--act {number}"
+            f"--change-set {number}"
         ),
         **{HALF_DONE_KEY: number},
     )

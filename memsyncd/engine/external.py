@@ -13,7 +13,8 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
@@ -155,9 +156,9 @@ def _record_for_slice(workspace: Workspace, clock: Clock) -> Job[None]:
     report_wal_sizes(workspace)
 
 
-def _unrecorded_paths(recorded: Mapping[str, str], tips: Mapping[str, str]) -> deque[str]:
-    paths = recorded.keys() | tips.keys()
-    return _order((path for path in paths if recorded.get(path) != tips.get(path)), recorded)
+def _unrecorded_paths(recorded: Mapping[str, str], heads: Mapping[str, str]) -> deque[str]:
+    paths = recorded.keys() | heads.keys()
+    return _order((path for path in paths if recorded.get(path) != heads.get(path)), recorded)
 
 
 def _order(paths: Iterable[str], recorded: Container[str]) -> deque[str]:
@@ -208,18 +209,18 @@ def _record_batch(
         return
     batch = list(itertools.islice(waiting, BATCH_NOTES))
     recorded = {path: record.digest for path, record in index.recorded(batch).items()}
-    tips = records.history.find_heads(batch)
+    heads = records.history.find_heads(batch)
     has_moves = records.has_moves()
     changed: list[ObservedNote] = []
     n_checked, n_bytes = 0, 0
     for path in batch:
         n_checked += 1
-        if recorded.get(path) == tips.get(path):
+        if recorded.get(path) == heads.get(path):
             continue
         now_ns = clock.wall_ns()
         seen = _read_current(workspace, path, recorded, texts.get(path), now_ns=now_ns)
         if seen is not None:
-            origin = _find_origin(records, index, seen, tips) if has_moves else None
+            origin = _find_origin(records, index, seen, heads) if has_moves else None
             changed.append(replace(seen, moved_from=origin, is_new=path in new))
             n_bytes += len(seen.data or b"")
         if n_bytes >= BATCH_BYTES:
@@ -262,10 +263,10 @@ def _read_unindexed(workspace: Workspace, path: str) -> ObservedNote | None:
 
 
 def _find_origin(
-    records: Records, index: Index, seen: ObservedNote, tips: Mapping[str, str]
+    records: Records, index: Index, seen: ObservedNote, heads: Mapping[str, str]
 ) -> str | None:
     """The former path of a note, if the last sync that knew it there saw it move."""
-    if seen.path in tips or seen.data is None:
+    if seen.path in heads or seen.data is None:
         return None
     digest = digest_bytes(seen.data)
     for move in records.find_moves(seen.path):

@@ -12,8 +12,9 @@ is not rewritten. Sections for several notes are one edit: all are written, or n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.digest import digest_bytes
@@ -49,8 +50,7 @@ NO_FILE = ""
 # --- the commands -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A command's answer, and the digest of the file after it; None for a folder and for a deleted
     file.
     """
@@ -275,7 +275,7 @@ def _check_digest(params: MemoryParams, path: str, file: TextFile | None) -> Non
 def _make_conflict(path: str, if_digest: str, digest: str) -> Conflict:
     return Conflict(
         f"{path} is not what it was when you read it",
-        hint="view it again and decide anew",
+        hint="view it again, then repeat the command",
         if_digest=if_digest,
         digest=digest,
     )

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from memsyncd.config import Config
 from memsyncd.engine.clock import Clock
@@ -46,8 +47,7 @@ log = get_log("engine")
 # --- opening and closing ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenResult:
+class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether opening made a new, empty index, or why the index must be rebuilt."""
 
     is_new: bool = False
@@ -150,7 +150,7 @@ def rebuild_index(workspace: Workspace, config: Config, clock: Clock) -> Job[Syn
     done = yield from _fill_new_index(workspace, config, clock)
     index = _replace_index(workspace, config)
     # The sync also checked the old file, whose damage is over now.
-    done.generation, done.index_trouble, done.is_rebuild = index.generation, "", True
+    done.generation, done.index_fault, done.is_rebuild = index.generation, "", True
     workspace.set_fault(INDEX_FAULT, "")
     workspace.change(
         generation=index.generation,
@@ -275,7 +275,7 @@ class RebuildPolicy:
     """Turns the failures of jobs into faults, and begins rebuilds with `rebuild(workspace)`.
 
     A full disk or an unexpected failure is a fault until a full scan succeeds. Damage within ten
-    minutes of the last rebuild is a fault until a retry repairs it. Lives on the event loop.
+    minutes of the last rebuild is a fault until a retry repairs it. Runs on the event loop.
     """
 
     def __init__(self, clock: Clock, rebuild: Callable[[Workspace], Future[SyncDone]]) -> None:

@@ -9,8 +9,9 @@ an edit must see the true bytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
@@ -112,7 +113,7 @@ def _redact_all(names: Iterable[str]) -> tuple[str, ...]:
 def _redact(text: str, held: ChunkSecrets) -> str:
     """Redact secrets that span lines first, then those within one line."""
     lines = text.split("\n")
-    if held.is_piece:
+    if held.is_partial:
         # A piece of a giant line may be cut within a secret, or between its name and its value.
         return redact_lines(lines, held.secrets[0].what)
     for secret in held.secrets:

@@ -348,8 +348,8 @@ class Scheduler:
             self._rebuilds.on_success(workspace, done.began_s)
         workspace.change(is_indexing=False)
         self._log_root(workspace)
-        if done.index_trouble:
-            self._rebuilds.replace(workspace, done.index_trouble)
+        if done.index_fault:
+            self._rebuilds.replace(workspace, done.index_fault)
         if done.has_new_folders:
             self._on_folders(workspace)
         self._sync_later(workspace, done)

@@ -1,17 +1,18 @@
-"""Verifies a workspace: examines its databases, and compares the index with the notes on the disk.
+"""Verify a workspace: examine its databases, and compare the index with the notes on the disk.
 
 The databases are read as they are on the disk, off the event loop; nothing is repaired here.
 
 For the comparison every note is parsed again and compared with its rows, in batches, so that
-searches run in between. A note that was saved meanwhile has another file than the one recorded; it
-is `changed`, and compared once more after a sync. Every other difference is an error: `wrong`.
+searches run in between. A note that was saved meanwhile has another file than the recorded one; it
+is `changed`, and compared again after a sync. Every other difference is an error: `wrong`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
@@ -35,17 +36,15 @@ from memsyncd.store.integrity import (
     read_paths,
     read_recorded,
 )
-from memsyncd.store.integrity import find_orphans as find_strays
+from memsyncd.store.integrity import find_orphans as find_orphan_rows
 from memsyncd.store.pool import Reader
 
 BATCH_NOTES = 32
 READ_S = 60.0
-REINDEX = "build the index anew: memsyncd reindex"
+REINDEX = "rebuild the index: memsyncd reindex"
 EXAMINE_S = 5.0
 # The remedy of every finding that only a rebuild repairs.
-REBUILT = (
-    "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
-)
+REBUILT = "memsyncd rebuilds it; if the damage returns, check the disk, then: memsyncd reindex"
 # The beginning of the message of StoreCorrupt, which the findings say in their own words.
 DAMAGED = "the database is damaged: "
 
@@ -61,24 +60,24 @@ def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[li
     index, path = workspace.index, str(workspace.index_path)
     if index is None:
         return [describe_unopened(workspace)]
-    if (harm := index.find_tampering()) is not None:
+    if (tampering := index.find_tampering()) is not None:
         what = (
-            f"index.db {harm.value}"
+            f"index.db {tampering.value}"
             if workspace.index_path.exists()
-            else "index.db is gone from the disk"
+            else "index.db was deleted"
         )
         return [make_finding("error", "index", what, REBUILT, where=path)]
     with workspace.acquire(EXAMINE_S) as reader:
         generation = read_generation(reader)
     if generation != index.generation:
         what = (
-            f"index.db says generation {generation}, the daemon {index.generation}: somebody "
-            f"else wrote it"
+            f"index.db has generation {generation}, the daemon {index.generation}: another program "
+            f"wrote it"
         )
         return [
-            make_finding("error", "generation", what, "build it anew: memsyncd reindex", where=path)
+            make_finding("error", "generation", what, "rebuild it: memsyncd reindex", where=path)
         ]
-    return [make_finding("ok", "generation", f"generation {generation}, as it should be")]
+    return [make_finding("ok", "generation", f"generation {generation}, as expected")]
 
 
 def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -112,16 +111,14 @@ def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
     rebuilt or replaced meanwhile.
     """
     was = "; ".join(finding.what for finding in found if finding.level == "error")
-    return make_finding("info", "index", f"this was so a moment ago and is mended: {was}")
+    return make_finding("info", "index", f"a moment ago, and repaired since: {was}")
 
 
 def describe_unopened(workspace: Workspace) -> FindingInfo:
     """The finding for a workspace without an open index."""
     if workspace.condition.is_indexing:
         return make_finding(
-            "info",
-            "index",
-            "the index is being built anew; what can be found meanwhile is old or little",
+            "info", "index", "the index is being rebuilt; searches find old or few notes meanwhile"
         )
     where, failure = str(workspace.index_path), workspace.open_failure
     if failure is not None:
@@ -132,9 +129,9 @@ def describe_unopened(workspace: Workspace) -> FindingInfo:
             failure.hint,
             where=where,
         )
-    what = "there is no index that can be written, and what is found is old if anything is"
+    what = "no index can be written; searches find old notes or none"
     return make_finding(
-        "error", "index", what, "see what else is said here and in the log; then: memsyncd reindex"
+        "error", "index", what, "see the other findings and the log; then: memsyncd reindex"
     )
 
 
@@ -145,7 +142,7 @@ def describe_unexamined(workspace: Workspace) -> FindingInfo:
         "generation not compared: the index is still being brought up to date"
         f" ({pending:,} notes to be read)"
     )
-    return make_finding("info", "generation", what, "ask again when that is done")
+    return make_finding("info", "generation", what, "run this again when that is done")
 
 
 def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingInfo]:
@@ -156,19 +153,19 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
     path = workspace.records_path
     for aside in find_set_aside(path):
         remedy = (
-            "history from before lies there; keep the file elsewhere, or delete it when "
-            "nobody needs it"
+            "the file contains the former history; keep it elsewhere, or delete it when it is "
+            "not needed"
         )
-        what = "records.db was damaged once; the damaged file was set aside"
+        what = "records.db was damaged; the damaged file was set aside"
         found.append(make_finding("warning", "records", what, remedy, where=str(aside)))
     if "records" in workspace.condition.faults:
         return found
     if not path.exists():
         remedy = (
-            "the next look at the folder begins an empty one; if a backup has the history "
-            "from before, put it in its place"
+            "the next scan creates an empty one; if there is a backup of the history: "
+            "memsyncd restore FILE"
         )
-        what = "records.db is gone from the disk, and with it what notes said before"
+        what = "records.db was deleted, and with it the earlier texts of notes"
         return [
             *found,
             make_finding("error", "records", what, remedy, where=str(path)),
@@ -176,8 +173,8 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
     damage = _find_damage(path, is_thorough=is_thorough)
     if damage:
         remedy = (
-            "memsyncd restart sets it aside, never deletes it, and begins an empty one; "
-            "bring back a backup if there is one"
+            "memsyncd restart sets it aside, without deleting it, and creates an empty one; "
+            "if there is a backup: memsyncd restore FILE"
         )
         what = f"records.db is damaged: {damage}"
         return [
@@ -207,19 +204,18 @@ def _find_damage(path: Path, *, is_thorough: bool) -> str:
 # --- index and notes ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
-class Comparison:
+class Comparison(msgspec.Struct, kw_only=True):
     """The notes compared so far, by outcome: sets of paths; `wrong` has the differences, too."""
 
     n_notes: int = 0
     n_bytes: int = 0
-    wrong: dict[str, str] = field(default_factory=dict)
-    unseen: set[str] = field(default_factory=set)
+    wrong: dict[str, str] = msgspec.field(default_factory=dict)
+    unseen: set[str] = msgspec.field(default_factory=set)
     """Other bytes in files that have the recorded size, times and inode."""
-    changed: set[str] = field(default_factory=set)
-    unreadable: set[str] = field(default_factory=set)
+    changed: set[str] = msgspec.field(default_factory=set)
+    unreadable: set[str] = msgspec.field(default_factory=set)
     """Files that cannot be read now; the index keeps their rows."""
-    orphans: list[str] = field(default_factory=list)
+    orphans: list[str] = msgspec.field(default_factory=list)
 
 
 def list_batches(workspace: Workspace) -> list[tuple[str, ...]]:
@@ -260,7 +256,7 @@ def compare_batch(
 def find_orphans(workspace: Workspace, comparison: Comparison) -> None:
     """Find rows that belong to no note, and add them to `comparison`."""
     with workspace.acquire(READ_S) as reader:
-        comparison.orphans = find_strays(reader)
+        comparison.orphans = find_orphan_rows(reader)
 
 
 def _compare_one(
@@ -294,12 +290,12 @@ def _compare_one(
 
 
 def describe(differences: Sequence[Difference]) -> str:
-    """`chunks: 2 lacking, 1 too many; tags: 1 too many`."""
+    """`chunks: 2 missing, 1 too many; tags: 1 too many`."""
     return "; ".join(f"{each.part}: {_describe_counts(each)}" for each in differences)
 
 
 def _describe_counts(difference: Difference) -> str:
-    counts = ((difference.n_lacking, "lacking"), (difference.n_surplus, "too many"))
+    counts = ((difference.n_missing, "missing"), (difference.n_surplus, "too many"))
     return ", ".join(f"{n:,} {word}" for n, word in counts if n)
 
 
@@ -361,7 +357,7 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             f"changing faster than they can be compared: "
             f"{render_count(len(comparison.changed), 'note')}"
         )
-        remedy = "ask again once nobody writes"
+        remedy = "run this again when no program writes notes"
         yield make_finding(
             "warning", "verify", what, remedy, where=name_places(sorted(comparison.changed))
         )

@@ -11,9 +11,10 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from memsyncd.config import Config
 from memsyncd.core.histogram import DurationHistogram
@@ -45,14 +46,13 @@ log = get_log("engine")
 OnSynced = Callable[[Workspace, SyncDone], None]
 
 
-@dataclass(slots=True, kw_only=True)
-class Counters:
+class Counters(msgspec.Struct, kw_only=True):
     """Counts of what was done for a workspace; they only grow and survive its reopening.
 
     Counted on the event loop. Failures and missed events are counted in its `Condition`.
     """
 
-    syncs: DurationHistogram = field(default_factory=DurationHistogram)
+    syncs: DurationHistogram = msgspec.field(default_factory=DurationHistogram)
     """All syncs, also those that found nothing new."""
     n_changing_syncs: int = 0
     n_added: int = 0
@@ -62,7 +62,7 @@ class Counters:
     n_upserted: int = 0
     n_deleted: int = 0
     n_writes: int = 0
-    """Changes that clients asked for and that were carried out, of one note or many."""
+    """Completed changes that clients requested, of one note or many."""
 
     def count_sync(self, done: SyncDone) -> None:
         self.syncs.add(done.duration_ms / 1000)

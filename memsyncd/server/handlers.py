@@ -67,20 +67,20 @@ class Handlers:
 
     def __init__(
         self,
-        house: Workspaces,
+        workspaces: Workspaces,
         clock: Clock,
         reads: Reads,
         facts: Facts,
     ) -> None:
-        self._house = house
+        self._workspaces = workspaces
         self._clock = clock
-        self._places = PathLookup(house, reads.threads, facts.socket)
+        self._places = PathLookup(workspaces, reads.threads, facts.socket)
         self._in_thread = reads.run
         self._loop_turns = LoopAdmission(clock)
-        self._subscriptions = Subscriptions(house)
-        operations = Operations(house, clock, self._places, facts, lambda: reads.n_pending)
+        self._subscriptions = Subscriptions(workspaces)
+        operations = Operations(workspaces, clock, self._places, facts, lambda: reads.n_pending)
         doctor = Doctor(
-            house, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
+            workspaces, clock, self._in_thread, lambda: (facts.socket, facts.find_socket_problem())
         )
         self._table: dict[str, Callable[[Session, Any], Outcome]] = {
             "rpc.discover": lambda _session, _params: describe_methods(__version__),
@@ -93,7 +93,7 @@ class Handlers:
             "subscribe": self._subscriptions.subscribe,
             "unsubscribe": self._subscriptions.unsubscribe,
             **operations.methods,
-            **Writes(house, clock, self._in_thread).methods,
+            **Writes(workspaces, clock, self._in_thread).methods,
         }
 
     def dispatch(self, session: Session, method: str, params: Params) -> Outcome:
@@ -117,10 +117,10 @@ class Handlers:
             return self._search_fresh(chosen, params, options, arrived_s)
         if any(workspace.readers is None for workspace in chosen):
             return self._search_once_open(chosen, params, options, arrived_s)
-        end_s = arrived_s + options.limit_s(params, self._house.config)
+        end_s = arrived_s + options.limit_s(params, self._workspaces.config)
         if self._clock.now_s() >= end_s:
             raise overdue_error()
-        n_hits = params.limit or self._house.config.search.max_results
+        n_hits = params.limit or self._workspaces.config.search.max_results
         may_try = len(chosen) == 1 and n_hits <= LOOP_LIMIT and self._loop_turns.may_try(session)
         answer = self._try_on_loop(session, chosen, params, options) if may_try else None
         if answer is None:
@@ -129,9 +129,9 @@ class Handlers:
 
     def _choose_for_search(self, params: SearchParams) -> list[Workspace]:
         is_all = params.workspace == ALL_WORKSPACES
-        chosen = self._house.sorted() if is_all else [self._house.find(params.workspace)]
+        chosen = self._workspaces.sorted() if is_all else [self._workspaces.find(params.workspace)]
         for workspace in chosen:
-            self._house.scheduler.quick_check(workspace)
+            self._workspaces.scheduler.quick_check(workspace)
         return chosen
 
     def _try_on_loop(
@@ -146,11 +146,11 @@ class Handlers:
         hurried = RunOptions(now_s=options.now_s, timeout_s=LOOP_BUDGET_S, is_hurried=True)
         try:
             with self._loop_turns.trying(session):
-                return search(chosen, params, self._house.config, hurried)
+                return search(chosen, params, self._workspaces.config, hurried)
         except NotFresh:
             return None
         except StoreFailed as failure:
-            self._house.scheduler.report_damage(failure)
+            self._workspaces.scheduler.report_damage(failure)
             raise
 
     async def _search_fresh(
@@ -161,7 +161,7 @@ class Handlers:
         arrived_s: float,
     ) -> SearchResult:
         waited = await self._wait_until_fresh(chosen, params, options, arrived_s)
-        end_s = arrived_s + waited.limit_s(params, self._house.config)
+        end_s = arrived_s + waited.limit_s(params, self._workspaces.config)
         return await self._search_in_thread(chosen, params, waited, arrived_s, end_s)
 
     async def _search_once_open(
@@ -171,7 +171,7 @@ class Handlers:
         options: RunOptions,
         arrived_s: float,
     ) -> SearchResult:
-        timeout_s = options.limit_s(params, self._house.config)
+        timeout_s = options.limit_s(params, self._workspaces.config)
         await wait_until_open(chosen, timeout_s)
         is_open = all(workspace.readers is not None for workspace in chosen)
         # A search of an index that is not open is refused, which takes no time.
@@ -188,7 +188,7 @@ class Handlers:
         arrived_s: float,
         end_s: float,
     ) -> SearchResult:
-        run = partial(search, chosen, params, self._house.config, options)
+        run = partial(search, chosen, params, self._workspaces.config, options)
         answer = await self._in_thread(run, end_s)
         return self._make_search_result(chosen, answer, arrived_s)
 
@@ -205,7 +205,7 @@ class Handlers:
 
     async def _context(self, _session: Session, params: ContextParams) -> ContextResult:
         arrived_s = request_arrival_s(self._clock)
-        workspace, config = self._house.find(params.workspace), self._house.config
+        workspace, config = self._workspaces.find(params.workspace), self._workspaces.config
         was_open = workspace.readers is not None
         options = RunOptions(now_s=self._clock.wall_s())
         if params.wait == "disk" or params.min_generation is not None:
@@ -229,7 +229,7 @@ class Handlers:
     # --- get, list, problems ---
 
     async def _get(self, _session: Session, params: GetParams) -> Got:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
         read = partial(browse.read_place, workspace, params, now_ns=self._clock.wall_ns())
         found: tuple[Got, bool] | None = None
@@ -239,15 +239,15 @@ class Handlers:
             # The note may have been saved a moment ago; its anchors and lines are known once it is
             # indexed.
             await wait_for_work(
-                self._house, workspace, self._house.scheduler.scan(workspace), WAIT_S
+                self._workspaces, workspace, self._workspaces.scheduler.scan(workspace), WAIT_S
             )
             found = await self._in_thread(read, disk_of=workspace)
         return found[0]
 
     async def _list(self, _session: Session, params: ListParams) -> Listing:
-        workspace = self._house.find(params.workspace)
+        workspace = self._workspaces.find(params.workspace)
         await wait_until_open([workspace], OPEN_S)
-        read = partial(browse.list_notes, workspace, self._house.config, params)
+        read = partial(browse.list_notes, workspace, self._workspaces.config, params)
         notes = await self._in_thread(read)
         return Listing(
             workspace=workspace.id, notes=notes, freshness=self._describe_freshness([workspace])
@@ -256,7 +256,7 @@ class Handlers:
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
         found = [
             await self._in_thread(partial(browse.find_problems, workspace))
-            for workspace in choose_workspaces(self._house, params.workspace)
+            for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
 
@@ -277,11 +277,11 @@ class Handlers:
             await self._subscriptions.wait_for_generation(chosen, params.min_generation, timeout_s)
         if params.wait == "disk":
             left_s = timeout_s - (self._clock.now_s() - arrived_s)
-            absent = await wait_for_disk(self._house, chosen, left_s)
+            absent = await wait_for_disk(self._workspaces, chosen, left_s)
         return RunOptions(now_s=options.now_s, timeout_s=timeout_s, absent=absent)
 
     def _describe_freshness(self, workspaces: Sequence[Workspace]) -> Freshness:
-        return describe_freshness(workspaces, self._house.config, now_s=self._clock.now_s())
+        return describe_freshness(workspaces, self._workspaces.config, now_s=self._clock.now_s())
 
     def _measure_ms(self, arrived_s: float) -> float:
         return round((self._clock.now_s() - arrived_s) * 1000, 3)

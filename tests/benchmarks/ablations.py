@@ -7,12 +7,13 @@ of modules for the time of a `with`; the engine runs in this process and answers
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+
+import msgspec
 
 from memsyncd.config import Config, SearchConfig
 from memsyncd.core.search import dates, passages
@@ -20,7 +21,7 @@ from memsyncd.core.search.ranking import DEFAULT_RANKING
 from memsyncd.engine import context, search
 from memsyncd.engine.workspace import Workspace
 from memsyncd.store import search as store_search
-from tests.benchmarks.in_process import find_lines, find_shown, lend_workspace
+from tests.benchmarks.in_process import find_lines, find_shown, open_indexed
 from tests.benchmarks.measures import find_mean, measure_answer
 from tests.benchmarks.questions import Question, QuestionSet
 
@@ -49,7 +50,7 @@ class Ablation:
     @contextlib.contextmanager
     def apply(self) -> Iterator[Config]:
         """Replace the constants and yield the configuration to ask with."""
-        ranking = dataclasses.replace(DEFAULT_RANKING, **self.ranking)
+        ranking = msgspec.structs.replace(DEFAULT_RANKING, **self.ranking)
         rankings = [(module, "DEFAULT_RANKING", ranking) for module in (search, context)]
         constants = (*rankings, *self.constants)
         before = [(module, name, getattr(module, name)) for module, name, _ in constants]
@@ -145,16 +146,16 @@ CONTEXT_TOKENS = 3000
 Figures = dict[str, list[float]]
 
 
-def print_ablations(asked: QuestionSet) -> None:
+def print_ablations(question_set: QuestionSet) -> None:
     """Print what each ablation changes, in points of a hundred."""
-    measured = measure_ablations(asked, (NO_ABLATION, *ABLATIONS))
+    measured = measure_ablations(question_set, (NO_ABLATION, *ABLATIONS))
     names = [f"search {name}" for name in SEARCH_NAMES] + [f"context {n}" for n in CONTEXT_NAMES]
     means = {
         ablation: {name: find_mean(values) for name, values in figures.items()}
         for ablation, figures in measured.items()
     }
     whole = means[NO_ABLATION.name]
-    print(f"\n{asked.name}: {len(asked.questions)} questions\n")
+    print(f"\n{question_set.name}: {len(question_set.questions)} questions\n")
     print(f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}")
     print(f"| as it is | {' | '.join(f'{whole[name]:.3f}' for name in names)} |")
     for ablation in ABLATIONS:
@@ -163,14 +164,16 @@ def print_ablations(asked: QuestionSet) -> None:
         print(f"| {ablation.name} | {' | '.join(cells)} |")
 
 
-def measure_ablations(asked: QuestionSet, ablations: Sequence[Ablation]) -> dict[str, Figures]:
+def measure_ablations(
+    question_set: QuestionSet, ablations: Sequence[Ablation]
+) -> dict[str, Figures]:
     """The figures of every question, by the ablation's name and the figure's."""
     measured: dict[str, Figures] = {ablation.name: {} for ablation in ablations}
-    for scope, notes in asked.notes.items():
-        questions = [question for question in asked.questions if question.scope == scope]
+    for scope, notes in question_set.notes.items():
+        questions = [question for question in question_set.questions if question.scope == scope]
         with (
             tempfile.TemporaryDirectory() as folder,
-            lend_workspace(asked, scope, Path(folder)) as workspace,
+            open_indexed(question_set, scope, Path(folder)) as workspace,
         ):
             for ablation in ablations:
                 for name, values in _measure(workspace, ablation, questions, notes).items():

@@ -47,10 +47,10 @@ def find_shown(
 
 
 @contextlib.contextmanager
-def lend_workspace(asked: QuestionSet, scope: str, folder: Path) -> Iterator[Workspace]:
+def open_indexed(question_set: QuestionSet, scope: str, folder: Path) -> Iterator[Workspace]:
     """A workspace with the notes of a scope, indexed, in an empty folder."""
     config, clock = Config(), Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-    asked.copy_scope(scope, folder / "project")
+    question_set.copy_scope(scope, folder / "project")
     workspace = Workspace(
         Entry(id="project-1", name="project", root=str((folder / "project").resolve())),
         config,

@@ -149,9 +149,11 @@ class Bench:
         path: str | None = None,
         anchor: str | None = None,
         revision: int | None = None,
-        act: int | None = None,
+        change_set: int | None = None,
     ) -> Any:
-        params = UndoParams(path=path, anchor=anchor, revision=revision, act=act, client="test")
+        params = UndoParams(
+            path=path, anchor=anchor, revision=revision, change_set=change_set, client="test"
+        )
         return take(undo(self.workspace, self.config, self.clock, parse_target(params), params))
 
     def see(self) -> None:

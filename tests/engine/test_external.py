@@ -34,7 +34,7 @@ def test_external_changes_after_the_first_recording_are_revisions(bench: Any) ->
         ("MEMORY.md", digest_bytes(b"one\n"), digest_bytes(b"two\n")),
         (".memories/new.md", None, digest_bytes(b"new\n")),
     }
-    assert {(one.client, one.command) for one in bench.past()} == {("", "outside")}
+    assert {(one.client, one.command) for one in bench.past()} == {("", "external")}
 
 
 def test_a_note_moved_by_another_program_keeps_its_history(bench: Any) -> None:
@@ -143,7 +143,7 @@ def test_the_indexed_text_is_recorded_though_the_note_has_changed_again(
     ]
 
 
-def test_a_text_that_a_sync_could_not_pass_on_is_read_again(
+def test_a_text_that_a_sync_could_not_record_is_read_again(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sync_module, "TEXTS_LIMIT_BYTES", 3)
@@ -260,9 +260,9 @@ def test_an_external_change_between_two_slices_is_a_revision_if_the_former_text_
             digest_bytes(b"note 2\n"),
         ),
     }
-    tips = bench.workspace.records.history.heads()
-    assert tips == bench.workspace.index.read_digests()
-    assert tips[last] == digest_bytes(b"changed before it was recorded\n")
+    heads = bench.workspace.records.history.heads()
+    assert heads == bench.workspace.index.read_digests()
+    assert heads[last] == digest_bytes(b"changed before it was recorded\n")
 
 
 def test_interrupted_recording_continues_and_later_changes_are_revisions(

@@ -41,8 +41,8 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def live(
-    folder: Path, story: Callable[[Workspaces, Workspace, Workspace], Awaitable[None]]
+def run_scenario(
+    folder: Path, scenario: Callable[[Workspaces, Workspace, Workspace], Awaitable[None]]
 ) -> None:
     """Run two workspaces, each with a note."""
     for name in ("a", "b"):
@@ -60,7 +60,7 @@ def live(
         )
         workspaces.start(())
         add = partial(workspaces.add, name="", include=(), exclude=())
-        await story(workspaces, add(str(folder / "a")), add(str(folder / "b")))
+        await scenario(workspaces, add(str(folder / "a")), add(str(folder / "b")))
         await asyncio.to_thread(workspaces.stop)
 
     asyncio.run(run())
@@ -83,7 +83,7 @@ def save(workspace: Workspace, name: str) -> None:
 def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
     tmp_path: Path, gate: threading.Event
 ) -> None:
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
         workspaces.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         save(b, "second.md")
@@ -101,7 +101,7 @@ def test_a_job_that_blocks_stalls_its_workspace_which_recovers_by_itself(
         save(a, "third.md")
         await wait_for(lambda: is_ready(a, 3))
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_planning_that_blocks_does_not_keep_other_workspaces_from_being_watched(
@@ -116,7 +116,7 @@ def test_planning_that_blocks_does_not_keep_other_workspaces_from_being_watched(
 
     monkeypatch.setattr(watching, "_is_folder", block)
 
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 2)
         save(b, "second.md")
         await wait_for(lambda: is_ready(b, 2))
@@ -127,7 +127,7 @@ def test_planning_that_blocks_does_not_keep_other_workspaces_from_being_watched(
         await wait_for(lambda: is_ready(a, 2))
         assert workspaces.watching.health(a).mode == "events"
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_large_tree_that_takes_long_to_watch_is_still_watched(
@@ -141,14 +141,14 @@ def test_a_large_tree_that_takes_long_to_watch_is_still_watched(
 
     monkeypatch.setattr(BaseObserver, "schedule", take_long)
 
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: workspaces.watching.watcher.n_watches == 4)
         save(a, "second.md")
         save(b, "second.md")
         await wait_for(lambda: is_ready(a, 2) and is_ready(b, 2))
         assert [workspaces.watching.health(one).mode for one in (a, b)] == ["events", "events"]
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blocks_it(
@@ -162,7 +162,7 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
                 gate.wait(LIMIT_S)
         return set_plans(self, plans)
 
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(
             lambda: is_ready(a, 1) and is_ready(b, 1) and workspaces.watching.watcher.n_watches == 4
         )
@@ -184,13 +184,13 @@ def test_a_watcher_that_blocks_is_replaced_by_one_without_the_workspace_that_blo
         await wait_for(lambda: is_ready(a, 2))
         await wait_for(lambda: first.observer_name == "none")
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_stopping_with_a_blocked_workspace_is_quick_and_closes_the_others(
     tmp_path: Path, gate: threading.Event
 ) -> None:
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
         workspaces.scheduler._submit(a, partial(hold, gate), lambda _workspace, _result: None)
         await wait_for(lambda: a.condition.state == "stalled")
@@ -201,11 +201,11 @@ def test_stopping_with_a_blocked_workspace_is_quick_and_closes_the_others(
         assert b.records is None
         assert a.index is not None
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_no_timer_runs_when_no_job_is_left(tmp_path: Path) -> None:
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1) and is_ready(b, 1))
         await asyncio.wrap_future(workspaces.watching.probe())
         await wait_for(lambda: workspaces.count_jobs() == 0)
@@ -213,13 +213,13 @@ def test_no_timer_runs_when_no_job_is_left(tmp_path: Path) -> None:
         await wait_for(lambda: is_ready(b, 2))
         await wait_for(lambda: workspaces.stalls._timer is None)
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_an_announced_path_counts_as_pending_until_it_is_scanned(
     tmp_path: Path, gate: threading.Event
 ) -> None:
-    async def story(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
+    async def scenario(workspaces: Workspaces, a: Workspace, b: Workspace) -> None:
         await wait_for(
             lambda: is_ready(a, 1) and is_ready(b, 1) and workspaces.watching.watcher.n_watches == 4
         )
@@ -232,15 +232,15 @@ def test_an_announced_path_counts_as_pending_until_it_is_scanned(
         gate.set()
         await wait_for(lambda: is_ready(a, 2))
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)
 
 
 def test_a_workspace_whose_scan_is_overdue_is_not_ready(tmp_path: Path) -> None:
-    async def story(_workspaces: Workspaces, a: Workspace, _b: Workspace) -> None:
+    async def scenario(_workspaces: Workspaces, a: Workspace, _b: Workspace) -> None:
         await wait_for(lambda: is_ready(a, 1))
         later_s = time.monotonic() + CONFIG.sync.reconcile_s + 40
         fresh = read_freshness(a, CONFIG, now_s=later_s)
         assert fresh.state == "degraded"
         assert "one is due every 30 s" in fresh.overdue
 
-    live(tmp_path, story)
+    run_scenario(tmp_path, scenario)

@@ -344,7 +344,7 @@ class TestRenaming:
             rename(tree, ".memories/three.md", ".memories/THREE.md")
         assert (tree / ".memories/three.md").exists()
 
-    def test_a_folder_that_is_moved_away_during_a_rename_takes_nothing_along(
+    def test_a_folder_that_is_moved_away_during_a_rename_takes_no_file_along(
         self, tree: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (tree / ".memories/to").mkdir()

@@ -528,7 +528,7 @@ class TestOtherPrograms:
         assert list_all(root) == ["away", "away/a.md"]
         assert (root / "away/a.md").read_bytes() == b"old\n"
 
-    def test_a_folder_moved_away_while_a_note_is_created_takes_nothing_along(
+    def test_a_folder_moved_away_while_a_note_is_created_takes_no_file_along(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (root / ".memories/b").mkdir()

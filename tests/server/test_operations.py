@@ -21,7 +21,7 @@ def make_workspace(tmp_path: Path, **condition: object) -> Workspace:
     return made
 
 
-def test_status_and_freshness_say_how_far_the_history_is_with_recording(tmp_path: Path) -> None:
+def test_status_and_freshness_report_the_progress_of_recording(tmp_path: Path) -> None:
     health = WatchHealth(mode="events", observer="inotify")
     recording = make_workspace(tmp_path, n_unrecorded=28_000, n_to_record=40_000)
     status = describe_status(recording, health, Config(), now_s=NOW_S)

@@ -12,8 +12,9 @@ for a full scan. An event says only that a path is dirty; the caller decides wha
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
+
+import msgspec
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -31,8 +32,7 @@ class DebouncePolicy(Protocol):
     def max_wait_s(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled(Generic[Key]):
+class Settled(msgspec.Struct, Generic[Key], frozen=True, kw_only=True):
     """The paths to scan now; with `is_wide` the whole workspace, which includes the paths."""
 
     key: Key
@@ -96,8 +96,7 @@ class Debouncer(Generic[Key]):
         self._pending.pop(key, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
+class _Wait(msgspec.Struct, frozen=True):
     first_s: float
     last_s: float
 
@@ -105,15 +104,14 @@ class _Wait:
         return min(self.last_s + policy.debounce_s, self.first_s + policy.max_wait_s)
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     """The events of one key.
 
     `finished_due_s` and `wide_due_s` are set while work is due without waiting for quiet.
     """
 
-    unfinished: dict[str, _Wait] = field(default_factory=dict)
-    finished: dict[str, _Wait] = field(default_factory=dict)
+    unfinished: dict[str, _Wait] = msgspec.field(default_factory=dict)
+    finished: dict[str, _Wait] = msgspec.field(default_factory=dict)
     finished_due_s: float | None = None
     wide: _Wait | None = None
     wide_due_s: float | None = None

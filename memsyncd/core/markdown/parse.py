@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import fields, replace
+
+from msgspec.structs import replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.guard.warnings import NO_WARNINGS, GuardPolicy, find_warnings
@@ -40,7 +41,7 @@ TITLE_LIMIT_CHARS = 300
 
 _FRONT_MATTER_KIND = "front_matter"
 _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
-_SINGLE_FIELDS = tuple(field.name for field in fields(Meta) if field.name not in ("tags", "extra"))
+_SINGLE_FIELDS = tuple(name for name in Meta.__struct_fields__ if name not in ("tags", "extra"))
 
 
 def parse_note(
@@ -94,8 +95,8 @@ def _make_sections(
     for at, raw in enumerate(raw_sections):
         meta = note_meta
         if raw.blocks and raw.blocks[0].kind == HTML:
-            said, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
-            meta = _merge(note_meta, said)
+            stated, found = find_section_meta(path, lines, raw.blocks[0].start, raw.end)
+            meta = _merge(note_meta, stated)
             problems.extend(found)
         if at in tags:
             meta = replace(meta, tags=distinct_tags((*meta.tags, *tags[at])))
@@ -106,15 +107,15 @@ def _make_sections(
     return tuple(sections), problems
 
 
-def _merge(note: Meta, said: Meta) -> Meta:
+def _merge(note: Meta, stated: Meta) -> Meta:
     """Combine metadata: the section's values over the note's, the tags of both, the extra keys of
     both with the section's first.
     """
-    if EMPTY_META in (said, note):
-        return note if said == EMPTY_META else said
-    over = {name: value for name in _SINGLE_FIELDS if (value := getattr(said, name)) is not None}
-    extra = tuple({**dict(note.extra), **dict(said.extra)}.items())
-    return replace(note, **over, tags=distinct_tags((*note.tags, *said.tags)), extra=extra)
+    if EMPTY_META in (stated, note):
+        return note if stated == EMPTY_META else stated
+    over = {name: value for name in _SINGLE_FIELDS if (value := getattr(stated, name)) is not None}
+    extra = tuple({**dict(note.extra), **dict(stated.extra)}.items())
+    return replace(note, **over, tags=distinct_tags((*note.tags, *stated.tags)), extra=extra)
 
 
 def _group_tags(
@@ -169,8 +170,8 @@ def _make_chunks(
 
 def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) -> str:
     """The front matter's title, else the first heading, else the file's name without its suffix."""
-    said = dict(meta.extra).get("title", "").strip()
-    title = said or next(
+    stated = dict(meta.extra).get("title", "").strip()
+    title = stated or next(
         (raw.heading[-1] for raw in raw_sections if raw.heading and raw.heading[-1]), ""
     )
     return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0]

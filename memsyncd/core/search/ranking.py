@@ -16,9 +16,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from memsyncd.core.editing.additions import KindDefaults, find_kind
 from memsyncd.core.model import Span
@@ -31,8 +32,7 @@ N_CANDIDATES = 200
 MIN_SCORE = 0.0001
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingPolicy:
+class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The weights in a candidate's raw score.
 
     The defaults were measured on chats and on developers' documents. `exact` is the weight of exact
@@ -156,8 +156,7 @@ def _rank(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """Neighbouring chunks of a note as one answer.
 
     `best` is the strongest of `chunks`; the passage shows its section.
@@ -168,8 +167,7 @@ class Passage:
     span: Span
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     best: Ranked
     chunks: list[Candidate]
     span: Span
@@ -258,8 +256,7 @@ class Boosts(Protocol):
     def half_life_days(self) -> float: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingFeatures:
+class RankingFeatures(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of the boosts.
 
     `importance` (0-1), `kind` and `day` (ISO) are None where a section states none; `saved_s` is

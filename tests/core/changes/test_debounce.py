@@ -246,7 +246,7 @@ def test_nothing_pushed_is_lost_or_waits_past_the_cap(pushes: list[Push]) -> Non
 
 
 @given(PUSHES)
-def test_nothing_is_lost_when_nobody_looks_for_a_while(pushes: list[Push]) -> None:
+def test_no_event_is_lost_when_the_debouncer_is_polled_late(pushes: list[Push]) -> None:
     came = replay(pushes, is_popped_promptly=False)
     assert all(any(is_answer(one, push) for _, one in came) for push in pushes)
 
@@ -257,7 +257,7 @@ def test_the_same_events_settle_the_same_way(pushes: list[Push]) -> None:
 
 
 @given(PUSHES)
-def test_one_workspace_is_looked_at_no_more_often_than_its_events_ask_for(
+def test_one_workspace_is_scanned_no_more_often_than_its_events_require(
     pushes: list[Push],
 ) -> None:
     came = replay(pushes, is_popped_promptly=True)

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import codecs
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memsyncd.config import ChunkingConfig
 from memsyncd.core.editing.additions import (
@@ -362,7 +362,7 @@ def _assert_content(kept: list[str], content: str) -> None:
 
 
 @given(st.text(min_size=1, max_size=30).filter(lambda text: text.strip()))
-def test_plain_words_are_kept_to_the_letter(content: str) -> None:
+def test_plain_words_are_kept_unchanged(content: str) -> None:
     addition = Addition(content=f"x{content}y", summary="Words")
     try:
         check_addition(addition)
@@ -471,7 +471,7 @@ def test_a_written_comment_is_read_back(
 @pytest.mark.parametrize(
     "char", ["\ufeff", "\ufffe", "\U0001ffff", "\U000e0001", "\ue000", "\u0378"]
 )
-def test_characters_that_yaml_does_not_take_are_written_by_their_numbers(char: str) -> None:
+def test_characters_that_yaml_does_not_allow_are_written_as_escapes(char: str) -> None:
     assert read(Addition(content="x", source=f"a{char}b")).source == f"a{char}b"
 
 

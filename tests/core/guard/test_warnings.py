@@ -47,11 +47,9 @@ def test_checks_that_are_off_do_not_run() -> None:
     assert find_warnings(PATH, NOTE, GuardConfig(secrets="off", instructions="off")) == NO_WARNINGS
 
 
-def test_an_example_is_a_problem_that_says_so_and_no_secret() -> None:
+def test_an_example_is_reported_as_an_example_and_not_as_a_secret() -> None:
     warned = find_warnings(PATH, "key: AKIA" + "IOSFODNN7EXAMPLE", GuardConfig())
-    assert ["says itself that it is an example" in problem.hint for problem in warned.problems] == [
-        True
-    ]
+    assert ["is marked as an example" in problem.hint for problem in warned.problems] == [True]
     assert warned.secrets == ()
 
 

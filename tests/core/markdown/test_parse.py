@@ -227,7 +227,7 @@ def test_closed_fences_and_comments_are_no_problem(text: str) -> None:
     assert parse(text).problems == ()
 
 
-def test_a_policy_whose_overlap_would_never_end_is_refused() -> None:
+def test_a_policy_whose_overlap_exceeds_the_chunk_is_refused() -> None:
     with pytest.raises(ValueError, match="not a chunk policy"):
         parse("a", ChunkingConfig(max_tokens=10, overlap=10))
 

@@ -84,7 +84,7 @@ def candidate_lists(draw: st.DrawFn) -> list[Candidate]:
 # --- order ----------------------------------------------------------------------------------------
 
 
-def test_the_strongest_comes_first() -> None:
+def test_the_candidate_with_the_highest_score_comes_first() -> None:
     passages = rank(
         make(1, 1, 2, stemmed=1.0, file=1),
         make(2, 1, 2, stemmed=9.0, file=2),
@@ -168,7 +168,7 @@ def test_a_chunk_gains_nothing_by_another_note_or_by_chunks_without_the_words() 
     assert parts == {1: 0.0, 2: 0.0, 3: 1.0}
 
 
-def test_a_note_gains_whose_day_the_question_names() -> None:
+def test_a_note_of_the_day_that_the_question_names_gains() -> None:
     candidates = [
         make(1, 1, 2, day="2023-05-07", file=1),
         make(2, 1, 2, day="2023-06-07", file=2),
@@ -221,7 +221,7 @@ def test_chunks_apart_or_of_other_notes_stay_apart() -> None:
     assert len(rank(make(1, 1, 4, file=1), make(2, 5, 9, file=2))) == 2
 
 
-def test_a_passage_takes_in_no_more_than_it_may_hold() -> None:
+def test_a_passage_never_exceeds_its_limit() -> None:
     passages = rank(
         make(1, 1, 4, n_tokens=100),
         make(2, 5, 8, n_tokens=100),
@@ -320,7 +320,7 @@ def factors(
     ("importance", "factor"),
     [(1.0, 1.1), (0.75, 1.0488), (0.5, 1.0), (None, 1.0), (0.0, round(1 / 1.1, 4))],
 )
-def test_importance_moves_both_ways_from_the_middle(
+def test_importance_above_half_raises_and_below_half_lowers(
     importance: float | None, factor: float
 ) -> None:
     assert factors(SearchConfig(importance=0.1), importance=importance) == {"importance": factor}
@@ -353,14 +353,14 @@ def test_a_half_life_is_the_configured_one() -> None:
     assert factors(SearchConfig(recency=0.1, half_life_days=7), age_days=7) == {"recency": 1.0488}
 
 
-def test_half_a_weight_goes_half_as_far_and_boosts_that_are_off_are_no_part() -> None:
+def test_half_a_weight_has_half_the_effect_and_boosts_that_are_off_are_not_listed() -> None:
     assert factors(SearchConfig(importance=0.05), importance=1.0) == {"importance": 1.0488}
     assert factors(SearchConfig()) == {}
     assert not SearchConfig().has_boosts
     assert SearchConfig(decay=0.01).has_boosts
 
 
-def test_an_age_is_the_same_all_day_long() -> None:
+def test_an_age_changes_only_from_day_to_day() -> None:
     features = RankingFeatures(importance=None, day="2024-10-01", saved_s=TODAY_S - 1)
     boosts = SearchConfig(recency=0.1, decay=0.1)
     assert compute_boosts(features, boosts, KINDS, TODAY_S) == compute_boosts(
@@ -372,7 +372,7 @@ def test_an_age_is_the_same_all_day_long() -> None:
 
 
 @given(TRAITS, LEANINGS, st.floats(0, 8e9))
-def test_together_they_never_go_beyond_their_bounds(
+def test_boosts_together_stay_within_their_bounds(
     features: RankingFeatures, boosts: SearchConfig, now_s: float
 ) -> None:
     product = math.prod(compute_boosts(features, boosts, KINDS, now_s).values())
