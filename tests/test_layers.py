@@ -376,10 +376,10 @@ def test_events_are_logged_by_their_constants() -> None:
     """No event's name and no key is made up on the spot, so none can hold a note's text or a
     query."""
     wrong = [
-        f"{name}:{call.lineno}: {say_wrong(call)}"
+        f"{name}:{call.lineno}: {describe_wrong(call)}"
         for name in parse_all()
         for call in find_log_calls(parse_all()[name])
-        if say_wrong(call)
+        if describe_wrong(call)
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -396,7 +396,7 @@ def test_every_event_is_logged_somewhere() -> None:
     assert named == set(Event.__members__)
 
 
-def say_wrong(call: ast.Call) -> str:
+def describe_wrong(call: ast.Call) -> str:
     event = call.args[0] if call.args else None
     # A variable may hold an event that was chosen before; a text may not.
     is_event = isinstance(event, ast.Name) or (

@@ -45,7 +45,7 @@ ALL_FILTERS = Filters(
 # Both databases are ordinary SQLite files for other programs to read (the `sqlite3` shell).
 UNREAD = {
     # What the request named; revisions have only the notes that it changed.
-    "acts": ("path", "new_path"),
+    "change_sets": ("path", "new_path"),
     # What a changed note is compared by, so that few rows are written.
     "chunks": ("digest",),
     "links": ("section", "line", "target", "heading", "relation"),
@@ -54,7 +54,7 @@ UNREAD = {
 }
 
 
-RECORDS_TABLES = frozenset({"acts", "blobs", "heads", "moves", "revisions", "workspace"})
+RECORDS_TABLES = frozenset({"change_sets", "blobs", "heads", "moves", "revisions", "workspace"})
 
 
 class Recorder:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import Snapshot
 from memsyncd.files.scan import Walk, scan, stat_root
-from memsyncd.files.scope import parse_scope
+from tests.files.conftest import parse_scope
 
 
 def write(root: Path, path: str, text: str = "x") -> Path:
