@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from memsyncd.core.changes.diff import (
     NOTHING_MISSING,
-    ChangeSet,
     Missing,
+    NoteChanges,
     Recorded,
     find_suspects,
     plan_changes,
@@ -36,7 +36,7 @@ class Records:
         self.notes: dict[str, Recorded] = {}
         self.missing: Missing = NOTHING_MISSING
 
-    def sync(self, only: list[str] | None = None, *, grace_s: float = 0.0) -> ChangeSet:
+    def sync(self, only: list[str] | None = None, *, grace_s: float = 0.0) -> NoteChanges:
         now_ns = time.time_ns()
         snapshot = scan(self.scope, only)
         suspects = find_suspects(self.notes, snapshot)
@@ -211,6 +211,6 @@ def test_a_note_that_is_deleted_and_created_again_within_the_grace_time_is_never
     note.write_bytes(b"old")
     records.sync()
     note.unlink()
-    assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(pending_deletes=("MEMORY.md",))
+    assert records.sync(["MEMORY.md"], grace_s=60) == NoteChanges(pending_deletes=("MEMORY.md",))
     note.write_bytes(b"new")
-    assert records.sync(["MEMORY.md"], grace_s=60) == ChangeSet(modified=("MEMORY.md",))
+    assert records.sync(["MEMORY.md"], grace_s=60) == NoteChanges(modified=("MEMORY.md",))
