@@ -21,6 +21,7 @@ from memsyncd.core.changes.diff import (
     NoteChanges,
     Recorded,
     Snapshot,
+    Suspects,
     find_suspects,
     is_disk_away,
     plan_changes,
@@ -178,13 +179,7 @@ def sync_workspace(
         index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     workspace.detect_memory()
-    snapshot = scan(workspace.scope, only=request.only)
-    # The scan may widen its scope; missing notes are needed to recognise moves.
-    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
-    recorded = index.recorded(scanned)
-    if is_away(workspace, recorded, snapshot):
-        snapshot = replace(snapshot, root_state="missing")
-    suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
+    snapshot, recorded, suspects = _scan(workspace, index, request)
     missing = track_missing(
         workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s()
     )
@@ -219,6 +214,23 @@ def sync_workspace(
     _conclude(workspace, snapshot, done)
     done.duration_ms = (clock.now_s() - started_s) * 1000
     return done
+
+
+def _scan(
+    workspace: Workspace, index: Index, request: SyncRequest
+) -> tuple[Snapshot, Mapping[str, Recorded], Suspects]:
+    """Scan, and compare with the records of what was scanned."""
+    snapshot = scan(workspace.scope, only=request.only)
+    # The scan may widen its scope; missing notes are needed to recognise moves.
+    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
+    recorded = index.recorded(scanned)
+    if is_away(workspace, recorded, snapshot):
+        snapshot = replace(snapshot, root_state="missing")
+    suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
+    if suspects.vanished and workspace.link_folders and snapshot.only is not None:
+        # What vanished may be a link: another one to the same target now stands for that.
+        return _scan(workspace, index, replace(request, only=None))
+    return snapshot, recorded, suspects
 
 
 def _read_batches(
@@ -371,7 +383,7 @@ def _merge_problems(
 # --- a disk that is not mounted ---
 #
 # An empty mount point looks like a folder whose notes were all deleted. The index knows on which
-# device each note lies. A new index knows nothing, so the records, which outlive it, are told.
+# device each note lies. A new index does not, so the records, which outlive it, store it too.
 
 
 def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:
