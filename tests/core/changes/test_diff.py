@@ -454,7 +454,7 @@ class Index:
         self._missing = NOTHING_MISSING
         self._now_s = 0.0
 
-    def scan(self, disk: Mapping[str, Recorded], only: frozenset[str] | None) -> ChangeSet:
+    def scan(self, disk: Mapping[str, Recorded], only: frozenset[str] | None) -> NoteChanges:
         self._now_s += 0.4
         snapshot = check(disk, only=only)
         suspects = find_suspects(self.recorded, snapshot, is_full=True)
