@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
-    ChangeSet,
     Missing,
+    NoteChanges,
     Recorded,
     Snapshot,
     Suspects,
@@ -276,7 +276,7 @@ def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
 
 
 def _make_updates(
-    batch: list[ReadFile], changes: ChangeSet, config: Config, done: SyncDone
+    batch: list[ReadFile], changes: NoteChanges, config: Config, done: SyncDone
 ) -> Iterator[Update]:
     by_path = {file.path.text: file for file in batch}
     came_from = {new: old for old, new in changes.moved}
@@ -311,7 +311,7 @@ def _write(workspace: Workspace, index: Index, updates: list[Update], done: Sync
 
 
 def _record_moves(
-    workspace: Workspace, changes: ChangeSet, batch: list[ReadFile], done: SyncDone
+    workspace: Workspace, changes: NoteChanges, batch: list[ReadFile], done: SyncDone
 ) -> None:
     if not changes.moved or workspace.records is None:
         return
