@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy
 from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.search.ranking import NO_BOOSTS, Boosts, RankingPolicy

@@ -27,7 +27,7 @@ from memsyncd.engine.scheduler import Scheduler
 from memsyncd.engine.stalls import StallMonitor
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.watching import Watching
-from memsyncd.engine.worker import Worker, heartbeat
+from memsyncd.engine.worker import Job, Worker, heartbeat
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.errors import MemsyncdError
 from memsyncd.files.scope import find_identity
@@ -35,6 +35,7 @@ from memsyncd.logs import Event, get_log
 
 # No workspace's id, so that the worker runs it between two steps of any other job.
 HEARTBEAT_KEY = "heartbeat"
+PREPARATION_KEY = "preparation"
 SLEPT_S = 1.0
 # The limit of `stop`. Running jobs get at least half; SQLite rolls an interrupted commit back.
 STOP_S = 2.0
@@ -169,6 +170,11 @@ class Workspaces:
         """Submit an empty job to the worker: done as soon as the worker makes progress."""
         self.stalls.arm()
         return self._worker.submit(HEARTBEAT_KEY, heartbeat, is_urgent=True)
+
+    def prepare(self, job: Callable[[], Job[None]]) -> None:
+        """Run a job of no workspace on the worker, in turns with those of workspaces."""
+        self.stalls.arm()
+        self._worker.submit(PREPARATION_KEY, job, may_stall=False)
 
     def count_jobs(self) -> int:
         """The number of jobs of all workspaces that wait for the worker or run."""

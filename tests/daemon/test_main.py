@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from memsyncd.config import Config, GuardConfig, HistoryConfig, KindConfig
-from memsyncd.core.editing.additions import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
+from memsyncd.core.editing.kinds import DEFAULT_KINDS, OTHER_KINDS, KindDefaults
 from memsyncd.core.guard.warnings import GuardPolicy
 from memsyncd.daemon.main import to_limits, to_search_policy, to_sync_policy
 from memsyncd.engine.policies import HistoryPolicy, RememberPolicy, SyncPolicy
