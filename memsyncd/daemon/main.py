@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import os
 import signal
 import sys
@@ -18,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
+
+import msgspec
 
 from memsyncd import __version__
 from memsyncd.config import RESTART_KEYS, Config, Loaded, find_changed_keys, load_config
@@ -455,7 +456,7 @@ def to_entries(config: Config, registry: Registry) -> list[Entry]:
         refusal = None if root is None else call_within(FOLDER_TIMEOUT_S, find_refusal, None)
         if refusal is not None:
             raise BadConfig(f"workspace {row.path}: {refusal.message}", hint=refusal.hint)
-        entries.append(dataclasses.replace(entry, source="config"))
+        entries.append(msgspec.structs.replace(entry, source="config"))
     return entries
 
 
