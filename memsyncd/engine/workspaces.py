@@ -149,6 +149,7 @@ class Workspaces:
             self._timer.cancel()
         self.stalls.stop()
         began_s = time.monotonic()
+        is_unchecked = self.scheduler.checks.stop(STOP_S / 4)
         is_unwatched = self.watching.stop(STOP_S / 2)
         left_s = STOP_S - (time.monotonic() - began_s)
         is_idle = self._worker.stop(max(STOP_S / 2, left_s))
@@ -156,7 +157,7 @@ class Workspaces:
         for workspace in self.by_id.values():
             if workspace.id not in blocked:
                 workspace.close()
-        return is_unwatched and is_idle
+        return is_unwatched and is_idle and is_unchecked
 
     def listen(self, on_synced: OnSynced) -> None:
         """Call `on_synced` on the loop after every sync."""

@@ -20,6 +20,7 @@ import apsw
 import msgspec
 
 from memsyncd.errors import BadRequest, StoreCorrupt, StoreFailed, StoreFull
+from memsyncd.store.check_state import forget_checks
 from memsyncd.store.connection import (
     Durability,
     open_reader,
@@ -155,6 +156,7 @@ def adopt(staged: Path, *, workspace: str, root: str, inode: int | None, now_s: 
         records.remember_disk(None)
     finally:
         records.close()
+        forget_checks(staged)
     _fold_log(staged)
 
 
@@ -237,6 +239,7 @@ def swap_in(staged: Path, records: Path, *, now_s: float, is_kept: bool) -> Path
         aside = _keep_beside(records, now_s) if is_kept else None
         try:
             os.replace(staged, records)
+            forget_checks(records)
         except OSError:
             if aside is not None:
                 aside.unlink()

@@ -275,6 +275,23 @@ def test_an_index_that_is_harmed_between_two_lives_is_made_anew(
     second_life[harm.__name__].wait_healed()
 
 
+def test_damage_that_no_question_meets_after_a_kill_is_found_in_idle_time_and_repaired(
+    own: Home,
+) -> None:
+    kept = Kept(own, own.start())
+    kept.settle()
+    kept.daemon.kill()
+    with contextlib.closing(sqlite3.connect(kept.index)) as file, file:
+        file.execute("UPDATE chunks_fts_content SET c1 = 'something else' WHERE id = 3")
+    kept.client.close()
+    kept.daemon = own.start()
+    kept.client = kept.daemon.client()
+    kept.wait(lambda: "index.db is damaged" in kept.log(), "nobody noticed")
+    kept.wait_healed()
+    kept.client.close()
+    assert kept.daemon.stop() == 0, own.read_log()
+
+
 def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(
     second_life: dict[str, Kept],
 ) -> None:
