@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import stat as modes
 from collections.abc import Generator, Iterator
@@ -76,7 +75,7 @@ def back_up(records: Path) -> Generator[None, None, Backup]:
     Writes between the steps are allowed: SQLite then begins the copy again. Raises the classes of
     `naming_failures`, StoreCorrupt if the copy is damaged.
     """
-    target = records.with_name(f"{records.name}{BACKUP_MARK}{secrets.token_hex(8)}")
+    target = records.with_name(f"{records.name}{BACKUP_MARK}{os.urandom(8).hex()}")
     remove_leftovers(records)
     with _naming_disk_failures(records):
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -277,7 +276,7 @@ def _keep_beside(records: Path, now_s: float) -> Path:
     try:
         os.link(records, aside)
     except OSError:
-        copy = records.with_name(f"{records.name}{BACKUP_MARK}{secrets.token_hex(8)}")
+        copy = records.with_name(f"{records.name}{BACKUP_MARK}{os.urandom(8).hex()}")
         shutil.copy(records, copy)
         _sync(copy)
         os.rename(copy, aside)

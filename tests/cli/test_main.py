@@ -463,7 +463,7 @@ def test_being_the_daemon_takes_nothing_along_that_it_never_uses(
     )
     loaded = set(found.stdout.split())
     assert {"asyncio", "memsyncd.daemon.main"} <= loaded
-    unused = {"ssl", "_ssl", "rich", "pygments", "multiprocessing"}
+    unused = {"ssl", "_ssl", "_hashlib", "rich", "pygments", "multiprocessing"}
     # Imported with the first note, the first line of the log, the first edit or `doctor`.
     late = {"yaml", "markdown_it", "structlog", "memsyncd.server.writes", "memsyncd.server.doctor"}
     assert not loaded & (unused | late)
