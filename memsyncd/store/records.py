@@ -51,6 +51,7 @@ ON CONFLICT(id) DO UPDATE SET root = excluded.root, inode = coalesce(excluded.in
 """
 _MOVES = "SELECT old_path, new_path, digest, seen_at FROM moves WHERE new_path = ? ORDER BY id DESC"
 _ADD_MOVE = "INSERT INTO moves(old_path, new_path, digest, seen_at) VALUES(?,?,?,?)"
+_TAKE_OVER = "UPDATE workspace SET id = ?, root = ?, inode = ?"
 _DISK = "disk"
 
 
@@ -121,10 +122,11 @@ def peek_heads(path: Path) -> dict[str, str]:
         return {}
 
 
-def take_over(old: Path, new: Path) -> None:
-    """Move a records.db that no program has open to a path without one.
+def take_over(old: Path, new: Path, own: Owner) -> None:
+    """Make a records.db that no program has open that of `own`, and move it to a path without one.
 
-    Raises the classes of `translating_errors`.
+    A crash between the two leaves a file at `old` that names `own`. Raises OSError and the classes
+    of `translating_errors`.
     """
     connection = open_writer(str(old), Durability.LASTING)
     try:
@@ -132,10 +134,14 @@ def take_over(old: Path, new: Path) -> None:
         # This checkpoints and deletes the WAL, and succeeds only if no other connection is open.
         with translating_errors():
             mode = connection.pragma("journal_mode", "delete")
+        if mode != "delete":
+            raise StoreFailed("another program has records.db open", hint="let it end")
+        # Before the file is moved: its new place must never hold a file of another workspace, as
+        # the notes that prove the move may change at any time.
+        with transaction(connection):
+            connection.execute(_TAKE_OVER, (own.id, own.root, _inode_text(own.inode)))
     finally:
         connection.close()
-    if mode != "delete":
-        raise StoreFailed("another program has records.db open", hint="let it end")
     new.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.rename(old, new)
     forget_checks(old)
@@ -285,8 +291,7 @@ class Records:
         if self.moved_from:
             writer.execute("UPDATE workspace SET id = ?", (own.id,))
         writer.execute("DELETE FROM workspace WHERE id <> ?", (own.id,))
-        inode = None if own.inode is None else str(own.inode)
-        writer.execute(_CLAIM, (own.id, own.root, now_s, inode))
+        writer.execute(_CLAIM, (own.id, own.root, now_s, _inode_text(own.inode)))
 
     def add_moves(self, moves: Sequence[Move]) -> None:
         """Record that notes were moved."""
@@ -347,7 +352,7 @@ class Records:
         Raises the classes of `translating_errors` if that fails; the file stays open then.
         """
         self.checks.note_damage()
-        is_written = tampering in (Tampering.TRUNCATED, Tampering.TRUNCATED)
+        is_written = tampering in (Tampering.TRUNCATED, Tampering.OVERWRITTEN)
         if is_written:
             # The file may have another's content now. Until that is known, its WAL stays separate.
             self._writer.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
@@ -400,6 +405,11 @@ def _migrate(writer: apsw.Connection) -> None:
         with transaction(writer):
             run_migration(writer, MIGRATIONS[number])
             writer.pragma("user_version", number + 1)
+
+
+def _inode_text(inode: int | None) -> str | None:
+    """The column is text: an inode may have 64 bits without a sign."""
+    return None if inode is None else str(inode)
 
 
 def _size(path: str) -> int:

@@ -38,3 +38,8 @@ DEFAULT_KINDS: Final[Mapping[str, KindDefaults]] = MappingProxyType(
         "tool_run": KindDefaults(".memories/runs.md", 0.3),
     }
 )
+
+
+def find_kind(kinds: Mapping[str, KindDefaults], kind: str | None) -> KindDefaults:
+    """The defaults of a kind; `kinds` has names in lower case."""
+    return kinds.get((kind or "").lower(), OTHER_KINDS)
