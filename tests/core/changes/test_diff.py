@@ -413,7 +413,7 @@ def test_a_restricted_sync_updates_its_scope_and_leaves_the_rest(
 def test_a_restricted_sync_follows_notes_and_folders_that_take_each_others_names(
     recorded: dict[str, Recorded], disk: dict[str, Recorded], only: frozenset[str]
 ) -> None:
-    snapshot = look(disk, only=only)
+    snapshot = check(disk, only=only)
     after, _ = run_round(recorded, disk, snapshot)
     wanted = {path: note for path, note in recorded.items() if not snapshot.is_in_scope(path)}
     wanted |= {path: note for path, note in disk.items() if snapshot.is_in_scope(path)}
@@ -456,7 +456,7 @@ class Index:
 
     def scan(self, disk: Mapping[str, Recorded], only: frozenset[str] | None) -> ChangeSet:
         self._now_s += 0.4
-        snapshot = look(disk, only=only)
+        snapshot = check(disk, only=only)
         suspects = find_suspects(self.recorded, snapshot, is_full=True)
         self._missing = track_missing(
             self._missing, self.recorded, snapshot, suspects.vanished, now_s=self._now_s
