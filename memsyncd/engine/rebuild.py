@@ -209,7 +209,7 @@ def _replace_index(workspace: Workspace, config: Config) -> Index:
             if readers is not None:
                 ends.enter_context(readers.pausing_opens())
         replace_index(workspace.index_path, rebuild_path(workspace))
-    workspace.index = index = Index(workspace.index_path, index_fingerprint(config))
+    workspace.index = index = Index(workspace.index_path, index_fingerprint(config), is_sound=True)
     workspace.old_readers = workspace.open_failure = None
     for one in (old, old_readers):
         if one is not None:

@@ -27,7 +27,6 @@ from memsyncd.core.changes.diff import (
     plan_changes,
     track_missing,
 )
-from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
@@ -278,6 +277,9 @@ def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
 def _make_updates(
     batch: list[ReadFile], changes: NoteChanges, config: Config, done: SyncDone
 ) -> Iterator[Update]:
+    # A daemon that starts and finds no change never needs the parser.
+    from memsyncd.core.markdown.parse import parse_note
+
     by_path = {file.path.text: file for file in batch}
     came_from = {new: old for old, new in changes.moved}
     done.added += changes.added

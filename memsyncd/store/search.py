@@ -16,7 +16,6 @@ from typing import Any, cast
 import msgspec
 
 from memsyncd.core.globs import Globs, has_wildcard
-from memsyncd.core.markdown.sections import make_slug
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER
 from memsyncd.core.search.passages import StartChunk, StartReason
@@ -158,6 +157,9 @@ def _find_section_values(text: str) -> set[str]:
 
     A `/` may separate headings or be part of one.
     """
+    # Few questions name a section, and this imports the scanner of markdown.
+    from memsyncd.core.markdown.sections import make_slug
+
     words = text.lstrip("#")
     if "#" in words:
         return _find_forms(text)
