@@ -23,6 +23,7 @@ from memsyncd.core.changes.diff import (
     plan_changes,
     track_missing,
 )
+from memsyncd.core.changes.known import find_not_skipped
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
@@ -177,10 +178,7 @@ def sync_workspace(
         index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     workspace.look_for_memory()
-    snapshot = scan(workspace.scope, only=request.only)
-    # The scan may widen its scope; missing notes are needed to recognise moves.
-    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
-    recorded = index.recorded(scanned)
+    snapshot, recorded = _scan(workspace, index, request)
     if is_away(workspace, recorded, snapshot):
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
@@ -218,6 +216,20 @@ def sync_workspace(
     _conclude(workspace, snapshot, done)
     done.duration_ms = (clock.now_s() - started_s) * 1000
     return done
+
+
+def _scan(
+    workspace: Workspace, index: Index, request: SyncRequest
+) -> tuple[Snapshot, dict[str, Recorded]]:
+    """Scan, and look up the records of the notes that the scan has not found unchanged."""
+    if request.only is None and not request.is_full:
+        known = index.known_stats()
+        snapshot = scan(workspace.scope, known=known)
+        return snapshot, index.find_recorded(find_not_skipped(known, snapshot.unchanged))
+    snapshot = scan(workspace.scope, only=request.only)
+    # The scan may widen its scope; missing notes are needed to recognise moves.
+    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
+    return snapshot, index.recorded(scanned)
 
 
 def _read_batches(
@@ -398,5 +410,5 @@ def remember_disk(workspace: Workspace, snapshot: Snapshot) -> None:
     if records is not None and snapshot.root_state == "present" and identity is not None:
         with contextlib.suppress(StoreFailed):
             device, inode = identity
-            records.remember_disk(device if snapshot.files else None)
+            records.remember_disk(device if snapshot.has_notes else None)
             records.remember_inode(inode)

@@ -22,6 +22,7 @@ from tests.benchmarks import (
     idle,
     lives,
     saves,
+    scans,
     searches,
     writes,
 )
@@ -33,6 +34,7 @@ MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "answers": answers.measure,
     "crowd": crowd.measure,
     "saves": saves.measure,
+    "scans": scans.measure,
     "writes": writes.measure,
     "edits": edits.measure,
     "idle": idle.measure,
