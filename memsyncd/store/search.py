@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
+
+import msgspec
 
 from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.markdown.sections import make_slug
@@ -332,8 +333,7 @@ SELECT id, start_line - 1 - before FROM (
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitSection:
+class HitSection(msgspec.Struct, frozen=True, kw_only=True):
     """The section of a hit; `digest` is that of the file as indexed."""
 
     anchor: str
@@ -344,8 +344,7 @@ class HitSection:
     digest: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkText:
+class ChunkText(msgspec.Struct, frozen=True, kw_only=True):
     """The FTS5 columns of a chunk."""
 
     heading: str
@@ -403,8 +402,7 @@ _SECRETS_OF_CHUNKS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkSecrets:
+class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """The lines of a chunk, and in order the lines of all secrets that overlap them.
 
     `is_piece`: the chunk holds only a part of the text of its lines.

@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from memsyncd.client import Client
 from memsyncd.core.changes.diff import GRAIN_NS
 from memsyncd.core.notepath import is_note_name
+from memsyncd.engine.policies import Clock
 from memsyncd.engine.sync import SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Workspace
-from tests.benchmarks.cold import CLOCK, POLICY, open_workspace, run_sync, scratch
+from tests.benchmarks.cold import POLICY, open_workspace, run_sync, scratch
 from tests.benchmarks.figure import Figure, find_median
 from tests.benchmarks.home import running
 
@@ -27,7 +27,7 @@ QUERY = "memory"
 # Notes that were written a moment before they were read are read again by the next scan.
 SETTLE_S = GRAIN_NS / 1e9 + 0.5
 QUIET_S = 6.0
-LATER = replace(CLOCK, wall_ns=lambda: time.time_ns() + 2 * GRAIN_NS)
+LATER = Clock(now_s=time.monotonic, wall_ns=lambda: time.time_ns() + 2 * GRAIN_NS)
 
 
 def measure(corpus: Path) -> Iterator[Figure]:

@@ -6,10 +6,10 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,7 +70,7 @@ def make_update(kind: str, path: str, old: str | None, tick: int, ahead: int) ->
     stat = FileStat(tick, tick, tick, tick, 1)
     match kind:
         case "put":
-            return replace(
+            return msgspec.structs.replace(
                 put_note(path, f"text {tick}", moved_from=old, tick=tick), read_at_ns=ahead
             )
         case "touch":
@@ -123,7 +123,9 @@ def test_the_records_of_exactly_these_files_are_found(
 
 def test_a_note_whose_inode_does_not_fit_is_known_and_never_skipped(index: Index) -> None:
     stat = FileStat(1, 1, 1, 2**64 - 1, 1)
-    index.apply([replace(put_note("MEMORY.md", "one"), stat=stat, read_at_ns=10**10)])
+    index.apply(
+        [msgspec.structs.replace(put_note("MEMORY.md", "one"), stat=stat, read_at_ns=10**10)]
+    )
     assert index.known_stats() == {"MEMORY.md": NEVER_SAME}
 
 

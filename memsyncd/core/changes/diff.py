@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+import msgspec
 
 from memsyncd.core.model import Problem
 
@@ -44,8 +45,7 @@ class FileStat(NamedTuple):
         return self[:4] == other[:4]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one scan. Paths are relative to the root unless stated otherwise.
 
     `files` holds every note that was seen, except those in `unchanged`, whose stat is the one that
@@ -106,8 +106,7 @@ def is_within(path: str, places: frozenset[str]) -> bool:
 GRAIN_NS = 2_000_000_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
     """The record of a note: its stat and digest when it was read at `read_at_ns` (wall clock, ns
     since 1970).
     """
@@ -117,8 +116,7 @@ class Recorded:
     read_at_ns: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Suspects:
+class Suspects(msgspec.Struct, frozen=True, kw_only=True):
     """Paths in order: `to_read` may have changed, `vanished` are recorded and no longer exist."""
 
     to_read: tuple[str, ...]
@@ -126,8 +124,7 @@ class Suspects:
     n_unchanged: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """Since when recorded notes are missing.
 
     `sure` are those for which this scan looked. Kept for the next sync.
@@ -140,8 +137,7 @@ class Missing:
 NOTHING_MISSING = Missing(since_s={}, sure=frozenset())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSet:
+class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
     """The changes to make to the records; each path is in one field at most, each field is in
     order.
 
@@ -318,8 +314,7 @@ def _pair_by(
 # --- Changes of rows ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExistingRow:
+class ExistingRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row as stored: its id, a key of its content, and its place."""
 
     id: int
@@ -327,8 +322,7 @@ class ExistingRow:
     place: Hashable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowChanges:
+class RowChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Indexes of the new rows and ids of the existing rows; together they name every one of both
     exactly once.
 
