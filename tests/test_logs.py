@@ -162,13 +162,13 @@ def test_a_full_disk_loses_lines_and_raises_nothing() -> None:
 
 
 def test_a_value_that_cannot_be_rendered_loses_its_own_line_only() -> None:
-    class Odd:
+    class Unrenderable:
         def __str__(self) -> str:
             raise RuntimeError("no")
 
     stream = io.StringIO()
     handler = set_up(stream)
-    get_log("server").info(Event.CONFIG_WARNING, client=Odd())
+    get_log("server").info(Event.CONFIG_WARNING, client=Unrenderable())
     get_log("server").info(Event.DAEMON_READY)
     assert handler.n_lost_lines == 1
     assert json.loads(stream.getvalue())["event"] == "daemon_ready"

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.timeout(180)
 
 REPOSITORY = Path(__file__).parents[1]
 MISSING = "no-program-of-this-name"
-LONG = (
-    "tests/faults/test_fuzz.py::test_nothing_that_looks_into_the_program_finds_bytes_that_break_it"
-)
+LONG = "tests/faults/test_fuzz.py::test_coverage_guided_fuzzing_finds_no_failure"
 STORY = f"""
 import pytest
 
@@ -70,7 +68,7 @@ def test_a_test_whose_program_is_missing_is_skipped_and_says_which(tmp_path: Pat
         (
             ("-m", "life"),
             {
-                "tests/daemon/test_main.py",
+                "tests/daemon/test_console.py",
                 "tests/faults/test_fuzz.py",
                 "tests/service/test_ground.py",
             },
@@ -82,7 +80,7 @@ def test_end_to_end_tests_are_left_out_until_they_are_asked_for_and_the_longest_
     words: tuple[str, ...], chosen: set[str]
 ) -> None:
     files = (
-        "tests/daemon/test_main.py",
+        "tests/daemon/test_console.py",
         "tests/faults/test_fuzz.py",
         "tests/service/test_ground.py",
     )

@@ -1,4 +1,4 @@
-"""Decides which client's job runs next when more jobs wait than may run at once.
+"""Decide which client's job runs next when more jobs wait than may run at once.
 
 Clients take turns (round-robin), and the jobs of one client start in the order in which they came.
 Clients that want little go before clients that want much, by what their jobs took of late and
@@ -28,7 +28,7 @@ Job = TypeVar("Job")
 
 
 class Flow(msgspec.Struct, Generic[Job], eq=False):
-    """The jobs of one client. Keep one for as long as the client lives."""
+    """The jobs of one client. Keep it while the client is connected."""
 
     expected_s: float | None = None
     """What its next job is expected to take; None until one has ended."""

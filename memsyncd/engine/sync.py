@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
     ChangeSet,
     Missing,
@@ -29,7 +30,7 @@ from memsyncd.core.changes.known import find_not_skipped
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import StoreFailed, StoreFull
@@ -57,7 +58,7 @@ ROOT_FAULTS = {
         "the folder cannot be listed: its indexed notes stay searchable; make it readable for you"
     ),
 }
-FOLDER_TROUBLE = (
+UNLISTABLE_FOLDERS = (
     "a folder of notes cannot be listed: its indexed notes stay searchable;"
     " which one: memsyncd problems"
 )
@@ -103,7 +104,7 @@ class SyncDone(msgspec.Struct, kw_only=True):
     """The targets of links, or the root, have changed: the watches must follow."""
     is_rebuild: bool = False
     """The notes in `added` are new only in the rebuilt index."""
-    index_trouble: str = ""
+    index_fault: str = ""
     """Why the index must be rebuilt though writing it succeeded; checked by full syncs."""
     failed: list[Problem] = msgspec.field(default_factory=list)
     """Files and folders that could not be read, the root as `.`; their indexed notes are kept."""
@@ -132,7 +133,7 @@ class SyncDone(msgspec.Struct, kw_only=True):
             or self.pending_deletes
             or self.unstable
             or self.has_new_folders
-            or self.index_trouble
+            or self.index_fault
         )
 
     def describe(self) -> dict[str, float]:
@@ -165,7 +166,7 @@ class SyncDone(msgspec.Struct, kw_only=True):
 
 
 def sync_workspace(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, request: SyncRequest
+    workspace: Workspace, config: Config, clock: Clock, request: SyncRequest
 ) -> Job[SyncDone]:
     """Run one sync.
 
@@ -177,7 +178,7 @@ def sync_workspace(
     if request.only is None and request.index is None:
         index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
-    workspace.look_for_memory()
+    workspace.detect_memory()
     snapshot, recorded = _scan(workspace, index, request)
     if is_away(workspace, recorded, snapshot):
         snapshot = replace(snapshot, root_state="missing")
@@ -199,7 +200,7 @@ def sync_workspace(
         changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
         missing = _without(missing, {old for old, _ in changes.moved})
         _record_moves(workspace, changes, batch, done)
-        for update in _make_updates(batch, changes, policy, done):
+        for update in _make_updates(batch, changes, config, done):
             updates.append(update)
             if len(updates) % STEP_FILES == 0:
                 workspace.change(pending=max(0, pending - len(updates)))
@@ -210,7 +211,7 @@ def sync_workspace(
     updates += [DropNote(path) for path in end.gone]
     done.removed, done.pending_deletes = list(end.gone), end.pending_deletes
     first_s = min((missing.since_s[path] for path in end.pending_deletes), default=now_s)
-    done.pending_delete_s = max(0.0, first_s + policy.delete_grace_s - clock.now_s())
+    done.pending_delete_s = max(0.0, first_s + config.sync.delete_grace_s - clock.now_s())
     _write(workspace, index, updates, done)
     workspace.missing = _without(missing, set(end.gone))
     _conclude(workspace, snapshot, done)
@@ -275,7 +276,7 @@ def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
 
 
 def _make_updates(
-    batch: list[ReadFile], changes: ChangeSet, policy: SyncPolicy, done: SyncDone
+    batch: list[ReadFile], changes: ChangeSet, config: Config, done: SyncDone
 ) -> Iterator[Update]:
     by_path = {file.path.text: file for file in batch}
     came_from = {new: old for old, new in changes.moved}
@@ -289,7 +290,7 @@ def _make_updates(
         done.keep_text(path, file.data)
         record = file.record
         yield PutNote(
-            note=parse_note(file.path, file.data, policy.chunking, policy.guard),
+            note=parse_note(file.path, file.data, config.chunking, config.guard),
             stat=record.stat,
             read_at_ns=record.read_at_ns,
             moved_from=came_from.get(path),
@@ -342,7 +343,7 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
     is_full_scan = snapshot.only is None
     workspace.set_fault(ROOT_FAULT, ROOT_FAULTS.get(snapshot.root_state, ""))
     if is_full_scan or snapshot.failed_folders:
-        workspace.set_fault(FOLDER_FAULT, FOLDER_TROUBLE if snapshot.failed_folders else "")
+        workspace.set_fault(FOLDER_FAULT, UNLISTABLE_FOLDERS if snapshot.failed_folders else "")
     condition = workspace.condition
     workspace.change(
         pending=len(done.pending_deletes) + len(done.unstable),
@@ -362,8 +363,8 @@ def _conclude(workspace: Workspace, snapshot: Snapshot, done: SyncDone) -> None:
         workspace.root_identity = snapshot.root_identity
         workspace.link_folders = snapshot.link_folders
         remember_disk(workspace, snapshot)
-        harm = workspace.index.find_tampering() if workspace.index is not None else None
-        done.index_trouble = f"index.db {harm.value}" if harm is not None else ""
+        tampering = workspace.index.find_tampering() if workspace.index is not None else None
+        done.index_fault = f"index.db {tampering.value}" if tampering is not None else ""
     else:
         workspace.link_folders |= snapshot.link_folders
     done.has_new_folders = before != (workspace.root_identity, workspace.link_folders)

@@ -148,10 +148,10 @@ def adopt(staged: Path, *, workspace: str, root: str, inode: int | None, now_s: 
     try:
         if records.set_aside is not None:
             raise StoreCorrupt("the disk changed the file while it was read", hint=USE_ANOTHER)
-        for act, _ in records.history.find_intended():
+        for change_set, _ in records.history.find_intended():
             # Whether it happened is known of another place or another time: the notes here are
             # compared with the history afterwards, and a restore changes none of them.
-            records.history.take_back(act)
+            records.history.discard(change_set)
         records.remember_disk(None)
     finally:
         records.close()

@@ -301,7 +301,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one `part` of a note that the index lacks, and those it should not have."""
 
     part: str
-    n_lacking: int
+    n_missing: int
     n_surplus: int
 
 
@@ -328,8 +328,8 @@ def compare_note(reader: Reader, note: Note, recorded: Recorded) -> list[Differe
     for part, statement in _STORED.items():
         should, stored = Counter(expected[part]), Counter(reader.rows(statement, (note.path,)))
         if should != stored:
-            lacking, surplus = (should - stored).total(), (stored - should).total()
-            found.append(Difference(part=part, n_lacking=lacking, n_surplus=surplus))
+            missing, surplus = (should - stored).total(), (stored - should).total()
+            found.append(Difference(part=part, n_missing=missing, n_surplus=surplus))
     return found
 
 

@@ -22,7 +22,7 @@ from memsyncd.store.blobs import Blobs
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 EXACT_TOKENIZER = "unicode61 remove_diacritics 2"
 # Increase it when the same bytes and policy give other sections, chunks or problems than before.
-READING_VERSION = 5
+READING_VERSION = 6
 
 SCHEMA = f"""
 CREATE TABLE meta(
@@ -339,6 +339,15 @@ MIGRATIONS: tuple[Migration, ...] = (
     # Text, since an inode may be larger than SQLite's integers.
     "ALTER TABLE workspace ADD COLUMN inode TEXT",
     migrate_texts,
+    """
+    ALTER TABLE acts RENAME TO change_sets;
+    ALTER TABLE revisions RENAME COLUMN act TO change_set;
+    DROP INDEX acts_by_at;
+    CREATE INDEX change_sets_by_at ON change_sets(at);
+    DROP INDEX revisions_by_act;
+    CREATE INDEX revisions_by_change_set ON revisions(change_set);
+    UPDATE change_sets SET command = 'external' WHERE command = 'outside';
+    """,
 )
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from tests.benchmarks.figure import Figure, find_median, find_percentile
@@ -69,7 +69,7 @@ def copy_notes(corpus: Path, root: Path) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
         note = NotePath(path.relative_to(corpus).as_posix())
-        n_chunks += len(parse_note(note, path.read_bytes(), ChunkPolicy()).chunks)
+        n_chunks += len(parse_note(note, path.read_bytes(), ChunkingConfig()).chunks)
     return n_chunks
 
 

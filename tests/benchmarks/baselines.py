@@ -28,16 +28,16 @@ _WORD = re.compile(r"\w+")
 class Fts:
     """Chunks of lines in FTS5, a table for each scope."""
 
-    def __init__(self, asked: QuestionSet, *, tokenizer: str, is_any: bool) -> None:
+    def __init__(self, question_set: QuestionSet, *, tokenizer: str, is_any: bool) -> None:
         self._is_any = is_any
         self._connection = apsw.Connection(":memory:")
-        self._tables = {scope: f"notes_{number}" for number, scope in enumerate(asked.notes)}
+        self._tables = {scope: f"notes_{number}" for number, scope in enumerate(question_set.notes)}
         for scope, table in self._tables.items():
             columns = "path UNINDEXED, first UNINDEXED, last UNINDEXED, text"
             self._connection.execute(
                 f'CREATE VIRTUAL TABLE {table} USING fts5({columns}, tokenize="{tokenizer}")'
             )
-            for path, lines in asked.notes[scope].items():
+            for path, lines in question_set.notes[scope].items():
                 rows = [
                     (path, first, last, "\n".join(lines[first - 1 : last]))
                     for first, last in find_chunks(lines)
@@ -58,8 +58,8 @@ class Fts:
 class Ripgrep:
     """ripgrep over the files as they are."""
 
-    def __init__(self, asked: QuestionSet, program: str) -> None:
-        self._asked, self._program = asked, program
+    def __init__(self, question_set: QuestionSet, program: str) -> None:
+        self._asked, self._program = question_set, program
 
     def ask(self, scope: str, text: str) -> list[Lines]:
         words = find_words(text)

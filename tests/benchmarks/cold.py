@@ -19,11 +19,12 @@ from pathlib import Path
 
 import apsw
 
-from memsyncd.core.guard.warnings import DEFAULT_GUARD, find_warnings
+from memsyncd.config import Config, SyncConfig
+from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
-from memsyncd.engine.policies import Clock, SyncPolicy
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
@@ -39,7 +40,7 @@ LOOK_S = 0.01
 CALM_S = 9.0
 """After a first index the daemon gives memory back within this time."""
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
-POLICY = SyncPolicy(max_file_bytes=8 * 1024 * 1024)
+POLICY = Config(sync=SyncConfig(max_file_bytes=8 * 1024 * 1024))
 
 Row = tuple[int, str, str, str]
 
@@ -134,7 +135,10 @@ def read_chunks(corpus: Path) -> tuple[list[Row], float]:
     rows: list[Row] = []
     for path in sorted(corpus.rglob("*.md")):
         note = parse_note(
-            NotePath(path.relative_to(corpus).as_posix()), path.read_bytes(), POLICY.chunking
+            NotePath(path.relative_to(corpus).as_posix()),
+            path.read_bytes(),
+            POLICY.chunking,
+            POLICY.guard,
         )
         rows += [
             (len(rows) + n, one.heading, one.text, one.tags)
@@ -145,7 +149,7 @@ def read_chunks(corpus: Path) -> tuple[list[Row], float]:
 
 def look_for_secrets(texts: list[str]) -> None:
     for text in texts:
-        find_warnings("", text, DEFAULT_GUARD)
+        find_warnings("", text, POLICY.guard)
 
 
 def insert_raw(folder: Path, rows: list[Row]) -> None:

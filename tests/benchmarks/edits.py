@@ -34,7 +34,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
             note.write_text(text.replace("# Middle\n", f"# Middle\n\nan edited line {number}\n", 1))
             edits.append(time_sync(workspace))
             began_s = time.process_time()
-            parse_note(NotePath(PATH), note.read_bytes(), POLICY.chunking)
+            parse_note(NotePath(PATH), note.read_bytes(), POLICY.chunking, POLICY.guard)
             reads.append(time.process_time() - began_s)
         workspace.close()
     edit_s, new_s, read_s = find_median(edits), find_median(news), find_median(reads)

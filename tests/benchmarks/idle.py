@@ -58,7 +58,7 @@ PATIENT_MS = 30_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
+class ResourceUsage:
     """What a process holds, and what it has used so far."""
 
     rss_mb: float
@@ -75,8 +75,8 @@ def measure(_corpus: Path) -> Iterator[Figure]:
         yield from _measure_idle(n_workspaces)
 
 
-def look(pid: int) -> Taken:
-    return Taken(
+def measure_process(pid: int) -> ResourceUsage:
+    return ResourceUsage(
         rss_mb=read_rss_mb(pid),
         fds=count_fds(pid),
         threads=count_threads(pid),
@@ -89,9 +89,9 @@ def look(pid: int) -> Taken:
 def _measure_silence() -> Iterator[Figure]:
     with running(WITHOUT_LOOKS) as home:
         _fill(home, SIZES[-1])
-        before = look(home.pid)
+        before = measure_process(home.pid)
         time.sleep(SILENT_S)
-        after = look(home.pid)
+        after = measure_process(home.pid)
     note = f"{SIZES[-1]} workspaces, timed looks switched off"
     yield Figure(
         name=f"silent, wake-ups in {SILENT_S:.0f} s",
@@ -112,13 +112,13 @@ def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
     with running() as home:
         roots = _fill(home, n_workspaces)
         time.sleep(FIRST_LOOK_S)
-        before = look(home.pid)
+        before = measure_process(home.pid)
         time.sleep(IDLE_S)
-        after = look(home.pid)
+        after = measure_process(home.pid)
         _be_busy(home, roots)
-        first = look(home.pid)
+        first = measure_process(home.pid)
         _be_busy(home, roots)
-        second = look(home.pid)
+        second = measure_process(home.pid)
     name = f"idle, {n_workspaces} workspace{'' if n_workspaces == 1 else 's'}"
     for what, value, unit in (
         ("resident memory", after.rss_mb, "MB"),
@@ -135,7 +135,7 @@ def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
     yield from _tell_growth(f"{name}, busy once more", first, second)
 
 
-def _tell_growth(name: str, first: Taken, second: Taken) -> Iterator[Figure]:
+def _tell_growth(name: str, first: ResourceUsage, second: ResourceUsage) -> Iterator[Figure]:
     yield Figure(name=f"{name}: open files more", value=second.fds - first.fds, unit="", target=0)
     # Those that read for clients begin one by one, when they are first needed.
     yield Figure(

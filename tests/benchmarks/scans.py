@@ -14,7 +14,7 @@ from pathlib import Path
 from memsyncd.client import Client
 from memsyncd.core.changes.diff import GRAIN_NS
 from memsyncd.core.notepath import is_note_name
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.sync import SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Workspace
 from tests.benchmarks.cold import POLICY, open_workspace, run_sync, scratch

@@ -75,7 +75,9 @@ def test_bash_completes(env: dict[str, str], tmp_path: Path, line: str, found: l
 @pytest.mark.parametrize(
     "shell", [pytest.param(name, marks=pytest.mark.needs(name)) for name in ("zsh", "fish")]
 )
-def test_the_other_shells_take_the_script(env: dict[str, str], tmp_path: Path, shell: str) -> None:
+def test_the_other_shells_accept_the_script(
+    env: dict[str, str], tmp_path: Path, shell: str
+) -> None:
     (tmp_path / "script").write_text(write_script(shell))
     assert (
         subprocess.run([shell, "-n", str(tmp_path / "script")], env=env, check=False).returncode

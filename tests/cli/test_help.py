@@ -35,7 +35,7 @@ def test_the_help_of_every_command_names_its_options_and_fits(name: str, width: 
     assert all(display_width(line) <= max(width, 80) for line in told.splitlines())
 
 
-def test_the_help_of_a_command_names_those_that_it_has_within() -> None:
+def test_the_help_of_a_command_names_its_subcommands() -> None:
     text = render_help("memory", "edit notes", EVERY["memory"], PLAIN, width=80)
     assert [name for name in INNER if name.startswith("memory ") and f"  {name} " not in text] == []
     assert "memsyncd memory COMMAND --help" in text

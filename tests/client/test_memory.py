@@ -303,7 +303,7 @@ def test_history_names_the_writer_and_an_edit_can_be_taken_back_and_forth(
         [revision["revision"]],
         "MEMORY.md",
     )
-    memory.undo(act=undone["act"])
+    memory.undo(change_set=undone["change_set"])
     assert read_notes(place) == after
     assert (
         memory.diff(revision=revision["revision"], to_now=True)["diff"]
@@ -349,7 +349,7 @@ def test_clearing_wants_to_be_confirmed_and_can_be_taken_back(
     assert read_notes(place) == before
     cleared = memory.clear(confirm=True)
     assert (cleared["removed"], read_notes(place), memory.count()) == (3, {}, 0)
-    memory.undo(act=cleared["act"])
+    memory.undo(change_set=cleared["change_set"])
     assert read_notes(place) == before
     assert memory.search("kept")
 

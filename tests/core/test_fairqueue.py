@@ -74,7 +74,7 @@ def test_every_job_starts_once_in_its_clients_order_or_is_taken_out_and_no_slot_
     st.lists(st.sampled_from([0.001, QUICK_S, 0.05, 2.0]), min_size=1, max_size=12),
     st.integers(1, 3),
 )
-def test_whoever_has_jobs_waiting_gets_a_start_within_a_bounded_number_of_starts(
+def test_a_client_with_waiting_jobs_starts_one_within_a_bounded_number_of_starts(
     costs_s: list[float], n_slots: int
 ) -> None:
     queue: FairQueue[Numbered] = FairQueue(n_slots)
@@ -114,7 +114,7 @@ def test_a_quick_client_starts_at_once_or_with_the_first_slot_among_any_number_o
     assert first.job == (-1, 0)
 
 
-def test_a_newcomer_with_many_jobs_waits_for_a_newcomer_with_one() -> None:
+def test_a_new_client_with_many_jobs_waits_for_a_new_client_with_one() -> None:
     queue: FairQueue[str] = FairQueue(1)
     many: Flow[str] = Flow()
     one: Flow[str] = Flow()
@@ -142,9 +142,7 @@ def test_slow_clients_take_turns() -> None:
     assert len(seen) == 46
 
 
-def test_a_client_whose_jobs_are_somewhat_long_does_not_wait_for_a_round_of_those_with_many() -> (
-    None
-):
+def test_a_client_with_somewhat_long_jobs_does_not_wait_for_clients_with_many_jobs() -> None:
     queue: FairQueue[str] = FairQueue(1)
     for name in "abc":
         # Of the last one nothing is known yet: it has sent many all the same.

@@ -201,7 +201,7 @@ class Place:
             self.client.close()
 
 
-class Presence:
+class SearchProbe:
     """Searches for a word again and again, and notes for how long it was not found."""
 
     def __init__(self, place: Place, word: str) -> None:
@@ -379,6 +379,6 @@ def on_disk() -> Callable[[Path], dict[str, str]]:
 
 
 @pytest.fixture
-def watch_word(place: Place) -> Callable[[str], Presence]:
+def watch_word(place: Place) -> Callable[[str], SearchProbe]:
     """Watch that a word of this workspace is found, while the `with` lasts."""
-    return lambda word: Presence(place, word)
+    return lambda word: SearchProbe(place, word)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 WAIT_S = 30.0
 
 
-class Kept:
+class WorkspaceFiles:
     """One workspace, and the files that the daemon keeps for it."""
 
     def __init__(self, home: Home, daemon: Daemon) -> None:

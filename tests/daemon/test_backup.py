@@ -77,7 +77,7 @@ def edit(client: Client, id_: str, number: int, old: str, new: str) -> None:
     client.call("memory", workspace=id_, command="str_replace", **asked)
 
 
-def test_a_history_is_saved_lost_and_put_back_in_another_home_and_folder(
+def test_a_lost_history_is_restored_from_a_backup_in_another_home_and_folder(
     own: Home, make_home: Callable[[], Home]
 ) -> None:
     root, saved = own.make_folder(), own.folder / "saved.db"
@@ -138,12 +138,12 @@ def test_notes_that_changed_since_the_backup_are_revisions_and_stay_as_they_are(
     assert read_notes(place.root) == notes
     found = place.client.call("history", workspace=place.id)["revisions"]
     assert [(one["command"], one["path"]) for one in found] == [
-        ("outside", "MEMORY.md"),
-        ("outside", ".memories/0.md"),
+        ("external", "MEMORY.md"),
+        ("external", ".memories/0.md"),
         ("create", ".memories/0.md"),
     ] or [(one["command"], one["path"]) for one in found] == [
-        ("outside", ".memories/0.md"),
-        ("outside", "MEMORY.md"),
+        ("external", ".memories/0.md"),
+        ("external", "MEMORY.md"),
         ("create", ".memories/0.md"),
     ]
     place.client.call("undo", workspace=place.id, path=".memories/0.md")
@@ -179,7 +179,7 @@ def test_a_backup_overwrites_no_file_unless_it_is_forced_and_leaves_no_part_of_o
     assert not list(find_records(home, place.id).parent.glob("*.backup-*"))
 
 
-class Life:
+class KillLoop:
     """A workspace whose history is replaced again and again by a daemon that is killed
     meanwhile."""
 
@@ -226,7 +226,7 @@ class Life:
         def is_whole() -> bool:
             found = list_revisions(client, self.id)
             is_saved = found[-len(self.old) :] == self.old and all(
-                one[2] == "outside" for one in found[: -len(self.old)]
+                one[2] == "external" for one in found[: -len(self.old)]
             )
             return found == former or is_saved
 
@@ -238,22 +238,22 @@ class Life:
             assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-def test_a_daemon_that_is_killed_while_it_restores_leaves_the_old_or_the_new_history(
+def test_a_daemon_killed_during_a_restore_leaves_the_old_or_the_new_history(
     own: Home,
 ) -> None:
-    life = Life(own, random.Random(1))
+    kill_loop = KillLoop(own, random.Random(1))
     for _ in range(N_KILLS):
-        life.restore_and_die()
+        kill_loop.restore_and_die()
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_daemons_that_are_killed_many_times_while_they_restore_leave_one_history(own: Home) -> None:
-    life = Life(own, random.Random(2))
-    assert {life.restore_and_die() for _ in range(MANY_KILLS)} == {True, False}
+def test_daemons_killed_many_times_during_a_restore_leave_one_history(own: Home) -> None:
+    kill_loop = KillLoop(own, random.Random(2))
+    assert {kill_loop.restore_and_die() for _ in range(MANY_KILLS)} == {True, False}
 
 
-def test_the_records_of_a_newer_program_are_refused_in_words_and_left_alone(
+def test_the_records_of_a_newer_program_are_refused_and_stay_unchanged(
     place: Place, home: Home
 ) -> None:
     client, root = place.client, place.root

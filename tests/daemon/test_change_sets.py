@@ -25,7 +25,7 @@ KILL_WITHIN_S = {"note.add_many": 0.06, "memory.clear": 0.25}
 """About as long as the write takes, so that most kills come in the middle of it."""
 
 
-class Life:
+class KillLoop:
     """A workspace of a daemon that dies again and again in the middle of one kind of write."""
 
     def __init__(self, home: Home, method: str, seed: int) -> None:
@@ -62,7 +62,7 @@ class Life:
         writer.join()
         after = self.read()
         self.n_half_done += after != before and not self.is_done(after)
-        self.look(before)
+        self.check(before)
 
     def _write(self, daemon: Daemon, place_id: str) -> None:
         items = [
@@ -75,7 +75,7 @@ class Life:
         with contextlib.suppress(MemsyncdError), daemon.client() as client:
             client.call(self.method, workspace=place_id, **params)
 
-    def look(self, before: dict[str, str]) -> None:
+    def check(self, before: dict[str, str]) -> None:
         """Ask at once for what would show a half, and then look at the disk."""
         daemon, place_id = self.start()
         with daemon.client() as client:
@@ -128,9 +128,9 @@ class Life:
 def test_a_killed_daemon_leaves_no_change_of_many_notes_half_done(
     make_home: Callable[[], Home], method: str
 ) -> None:
-    life = Life(make_home(), method, 1)
+    kill_loop = KillLoop(make_home(), method, 1)
     for _ in range(N_KILLS):
-        life.run()
+        kill_loop.run()
 
 
 @pytest.mark.soak
@@ -139,10 +139,10 @@ def test_a_killed_daemon_leaves_no_change_of_many_notes_half_done(
 def test_a_daemon_killed_a_hundred_times_leaves_no_change_half_done(
     make_home: Callable[[], Home], method: str
 ) -> None:
-    life = Life(make_home(), method, 1)
+    kill_loop = KillLoop(make_home(), method, 1)
     for _ in range(MUCH):
-        life.run()
+        kill_loop.run()
     print(
-        f"{method}: {life.n_half_done} of {MUCH} kills left a half, {life.n_happened} had happened"
+        f"{method}: {kill_loop.n_half_done} of {MUCH} kills left a half, {kill_loop.n_happened} had happened"
     )
-    assert life.n_half_done
+    assert kill_loop.n_half_done

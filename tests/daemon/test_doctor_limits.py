@@ -48,7 +48,7 @@ def find(findings: list[dict[str, Any]], check: str, level: str) -> list[dict[st
     ]
 
 
-def test_watches_that_are_used_up_are_found_with_who_has_them(
+def test_exhausted_watches_are_found_with_the_processes_that_have_them(
     make_home: Callable[[], Home],
 ) -> None:
     home = make_home()
@@ -69,7 +69,7 @@ def test_watches_that_are_used_up_are_found_with_who_has_them(
     assert all("sysctl" in finding["remedy"] for finding in used_up)
 
 
-def test_a_small_disk_in_memory_is_found(make_home: Callable[[], Home]) -> None:
+def test_a_small_memory_disk_is_found(make_home: Callable[[], Home]) -> None:
     home = make_home()
     place = home.folder / "small"
     place.mkdir()

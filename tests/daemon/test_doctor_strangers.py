@@ -99,7 +99,7 @@ def stand_in(home: Home, answers: Answers) -> Iterator[None]:
         pytest.param({"ping": None}, NO_DAEMON, "did not answer within", marks=pytest.mark.soak),
     ],
 )
-def test_what_answers_little_is_found_and_the_rest_looked_at(
+def test_a_daemon_that_answers_little_is_found_and_other_checks_run(
     make_home: Callable[[], Home], answers: Answers, status: int, said: str
 ) -> None:
     home = make_home()
@@ -115,7 +115,7 @@ def test_what_answers_little_is_found_and_the_rest_looked_at(
     assert report.level("disk") in ("ok", "warning")
 
 
-def test_what_another_version_finds_is_shown_though_it_says_it_otherwise(
+def test_findings_of_another_version_are_shown_in_its_format(
     make_home: Callable[[], Home],
 ) -> None:
     home = make_home()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.kept import Kept, wait_for
+from tests.daemon.kept import WorkspaceFiles, wait_for
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ def own(make_home: Callable[..., Home]) -> Home:
 
 
 @pytest.fixture
-def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], Kept]]:
-    made: list[Kept] = []
+def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], WorkspaceFiles]]:
+    made: list[WorkspaceFiles] = []
 
-    def make() -> Kept:
-        made.append(Kept(home, daemon))
+    def make() -> WorkspaceFiles:
+        made.append(WorkspaceFiles(home, daemon))
         return made[-1]
 
     yield make
@@ -57,7 +57,7 @@ def make_kept(home: Home, daemon: Daemon) -> Iterator[Callable[[], Kept]]:
 
 
 @pytest.fixture
-def kept(make_kept: Callable[[], Kept]) -> Kept:
+def kept(make_kept: Callable[[], WorkspaceFiles]) -> WorkspaceFiles:
     return make_kept()
 
 
@@ -156,8 +156,8 @@ DAMAGE = [truncate, overwrite_middle, overwrite_head, flip_here_and_there, harm_
 ONLY_WHILE_OPEN = [delete_wal, delete_shared]
 
 
-def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(
-    make_kept: Callable[[], Kept],
+def test_an_index_that_is_removed_while_it_is_open_is_rebuilt(
+    make_kept: Callable[[], WorkspaceFiles],
 ) -> None:
     harmed = {harm: make_kept() for harm in AWAY}
     for harm, kept in harmed.items():
@@ -168,11 +168,11 @@ def test_an_index_that_is_taken_away_while_it_is_open_comes_back_by_itself(
         assert "index_corrupt" in kept.log()
 
 
-def test_an_index_that_is_gone_is_noticed_when_somebody_asks_long_before_the_next_timed_look(
+def test_a_removed_index_is_noticed_by_a_request_before_the_next_reconcile(
     own: Home,
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 600\n")
-    kept = Kept(own, own.start())
+    kept = WorkspaceFiles(own, own.start())
     ways = {"status": {}, "search": {"query": "larch"}}
     for harm, ask in itertools.product((delete, delete_folder, replace_by_an_empty_one), ways):
         kept.settle()
@@ -188,8 +188,8 @@ def test_an_index_that_is_gone_is_noticed_when_somebody_asks_long_before_the_nex
     kept.client.close()
 
 
-def test_an_index_that_is_truncated_while_it_is_open_heals_though_no_query_meets_that(
-    kept: Kept,
+def test_an_index_truncated_while_it_is_open_is_rebuilt_without_any_query(
+    kept: WorkspaceFiles,
 ) -> None:
     generation = kept.settle()
     n_rebuilt = kept.log().count("index_rebuilt")
@@ -199,8 +199,8 @@ def test_an_index_that_is_truncated_while_it_is_open_heals_though_no_query_meets
     assert kept.status()["generation"] > generation
 
 
-def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_somebody_asks(
-    kept: Kept,
+def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_request(
+    kept: WorkspaceFiles,
 ) -> None:
     def count_rebuilt() -> int:
         return kept.log().count("index_rebuilt")
@@ -235,14 +235,14 @@ def test_damage_that_comes_back_within_ten_minutes_is_said_and_rebuilt_when_some
 
 
 @pytest.fixture(scope="module")
-def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
+def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceFiles]]:
     """Workspaces of a daemon that was stopped and started again, by what was done to each of them
     in between."""
     home = make_home(LOOKS)
     harms = {harm.__name__: harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
     first = home.start()
     all_kept = {
-        name: Kept(home, first)
+        name: WorkspaceFiles(home, first)
         for name in (*harms, "other", "as other", "no root", "no root, no index")
     }
     (all_kept["other"].root / ".memories" / "other.md").write_text("hazel\n")
@@ -269,14 +269,14 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, Kept]]:
     [harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN],
     ids=lambda harm: harm.__name__,
 )
-def test_an_index_that_is_harmed_between_two_lives_is_made_anew(
-    second_life: dict[str, Kept], harm: Callable[[Path], None]
+def test_an_index_damaged_between_two_starts_is_rebuilt(
+    second_life: dict[str, WorkspaceFiles], harm: Callable[[Path], None]
 ) -> None:
     second_life[harm.__name__].wait_healed()
 
 
-def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(
-    second_life: dict[str, Kept],
+def test_an_index_of_another_workspace_is_not_used(
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept, other = second_life["as other"], second_life["other"]
     kept.wait_healed()
@@ -290,8 +290,8 @@ def test_another_workspaces_index_in_the_place_of_ones_own_is_not_believed(
     assert not kept.find("hazel")
 
 
-def test_a_root_that_is_missing_at_the_start_answers_from_its_index_and_is_awaited(
-    second_life: dict[str, Kept],
+def test_a_root_missing_at_the_start_answers_from_its_index_and_is_watched_for(
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept = second_life["no root"]
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -303,8 +303,8 @@ def test_a_root_that_is_missing_at_the_start_answers_from_its_index_and_is_await
     kept.wait_healed()
 
 
-def test_a_missing_root_whose_index_is_gone_too_says_so_and_does_not_spin(
-    second_life: dict[str, Kept],
+def test_a_missing_root_without_index_is_reported_and_causes_no_busy_loop(
+    second_life: dict[str, WorkspaceFiles],
 ) -> None:
     kept = second_life["no root, no index"]
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -319,10 +319,10 @@ def test_a_missing_root_whose_index_is_gone_too_says_so_and_does_not_spin(
 # --- by what memsyncd does itself ---
 
 
-def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks_at_once_or_by_the_next_life(
+def test_searches_work_during_a_rebuild_for_another_chunking_and_across_a_restart(
     own: Home,
 ) -> None:
-    kept = Kept(own, own.start())
+    kept = WorkspaceFiles(own, own.start())
     for number in range(kept.n_notes, N_MANY):
         text = "\n\n".join(
             f"## Part {part}\n\nlarch words of part {part}\n\n{'more ' * 30}" for part in range(12)
@@ -352,7 +352,7 @@ def test_the_answers_go_on_while_an_index_is_rebuilt_for_other_chunks_at_once_or
     kept.client.close()
 
 
-def test_a_reindex_that_is_asked_for_keeps_the_answers_and_the_records(kept: Kept) -> None:
+def test_a_requested_reindex_keeps_the_answers_and_the_records(kept: WorkspaceFiles) -> None:
     before = kept.records.read_bytes()
     generation = kept.status()["generation"]
     report = kept.client.call("sync", rebuild=True, workspace=kept.id)
@@ -361,7 +361,7 @@ def test_a_reindex_that_is_asked_for_keeps_the_answers_and_the_records(kept: Kep
     assert kept.records.read_bytes() == before
 
 
-def test_an_index_that_cannot_be_written_is_said_and_what_it_holds_is_found(
+def test_an_unwritable_index_is_reported_and_still_searched(
     make_home: Callable[[], Home],
 ) -> None:
     home = make_home()
@@ -397,7 +397,7 @@ def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(
+def test_a_full_disk_is_reported_and_caught_up_with_the_next_save(
     own: Home, small_disk: Callable[[str], None]
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 600\n")
@@ -432,7 +432,7 @@ def test_a_full_disk_is_said_waited_for_and_made_up_for_with_the_next_save(
     assert daemon.stop() == 0
 
 
-def test_deleted_text_leaves_every_file_of_the_index_once_it_is_quiet(kept: Kept) -> None:
+def test_deleted_text_leaves_every_file_of_the_index_after_quiet_time(kept: WorkspaceFiles) -> None:
     note = kept.root / ".memories" / "secret.md"
     note.write_text(f"# Password\n\n{SECRET} of ours\n")
     assert kept.find(SECRET, wait="disk")
@@ -455,8 +455,8 @@ def holds_secret(folder: Path) -> bool:
 # --- the root ---
 
 
-def test_a_root_that_is_deleted_keeps_its_index_and_is_taken_up_when_it_is_made_again(
-    kept: Kept,
+def test_a_deleted_root_keeps_its_index_and_is_indexed_again_when_recreated(
+    kept: WorkspaceFiles,
 ) -> None:
     shutil.rmtree(kept.root)
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")
@@ -479,7 +479,7 @@ def test_a_root_that_is_deleted_keeps_its_index_and_is_taken_up_when_it_is_made_
     assert kept.status()["state"] == "ready"
 
 
-def test_a_missing_root_whose_index_is_taken_away_is_healed_when_it_is_back(kept: Kept) -> None:
+def test_the_index_of_a_missing_root_is_rebuilt_when_the_root_returns(kept: WorkspaceFiles) -> None:
     aside = kept.root.parent / "aside"
     kept.root.rename(aside)
     kept.wait(lambda: kept.status()["state"] == "missing", "nobody noticed")

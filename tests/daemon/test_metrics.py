@@ -67,7 +67,7 @@ def test_a_save_a_rename_and_a_removal_are_counted(
     assert after["changing_syncs_total"] - before["changing_syncs_total"] >= 4
     assert after["syncs"]["total"] - before["syncs"]["total"] >= 4
     assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
-    assert (after["files"], after["state"], after["is_heard"]) == (2, "ready", True)
+    assert (after["files"], after["state"], after["is_watched"]) == (2, "ready", True)
     assert (after["failed_syncs_total"], after["missed_events_total"], after["rebuilds_total"]) == (
         0,
         0,
@@ -75,7 +75,7 @@ def test_a_save_a_rename_and_a_removal_are_counted(
     )
 
 
-def test_events_are_counted_when_they_are_heard(
+def test_events_are_counted_when_they_are_received(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     before = ask()["watcher"]
@@ -86,7 +86,7 @@ def test_events_are_counted_when_they_are_heard(
     assert after["rebuilds_total"] == before["rebuilds_total"]
 
 
-def test_writes_and_the_revisions_of_everybody_are_counted(
+def test_writes_and_all_revisions_are_counted(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     place.wait(
@@ -117,7 +117,7 @@ def test_files_that_cannot_be_indexed_are_counted(
     assert of_workspace(ask(), place)["skipped_files"] == 2
 
 
-def test_a_rebuild_is_counted_and_so_are_counters_of_a_workspace_that_goes(
+def test_a_rebuild_is_counted_and_counters_of_a_removed_workspace_are_dropped(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     place.client.call("sync", rebuild=True, workspace=place.id)
@@ -146,7 +146,7 @@ def test_requests_are_counted_by_method_code_and_time(
 
 
 @is_linux
-def test_what_the_process_takes_is_what_the_system_says(
+def test_process_metrics_equal_those_of_the_system(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     proc = Path(f"/proc/{place.daemon.process.pid}")
@@ -175,10 +175,10 @@ def test_what_the_process_takes_is_what_the_system_says(
 
 
 @is_linux
-def test_where_no_descriptor_is_left_the_figures_come_all_the_same(
+def test_metrics_work_without_a_free_descriptor(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
-    place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(lambda: ask()["queue"]["worker_jobs"] == 0, "something goes on")
     pid = place.daemon.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, before[1]))
@@ -191,12 +191,12 @@ def test_where_no_descriptor_is_left_the_figures_come_all_the_same(
     assert status["generation"] > 0
 
 
-def test_an_idle_daemon_has_nothing_in_hand(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
-    nothing = {"requests_running": 0, "requests_waiting": 0, "in_threads": 0, "lane_jobs": 0}
+def test_an_idle_daemon_has_empty_queues(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
+    nothing = {"requests_running": 0, "requests_waiting": 0, "in_threads": 0, "worker_jobs": 0}
     place.wait(lambda: ask()["queue"] == nothing, "something goes on")
 
 
-def test_the_text_says_the_same(place: Any) -> None:
+def test_the_text_has_the_same_values(place: Any) -> None:
     told = place.client.call("metrics", text=True)
     assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in told["text"]
     assert "text" not in place.client.call("metrics")
@@ -214,7 +214,7 @@ def test_the_whole_text_keeps_to_the_format(place: Any) -> None:
     )
 
 
-def test_a_refused_request_counts_for_its_method_if_there_is_such_a_method(
+def test_a_refused_request_counts_for_its_method_if_the_method_exists(
     place: Any, ask: Callable[[], dict[str, Any]]
 ) -> None:
     def count() -> list[int]:
@@ -234,13 +234,13 @@ def test_a_refused_request_counts_for_its_method_if_there_is_such_a_method(
 def test_a_rebuild_adds_and_changes_no_notes(place: Any, ask: Callable[[], dict[str, Any]]) -> None:
     before = of_workspace(ask(), place)
     place.client.call("sync", rebuild=True, workspace=place.id)
-    place.wait(lambda: ask()["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(lambda: ask()["queue"]["worker_jobs"] == 0, "something goes on")
     after = of_workspace(ask(), place)
     assert after["notes_total"] == before["notes_total"]
     assert after["chunks_total"]["upserted"] > before["chunks_total"]["upserted"]
 
 
-def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_another(
+def test_counters_never_shrink_after_a_change_of_the_configuration(
     place: Any,
 ) -> None:
     def read_growing() -> dict[tuple[str, Any], float]:
@@ -258,7 +258,9 @@ def test_what_is_counted_grows_and_never_shrinks_though_the_configuration_is_ano
     (place.root / ".memories" / "elm.md").write_text("elm")
     place.wait_found("elm", ".memories/elm.md")
     place.client.call("note.add", content="ash", note="trees", workspace=place.id)
-    place.wait(lambda: place.client.call("metrics")["queue"]["lane_jobs"] == 0, "something goes on")
+    place.wait(
+        lambda: place.client.call("metrics")["queue"]["worker_jobs"] == 0, "something goes on"
+    )
     before = read_growing()
     assert before["memsyncd_index_rebuilds_total", (("workspace", place.id),)] == 1
     assert before["memsyncd_revisions_total", (("workspace", place.id),)] >= 1
@@ -315,7 +317,7 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
     place.wait(is_each_told, "lines and counts differ")
 
 
-def test_each_request_has_one_line_and_none_says_what_was_asked_or_found(place: Any) -> None:
+def test_each_request_has_one_log_line_without_query_and_result(place: Any) -> None:
     (place.root / "MEMORY.md").write_text(f"# Memory\n\n{SECRET}\n")
     place.wait_found(SECRET, "MEMORY.md")
     place.client.call("context", query=SECRET, workspace=place.id)

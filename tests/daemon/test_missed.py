@@ -31,7 +31,7 @@ def daemon(home: Home) -> Iterator[Daemon]:
     assert daemon.stop() == 0, home.read_log()
 
 
-def test_changes_that_no_event_tells_of_are_found_by_the_clock_and_said(place: Place) -> None:
+def test_changes_without_events_are_found_by_reconciles_and_reported(place: Place) -> None:
     """A hard link that is written by its other name rings nowhere in the workspace."""
     other = place.outside / "other.md"
     other.write_text("# Other\n\nversion0\n")
@@ -53,7 +53,7 @@ def test_changes_that_no_event_tells_of_are_found_by_the_clock_and_said(place: P
     assert status["missed_events"] >= 6
 
 
-def test_changes_that_no_event_tells_of_are_said_though_other_folders_tell_of_theirs(
+def test_missed_changes_are_reported_although_other_folders_have_events(
     place: Place,
 ) -> None:
     other = place.outside / "other.md"
@@ -78,7 +78,7 @@ def test_changes_that_no_event_tells_of_are_said_though_other_folders_tell_of_th
     assert "watch_rebuilt" in place.home.read_log()
 
 
-def test_changes_that_events_tell_of_are_not_counted(place: Place) -> None:
+def test_changes_with_events_are_not_counted_as_missed(place: Place) -> None:
     began_s, number = time.monotonic(), 0
     while time.monotonic() - began_s < SAVING_S:
         number += 1
@@ -93,7 +93,7 @@ def test_changes_that_events_tell_of_are_not_counted(place: Place) -> None:
     assert (status["watcher"], status["state"]) == ("inotify", "ready")
 
 
-def test_changes_are_not_counted_that_were_found_before_their_events_came(place: Place) -> None:
+def test_changes_found_before_their_events_are_not_counted_as_missed(place: Place) -> None:
     """By those who wait for the disk all the while, and where folders move, of which the system
     tells late."""
     is_over = threading.Event()

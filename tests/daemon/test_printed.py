@@ -273,12 +273,12 @@ def find_harm(shown: str) -> list[str]:
     ]
 
 
-def test_every_command_is_tried() -> None:
+def test_every_command_is_covered() -> None:
     assert {*COMMANDS, *APART} == {*ENTRIES}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_nothing_that_a_command_shows_steers_a_terminal(odd: Place, name: str) -> None:
+def test_no_output_of_a_command_contains_terminal_control_sequences(odd: Place, name: str) -> None:
     if name == "restore":
         odd.run(
             sys.executable, "-m", "memsyncd", "backup", str(odd.root / "saved.db"), "-w", odd.id
@@ -293,7 +293,7 @@ def test_nothing_that_a_command_shows_steers_a_terminal(odd: Place, name: str) -
         assert not find_harm(shown), f"{words}\n{shown!r}"
 
 
-def test_what_changes_is_shown_without_harm(odd: Place) -> None:
+def test_watched_changes_are_printed_without_control_sequences(odd: Place) -> None:
     screen = Screen(odd.env, odd.root, "watch")
     screen.read_until("watching")
     (odd.root / NOTE).write_text(TEXT)
@@ -302,7 +302,9 @@ def test_what_changes_is_shown_without_harm(odd: Place) -> None:
     assert not find_harm(screen.read_all())
 
 
-def test_a_daemon_in_the_foreground_shows_names_without_harm(own: Home, root: Path) -> None:
+def test_a_daemon_in_the_foreground_prints_names_without_control_sequences(
+    own: Home, root: Path
+) -> None:
     own.config.write_text('[log]\nlevel = "debug"\n')
     screen = Screen(own.env, root, "run", str(root))
     screen.read_until("ready")
@@ -317,7 +319,7 @@ def test_a_daemon_in_the_foreground_shows_names_without_harm(own: Home, root: Pa
     assert not find_harm(shown)
 
 
-def test_a_daemon_that_is_started_and_stopped_is_shown_without_harm(own: Home, root: Path) -> None:
+def test_starting_and_stopping_print_no_control_sequences(own: Home, root: Path) -> None:
     for words in (["start", str(root)], ["start"], ["restart"], ["stop"], ["stop"]):
         assert not find_harm(Screen(own.env, root, *words).read_all())
     own.config.write_text(

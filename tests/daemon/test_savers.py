@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Place, Presence
+    from tests.daemon.conftest import Place, SearchProbe
 
 pytestmark = pytest.mark.shared_daemon
 
@@ -305,7 +305,7 @@ def save_in_micro(place: Place, note: Path, text: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class SaveMethod:
     """How a program saves. `is_whole` if no moment shows a reader of the file less than one
     version."""
 
@@ -315,55 +315,55 @@ class Way:
 
 
 WAYS = [
-    Way(save=save_as_claude_code),
-    Way(save=save_as_anthropic_sdk),
-    Way(save=save_as_syncthing),
-    Way(save=save_as_jetbrains),
-    Way(save=move_in),
-    Way(save=delete_and_create, is_whole=False),
-    Way(save=truncate_and_write, is_whole=False),
-    Way(save=write_in_dribs, is_whole=False),
-    Way(save=append),
-    Way(save=write_mapped),
-    Way(save=overwrite_keeping_times, is_whole=False),
-    Way(save=save_by_shell, program="sh", is_whole=False),
-    Way(save=save_by_tee, program="tee", is_whole=False),
-    Way(save=save_by_cp, program="cp", is_whole=False),
-    Way(save=save_by_sed, program="sed"),
-    Way(save=save_by_perl, program="perl"),
-    Way(save=save_by_gio, program="gio"),
-    Way(save=save_by_rsync, program="rsync"),
-    Way(save=save_by_rsync_inplace, program="rsync", is_whole=False),
-    Way(save=save_by_git_checkout, program="git", is_whole=False),
-    Way(save=save_by_git_reset, program="git", is_whole=False),
-    Way(save=save_by_git_merge, program="git", is_whole=False),
-    Way(save=save_by_git_rebase, program="git", is_whole=False),
-    Way(save=save_by_git_stash, program="git", is_whole=False),
-    Way(save=save_in_vim, program="vim", is_whole=False),
-    Way(save=save_in_vim_by_copy, program="vim", is_whole=False),
-    Way(save=save_in_vim_without_backup, program="vim", is_whole=False),
-    Way(save=save_in_nano, program="nano", is_whole=False),
-    Way(save=save_in_emacs, program="emacs", is_whole=False),
-    Way(save=save_in_emacs_batch, program="emacs", is_whole=False),
-    Way(save=save_in_ed, program="ed", is_whole=False),
-    Way(save=save_in_ne, program="ne", is_whole=False),
-    Way(save=save_in_micro, program="micro", is_whole=False),
+    SaveMethod(save=save_as_claude_code),
+    SaveMethod(save=save_as_anthropic_sdk),
+    SaveMethod(save=save_as_syncthing),
+    SaveMethod(save=save_as_jetbrains),
+    SaveMethod(save=move_in),
+    SaveMethod(save=delete_and_create, is_whole=False),
+    SaveMethod(save=truncate_and_write, is_whole=False),
+    SaveMethod(save=write_in_dribs, is_whole=False),
+    SaveMethod(save=append),
+    SaveMethod(save=write_mapped),
+    SaveMethod(save=overwrite_keeping_times, is_whole=False),
+    SaveMethod(save=save_by_shell, program="sh", is_whole=False),
+    SaveMethod(save=save_by_tee, program="tee", is_whole=False),
+    SaveMethod(save=save_by_cp, program="cp", is_whole=False),
+    SaveMethod(save=save_by_sed, program="sed"),
+    SaveMethod(save=save_by_perl, program="perl"),
+    SaveMethod(save=save_by_gio, program="gio"),
+    SaveMethod(save=save_by_rsync, program="rsync"),
+    SaveMethod(save=save_by_rsync_inplace, program="rsync", is_whole=False),
+    SaveMethod(save=save_by_git_checkout, program="git", is_whole=False),
+    SaveMethod(save=save_by_git_reset, program="git", is_whole=False),
+    SaveMethod(save=save_by_git_merge, program="git", is_whole=False),
+    SaveMethod(save=save_by_git_rebase, program="git", is_whole=False),
+    SaveMethod(save=save_by_git_stash, program="git", is_whole=False),
+    SaveMethod(save=save_in_vim, program="vim", is_whole=False),
+    SaveMethod(save=save_in_vim_by_copy, program="vim", is_whole=False),
+    SaveMethod(save=save_in_vim_without_backup, program="vim", is_whole=False),
+    SaveMethod(save=save_in_nano, program="nano", is_whole=False),
+    SaveMethod(save=save_in_emacs, program="emacs", is_whole=False),
+    SaveMethod(save=save_in_emacs_batch, program="emacs", is_whole=False),
+    SaveMethod(save=save_in_ed, program="ed", is_whole=False),
+    SaveMethod(save=save_in_ne, program="ne", is_whole=False),
+    SaveMethod(save=save_in_micro, program="micro", is_whole=False),
 ]
 if sys.platform == "linux":
-    WAYS.append(Way(save=exchange))
+    WAYS.append(SaveMethod(save=exchange))
 
 
-def offer(way: Way) -> object:
+def offer(way: SaveMethod) -> object:
     """One case of a test: a way to save, which needs its program."""
     marks = [pytest.mark.needs(way.program)] if way.program else []
     return pytest.param(way, marks=marks, id=way.save.__name__)
 
 
 @pytest.mark.parametrize("way", [offer(way) for way in WAYS])
-def test_what_is_saved_is_found(
-    way: Way,
+def test_a_note_saved_by_any_program_is_found(
+    way: SaveMethod,
     place: Place,
-    watch_word: Callable[[str], Presence],
+    watch_word: Callable[[str], SearchProbe],
     record_property: Callable[[str, object], None],
 ) -> None:
     note = place.root / "MEMORY.md"

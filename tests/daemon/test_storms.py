@@ -15,7 +15,7 @@ import pytest
 from memsyncd.core.digest import digest_bytes
 
 if TYPE_CHECKING:
-    from tests.daemon.conftest import Place, Presence
+    from tests.daemon.conftest import Place, SearchProbe
 
 pytestmark = pytest.mark.shared_daemon
 
@@ -63,7 +63,7 @@ def touch_and_save(note: Path) -> Iterator[bytes]:
     "write", [save_whole, append_and_never_close, touch_and_save], ids=lambda write: write.__name__
 )
 def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
-    write: Callable[[Path], Iterator[bytes]], place: Place, watch_word: Callable[[str], Presence]
+    write: Callable[[Path], Iterator[bytes]], place: Place, watch_word: Callable[[str], SearchProbe]
 ) -> None:
     """What is indexed may be an old version, but not one that was replaced longer ago than a change
     may wait."""
@@ -86,7 +86,7 @@ def test_a_note_that_is_written_without_pause_is_never_older_than_the_cap(
     place.wait_equal()
 
 
-def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_are_answered(
+def test_a_thousand_notes_created_and_deleted_at_once_are_indexed_while_searches_are_answered(
     place: Place,
 ) -> None:
     for number in range(1000):
@@ -114,7 +114,7 @@ def test_a_thousand_notes_that_come_and_go_at_once_are_followed_while_searches_a
     place.wait_equal()
 
 
-def test_what_goes_on_beside_the_memory_makes_no_work(place: Place) -> None:
+def test_changes_outside_memory_cause_no_work(place: Place) -> None:
     """A build that writes a whole tree of modules, markdown among it: no look at the disk, no new
     generation."""
     before = place.status()

@@ -66,7 +66,7 @@ def closed(
 
 
 @pytest.mark.parametrize(("method", "params"), QUESTIONS)
-def test_who_asks_while_the_cache_folder_cannot_be_used_hears_why(
+def test_a_request_is_answered_with_the_reason_while_the_cache_folder_is_unusable(
     closed: tuple[Client, Path, str], method: str, params: dict[str, object]
 ) -> None:
     client, _cache, id_ = closed
@@ -78,7 +78,7 @@ def test_who_asks_while_the_cache_folder_cannot_be_used_hears_why(
         assert "make it readable and writable" in caught.value.hint
 
 
-def test_status_problems_and_doctor_say_it_and_it_is_answered_as_soon_as_the_folder_can_be_used(
+def test_an_unusable_cache_folder_is_reported_and_requests_work_as_soon_as_it_is_usable(
     closed: tuple[Client, Path, str],
 ) -> None:
     client, cache, id_ = closed

@@ -77,7 +77,7 @@ def connect(home: Home) -> Client:
     return found[0]
 
 
-def test_out_of_watches_it_says_how_to_get_more_finds_saves_at_set_times_and_heals(
+def test_without_free_watches_the_daemon_reports_a_remedy_finds_saves_by_reconciles_and_recovers(
     limited: tuple[Home, subprocess.Popen[bytes]],
 ) -> None:
     home, process = limited

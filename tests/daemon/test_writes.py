@@ -74,7 +74,7 @@ def is_refused(act: Callable[[], object]) -> bool:
 # --- the writer's own next search -----------------------------------------------------------------
 
 
-def test_what_a_writer_wrote_is_what_its_next_search_finds(place: Any) -> None:
+def test_a_write_is_found_by_the_next_search_of_its_client(place: Any) -> None:
     memory(place.client, place, "create", "/memories/log.md", file_text="# Log\n\nbegin\n")
     for number in range(15):
         written = memory(
@@ -91,7 +91,7 @@ def test_what_a_writer_wrote_is_what_its_next_search_finds(place: Any) -> None:
         assert found["freshness"]["generation"] >= written["generation"]
 
 
-def test_subscribers_hear_of_a_write(place: Any) -> None:
+def test_subscribers_are_notified_of_a_write(place: Any) -> None:
     with place.daemon.client() as listener:
         listener.call("subscribe", workspace=place.id)
         memory(place.client, place, "create", "/memories/heard.md", file_text="heard\n")
@@ -128,7 +128,7 @@ def test_ten_agents_editing_one_note_lose_no_edit_that_succeeded(place: Any) -> 
     assert all(one["new_digest"] == next_one["old_digest"] for one, next_one in pairwise(past))
 
 
-def test_a_writer_that_read_before_another_wrote_is_told_and_can_try_again(place: Any) -> None:
+def test_a_stale_write_is_refused_and_can_be_repeated(place: Any) -> None:
     memory(place.client, place, "create", "/memories/count.md", file_text="0\n")
 
     def count() -> None:
@@ -238,17 +238,17 @@ def wait_for_tip(place: Any, path: str) -> None:
     )
 
 
-def test_what_an_editor_saved_is_a_revision_and_can_be_undone(place: Any) -> None:
+def test_a_save_of_an_editor_is_a_revision_and_can_be_undone(place: Any) -> None:
     before = (place.root / "MEMORY.md").read_bytes()
     (place.root / "MEMORY.md").write_text("all gone\n")
     wait_for_tip(place, "MEMORY.md")
     (seen,) = revisions(place, path="MEMORY.md")
-    assert (seen["client"], seen["command"], seen["old_bytes"]) == ("", "outside", len(before))
+    assert (seen["client"], seen["command"], seen["old_bytes"]) == ("", "external", len(before))
     place.client.call("undo", workspace=place.id, path="MEMORY.md")
     assert (place.root / "MEMORY.md").read_bytes() == before
 
 
-def test_a_note_that_others_deleted_or_moved_can_be_had_back(place: Any) -> None:
+def test_a_note_that_others_deleted_or_moved_can_be_restored(place: Any) -> None:
     note, moved = place.root / ".memories/context.md", place.root / ".memories/old/context.md"
     before = note.read_bytes()
     moved.parent.mkdir()
@@ -262,7 +262,7 @@ def test_a_note_that_others_deleted_or_moved_can_be_had_back(place: Any) -> None
     assert note.read_bytes() == before
 
 
-def test_a_write_upon_an_unseen_save_keeps_what_was_saved(place: Any) -> None:
+def test_a_write_over_an_unindexed_save_keeps_the_saved_text(place: Any) -> None:
     """However close on an editor's heels a write comes, what the editor had saved is in the
     history."""
     for number in range(20):
@@ -280,7 +280,7 @@ def test_a_write_upon_an_unseen_save_keeps_what_was_saved(place: Any) -> None:
     assert {digest_bytes(b"saved %d\n" % number) for number in range(20)} <= kept
 
 
-def test_writers_beside_an_editor_lose_nothing_of_either(place: Any) -> None:
+def test_concurrent_saves_of_an_editor_and_writes_of_clients_lose_nothing(place: Any) -> None:
     """Whatever stood on the disk when a write was made is in the history, and whatever was saved
     last is on the disk."""
     saved: list[bytes] = []
@@ -320,7 +320,7 @@ def test_writers_beside_an_editor_lose_nothing_of_either(place: Any) -> None:
     assert not list(place.root.glob(".memsyncd*"))
 
 
-def test_what_was_purged_is_in_no_file_any_more(place: Any, home: Any) -> None:
+def test_a_purged_text_is_in_no_file_any_more(place: Any, home: Any) -> None:
     token = "tok-4f1a9c77e2b85d03"
     memory(place.client, place, "create", "/memories/key.md", file_text=f"# Key\n\n{token}\n")
     kept = place.client.call("history.purge", workspace=place.id, containing=token)
@@ -390,7 +390,7 @@ def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
     assert all(line.startswith(("agent", "begin")) for line in lines)
 
 
-def look(successor: Any, root: Path) -> None:
+def check(successor: Any, root: Path) -> None:
     """The history goes without a gap to what stands there, and can be gone back and forth."""
     note = root / ".memories/killed.md"
     if note.read_text() == "begin\n":
@@ -418,27 +418,27 @@ def kill_and_look(home: Any, seeds: range) -> None:
     (root / ".memories/killed.md").write_text("begin\n")
     for seed in seeds:
         daemon = home.start()
-        look(daemon, root)
+        check(daemon, root)
         write_and_kill(daemon, root, random.Random(seed))
     last = home.start()
-    look(last, root)
+    check(last, root)
     last.kill()
 
 
 @pytest.mark.timeout(120)
-def test_a_killed_daemon_has_lost_no_acknowledged_write_and_torn_no_note(make_home: Any) -> None:
+def test_a_killed_daemon_loses_no_acknowledged_write_and_tears_no_note(make_home: Any) -> None:
     kill_and_look(make_home(), range(N_KILLS))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_a_daemon_killed_a_thousand_times_has_lost_nothing(make_home: Any) -> None:
+def test_a_daemon_killed_a_thousand_times_loses_nothing(make_home: Any) -> None:
     home = make_home()
     for start in range(0, MUCH, 50):
         kill_and_look(home, range(start, start + 50))
 
 
-def test_a_history_that_is_switched_on_knows_at_once_what_stands_there(place: Any) -> None:
+def test_a_history_that_is_switched_on_records_current_texts_at_once(place: Any) -> None:
     def configure(text: str) -> None:
         n_reloads = place.home.log.read_text().count("config_reloaded")
         place.home.config.write_text(text)

@@ -9,7 +9,7 @@ from pathlib import Path
 from memsyncd.engine.sync import SyncDone
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
-from tests.engine.test_watching import open_house, wait_for
+from tests.engine.test_watching import open_workspaces, wait_for
 
 
 def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> None:
@@ -21,8 +21,8 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         is_over.wait()
         yield
 
-    async def live() -> None:
-        workspaces = open_house(tmp_path)
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
         workspace = workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: workspace.condition.state == "ready" and not workspaces.count_jobs())
         held = workspaces._worker.submit("another", hold)
@@ -39,7 +39,7 @@ def test_reconciles_do_not_pile_up_behind_a_blocked_worker(tmp_path: Path) -> No
         assert workspaces.counters(workspace).syncs.n == n_syncs + 1
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path: Path) -> None:
@@ -48,8 +48,8 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
     for number in range(3000):
         (root / ".memories" / f"{number}.md").write_text(f"note {number}\n")
 
-    async def live() -> None:
-        workspaces = open_house(tmp_path)
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
         told: list[bool] = []
 
         def save(workspace: Workspace, _done: SyncDone) -> None:
@@ -69,4 +69,4 @@ def test_a_save_is_synced_before_the_first_recording_of_all_notes_ends(tmp_path:
         await wait_for(lambda: not workspaces.count_jobs() and not workspace.condition.n_unrecorded)
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())

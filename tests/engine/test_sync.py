@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsyncd.engine import sync as sync_module
-from memsyncd.engine.policies import Clock
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.sync import BATCH_FILES
 from memsyncd.errors import StoreFull
 from memsyncd.store.index import Index
@@ -215,7 +215,7 @@ def test_a_sync_of_some_paths_scans_only_these(bench: Any) -> None:
     assert bench.paths() == ["MEMORY.md"]
 
 
-def test_a_saved_link_makes_no_other_note_look_new(bench: Any) -> None:
+def test_a_saved_link_makes_no_other_note_look_changed(bench: Any) -> None:
     bench.write("docs/target.md", "linked")
     (bench.root / ".memories/link.md").symlink_to(bench.root / "docs/target.md")
     bench.write("MEMORY.md", "one")
@@ -385,7 +385,7 @@ def test_a_note_in_the_place_of_a_folder_is_enough_to_find_that_its_notes_are_go
 
 def test_one_bad_note_never_stops_the_others(bench: Any) -> None:
     bench.write("MEMORY.md", "one")
-    bench.write(".memories/big.md", b"x" * (bench.policy.max_file_bytes + 1))
+    bench.write(".memories/big.md", b"x" * (bench.config.sync.max_file_bytes + 1))
     bench.write(".memories/odd.md", b"\xff\x00\n---\n[[[\n")
     os.mkfifo(bench.root / ".memories/fifo.md")
     (bench.root / ".memories/out.md").symlink_to("/etc/hostname")

@@ -78,7 +78,7 @@ class FaultyDisk:
     def expect(self, fault: Fault) -> None:
         self._fault, self._n_calls = fault, 0
 
-    def mend(self) -> bool:
+    def repair(self) -> bool:
         """Nothing fails any more; True if anything has."""
         has_failed = self.has_failed
         self._fault = None

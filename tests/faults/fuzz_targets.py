@@ -128,11 +128,12 @@ def make_outline() -> Callable[[bytes], None]:
 
 
 def make_note() -> Callable[[bytes], None]:
+    from memsyncd.config import ChunkingConfig, GuardConfig
     from memsyncd.core.markdown.parse import parse_note
     from memsyncd.core.notepath import NotePath
 
     def feed(data: bytes) -> None:
-        note = parse_note(NotePath(".memories/a.md"), data)
+        note = parse_note(NotePath(".memories/a.md"), data, ChunkingConfig(), GuardConfig())
         for chunk in note.chunks:
             assert 1 <= chunk.span.start <= chunk.span.end
         json.dumps([problem.problem for problem in note.problems])

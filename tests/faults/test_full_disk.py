@@ -77,7 +77,7 @@ def assert_nothing_was_rebuilt(home: Home) -> None:
     assert "Traceback" not in log
 
 
-def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_nobody_saves(
+def test_notes_that_did_not_fit_are_reported_and_indexed_once_there_is_room_without_another_save(
     own: Home, ballast: Path
 ) -> None:
     root, chance = own.make_folder(), random.Random(1)
@@ -112,7 +112,7 @@ def test_notes_that_found_no_room_are_said_and_found_once_there_is_some_though_n
     assert_nothing_was_rebuilt(own)
 
 
-def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_are_all_there(
+def test_writes_on_a_full_disk_change_nothing_and_acknowledged_ones_are_complete(
     own: Home, ballast: Path
 ) -> None:
     root, chance = ballast.parent / "proj", random.Random(2)
@@ -171,7 +171,7 @@ def test_writes_that_find_no_room_change_nothing_and_those_that_were_answered_ar
     assert_nothing_was_rebuilt(own)
 
 
-def test_a_history_that_finds_no_room_is_refused_by_its_name_and_whole_once_there_is_some(
+def test_a_history_on_a_full_disk_is_refused_and_complete_once_there_is_room(
     own: Home, ballast: Path
 ) -> None:
     root, chance, saved = own.make_folder(), random.Random(3), own.folder / "saved.db"

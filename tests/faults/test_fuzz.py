@@ -42,7 +42,7 @@ def wounded(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
     return bytes(data[:LONGEST_BYTES])
 
 
-def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(
+def test_any_bytes_are_answered_or_refused_by_name_in_time(
     target: tuple[str, Feed],
 ) -> None:
     name, feed = target
@@ -65,9 +65,7 @@ def test_what_bytes_can_be_is_answered_or_refused_by_name_and_soon(
     importlib.util.find_spec("atheris") is None, reason="needs atheris: pip install atheris"
 )
 @pytest.mark.parametrize("name", TARGET_NAMES)
-def test_nothing_that_looks_into_the_program_finds_bytes_that_break_it(
-    name: str, tmp_path: Path
-) -> None:
+def test_coverage_guided_fuzzing_finds_no_failure(name: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.faults.fuzz_targets", name, str(FUZZ_S), str(tmp_path)]
     done = subprocess.run(
         command, cwd=REPOSITORY, capture_output=True, text=True, errors="replace", check=False

@@ -31,7 +31,9 @@ def read_everything(root: Path) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def test_indexing_searching_healing_and_leaving_change_no_file_of_a_workspace(own: Home) -> None:
+def test_indexing_searching_rebuilding_and_stopping_change_no_file_of_a_workspace(
+    own: Home,
+) -> None:
     root = own.make_folder()
     (root / ".memories" / "deep").mkdir(parents=True)
     (root / "MEMORY.md").write_bytes(b"\xef\xbb\xbf# Memory\r\n\r\nlarch  \r\n\r\n\r\n")

@@ -108,19 +108,19 @@ def leave_in_mid_query(place: Place, is_over: threading.Event) -> None:
 
 
 def nest_deeply(place: Place, is_over: threading.Event) -> None:
-    hurl(place, is_over, b'{"id":1,"params":' + b"[" * 1_000_000 + b"\n")
+    flood(place, is_over, b'{"id":1,"params":' + b"[" * 1_000_000 + b"\n")
 
 
-def say_what_is_no_number(place: Place, is_over: threading.Event) -> None:
-    hurl(
+def send_invalid_numbers(place: Place, is_over: threading.Event) -> None:
+    flood(
         place,
         is_over,
         b'{"jsonrpc":"2.0","id":1,"method":"search","params":{"query":"x","min_score":NaN,"limit":1e999}}\n',
     )
 
 
-def say_everything_twice(place: Place, is_over: threading.Event) -> None:
-    hurl(
+def send_duplicate_keys(place: Place, is_over: threading.Event) -> None:
+    flood(
         place,
         is_over,
         b'{"jsonrpc":"2.0","id":1,"method":"ping","id":2,"method":"nothing","params":{},"params":[]}\n',
@@ -128,10 +128,10 @@ def say_everything_twice(place: Place, is_over: threading.Event) -> None:
 
 
 def throw_bombs(place: Place, is_over: threading.Event) -> None:
-    hurl(place, is_over, request("search", query=" OR ".join(["a*"] * 100_000)))
+    flood(place, is_over, request("search", query=" OR ".join(["a*"] * 100_000)))
 
 
-def hurl(place: Place, is_over: threading.Event, line: bytes) -> None:
+def flood(place: Place, is_over: threading.Event, line: bytes) -> None:
     """Say this again and again; each time it is refused by name."""
     with connect(place) as sock, sock.makefile("rb") as answers:
         while not is_over.wait(PAUSE_S):
@@ -141,20 +141,20 @@ def hurl(place: Place, is_over: threading.Event, line: bytes) -> None:
             assert "Traceback" not in error["message"]
 
 
-MISCHIEF: list[Callable[[Any, threading.Event], None]] = [
+HOSTILE_ACTIONS: list[Callable[[Any, threading.Event], None]] = [
     write_a_byte_at_a_time,
     never_end_a_line,
     never_read,
     leave_in_mid_query,
     nest_deeply,
-    say_what_is_no_number,
-    say_everything_twice,
+    send_invalid_numbers,
+    send_duplicate_keys,
     throw_bombs,
     be_silent,
 ]
 
 
-class Mischief(threading.Thread):
+class HostileThread(threading.Thread):
     """One of them at work. That the daemon cuts it off, or lets it not in, is as it should be."""
 
     def __init__(
@@ -175,11 +175,11 @@ class Mischief(threading.Thread):
                 return
 
 
-def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -> None:
+def test_other_clients_are_served_during_hostile_requests(place: Place) -> None:
     before = place.client.call("status")
     is_over = threading.Event()
-    mischief = [Mischief(act, place, is_over) for act in MISCHIEF]
-    for one in mischief:
+    hostile_threads = [HostileThread(act, place, is_over) for act in HOSTILE_ACTIONS]
+    for one in hostile_threads:
         one.start()
     slowest_s, n_answers, began_s = 0.0, 0, time.monotonic()
     try:
@@ -192,9 +192,9 @@ def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -
         place.wait_found("larch", "MEMORY.md")
     finally:
         is_over.set()
-        for one in mischief:
+        for one in hostile_threads:
             one.join()
-    assert [one.failure for one in mischief if one.failure] == []
+    assert [one.failure for one in hostile_threads if one.failure] == []
     assert n_answers > 10
     assert slowest_s < ANSWER_S
     wait_until(
@@ -222,7 +222,7 @@ def test_others_are_served_while_clients_do_what_they_should_not(place: Place) -
     ],
     ids=lambda query: query[:4],
 )
-def test_a_query_bomb_is_over_at_once(quiet: Place, query: str) -> None:
+def test_an_expensive_query_ends_at_once(quiet: Place, query: str) -> None:
     began_s = time.monotonic()
     try:
         quiet.client.call("search", query=query, workspace=quiet.id)
@@ -257,7 +257,7 @@ COSTLY: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("line", COSTLY.values(), ids=COSTLY)
-def test_what_would_cost_much_is_refused_at_once_in_a_short_answer(
+def test_an_expensive_request_is_refused_at_once_in_a_short_answer(
     quiet: Place, line: bytes
 ) -> None:
     with connect(quiet) as sock, sock.makefile("rb") as answers:
@@ -300,7 +300,7 @@ def large(home: Home, daemon: Daemon) -> Iterator[Place]:
 
 
 @pytest.mark.timeout(120)
-def test_clients_that_pipeline_heavy_searches_and_never_read_do_not_keep_another_one_waiting(
+def test_clients_that_pipeline_heavy_searches_without_reading_do_not_delay_another_client(
     large: Place,
 ) -> None:
     line = HEAVY.replace(b'"params": {', b'"params": {"workspace": "%s", ' % large.id.encode())
@@ -325,7 +325,7 @@ def count_timeouts(place: Place) -> int:
     return int(methods["search"]["failed_total"].get("timeout", 0))
 
 
-def test_a_newcomer_beside_two_hundred_idle_and_half_sent_connections_is_answered(
+def test_a_new_client_beside_two_hundred_idle_and_half_sent_connections_is_answered(
     quiet: Place,
 ) -> None:
     with contextlib.ExitStack() as socks:

@@ -123,7 +123,7 @@ def save(client: Client, workspace: str, root: Path, word: str) -> None:
     wait_until(lambda: bool(find(client, workspace, word)), f"{word} is not found", limit_s=OTHER_S)
 
 
-def see_stalled(client: Client, workspace: str) -> dict[str, Any]:
+def wait_for_stalled(client: Client, workspace: str) -> dict[str, Any]:
     wait_until(
         lambda: status(client, workspace)["state"] == "stalled", "nothing is said", limit_s=LIMIT_S
     )
@@ -154,7 +154,7 @@ def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
         namespace.hang(hung / ".memories")
         time.sleep(2.5)  # until the next timed look waits for the disk
         save(client, b, well, "hazel")
-        told = see_stalled(client, a)
+        told = wait_for_stalled(client, a)
         assert any(
             str(hung) in reason and "has not answered for" in reason for reason in told["reasons"]
         )
@@ -171,7 +171,7 @@ def test_a_disk_that_hangs_stalls_its_own_workspace_alone(
     end(process)
 
 
-def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
+def test_requests_to_the_stalled_workspace_fail_soon_and_delay_no_other(
     patrol: Home, namespace: Namespace, launch: Launch
 ) -> None:
     hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")
@@ -179,7 +179,7 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
     with connect(patrol) as client, connect(patrol) as other:
         a, b = add(client, hung), add(client, well)
         namespace.hang(hung / ".memories")
-        see_stalled(client, a)
+        wait_for_stalled(client, a)
         acts: dict[str, Callable[[], object]] = {
             "get": lambda: client.call("get", workspace=a, path=".memories/first.md"),
             "view": lambda: client.call(
@@ -218,7 +218,7 @@ def test_who_asks_the_stalled_workspace_is_told_soon_and_holds_up_nobody(
         save(client, a, hung, "alder")
 
 
-def test_it_ends_soon_while_clients_wait_for_the_disk_and_closes_what_is_well(
+def test_the_daemon_stops_soon_while_clients_wait_for_the_disk_and_closes_the_other_workspaces(
     patrol: Home, namespace: Namespace, launch: Launch
 ) -> None:
     hung, well = fill(patrol.make_folder(), "larch"), fill(patrol.make_folder(), "maple")
@@ -244,7 +244,9 @@ def test_it_ends_soon_while_clients_wait_for_the_disk_and_closes_what_is_well(
             ask.sendall(json.dumps(request).encode() + b"\n")
         assert find(client, b, "maple") == [".memories/first.md"]
         queue = lambda: client.call("metrics")["queue"]  # noqa: E731
-        wait_until(lambda: queue()["in_threads"] == 2 and queue()["lane_jobs"] >= 2, "nobody waits")
+        wait_until(
+            lambda: queue()["in_threads"] == 2 and queue()["worker_jobs"] >= 2, "nobody waits"
+        )
         end(process)
     databases = sorted(
         path.name
@@ -284,7 +286,7 @@ def test_a_daemon_that_starts_while_a_disk_hangs_serves_the_others(
             lambda: status(client, b)["state"] == "ready", "the other is not ready", limit_s=OTHER_S
         )
         save(client, b, well, "hazel")
-        see_stalled(client, a)
+        wait_for_stalled(client, a)
         assert find(client, a, "larch") == [".memories/first.md"]
         namespace.release(hung / place)
         wait_until(
@@ -305,7 +307,7 @@ def test_the_doctor_names_a_disk_that_hangs_and_does_not_wait_for_it(
         add(client, well)
         namespace.hang(hung)
         if is_running:
-            see_stalled(client, a)
+            wait_for_stalled(client, a)
         else:
             end(process)
     command = [*namespace.prefix, sys.executable, "-m", "memsyncd", "doctor", "--json"]

@@ -173,7 +173,7 @@ def is_refused(act: Callable[[], object], kind: type[MemsyncdError], disk: Fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story(Generic[S]):
+class Scenario(Generic[S]):
     """What is done to a store, a commit a step, and what it says after each."""
 
     open: Callable[[Path], S]
@@ -209,7 +209,7 @@ class Story(Generic[S]):
             and not is_refused(partial(self.steps[n_done], opened[0]), kind, disk)
         ):
             n_done += 1
-        has_failed = disk.mend()
+        has_failed = disk.repair()
         if opened and fault.at % 2:
             # As after a crash; else with the connections that have seen the fault.
             opened.pop().close()
@@ -228,29 +228,35 @@ class Story(Generic[S]):
         return has_failed
 
 
-STORIES: dict[str, Story[Any]] = {
-    "index": Story(open=open_index, describe=describe_index, steps=INDEX_STEPS),
-    "records": Story(open=open_records, describe=describe_records, steps=RECORDS_STEPS),
+STORIES: dict[str, Scenario[Any]] = {
+    "index": Scenario(open=open_index, describe=describe_index, steps=INDEX_STEPS),
+    "records": Scenario(open=open_records, describe=describe_records, steps=RECORDS_STEPS),
 }
 
 
 def run_through(
-    story: Story[Any], folder: Path, disk: FaultyDisk, error: int, *, n_before: int, stride: int
+    scenario: Scenario[Any],
+    folder: Path,
+    disk: FaultyDisk,
+    error: int,
+    *,
+    n_before: int,
+    stride: int,
 ) -> None:
     """Once for every so manieth call of those after the first `n_before` steps; every third time it
     goes on failing."""
     whole, prepared = folder / "whole", folder / "prepared"
     whole.mkdir()
-    states = story.tell(whole)
+    states = scenario.tell(whole)
     prepared.mkdir()
-    story.prepare(prepared, n_before)
+    scenario.prepare(prepared, n_before)
     n_told, is_over = 0, False
     while not is_over:
         n_told += 1
         place = folder / "place"
         shutil.copytree(prepared, place)
         fault = Fault(at=n_told * stride, error=error, lasts=n_told % 3 == 0)
-        is_over = not story.suffer(place, disk, fault, states, n_before)
+        is_over = not scenario.suffer(place, disk, fault, states, n_before)
         assert not [path for path in place.iterdir() if "damaged" in path.name], (
             "what is sound was set aside"
         )
@@ -266,7 +272,7 @@ each_beginning = pytest.mark.parametrize("n_before", STRIDES)
 @each_disk
 @each_story
 @each_beginning
-def test_a_disk_that_fails_loses_nothing_that_was_committed_and_damages_nothing(
+def test_a_failing_disk_loses_no_commit_and_damages_nothing(
     name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
 ) -> None:
     run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=STRIDES[n_before])
@@ -277,7 +283,7 @@ def test_a_disk_that_fails_loses_nothing_that_was_committed_and_damages_nothing(
 @each_disk
 @each_story
 @each_beginning
-def test_whichever_call_a_disk_fails_nothing_is_lost_or_damaged(
+def test_a_failure_of_any_system_call_loses_and_damages_nothing(
     name: str, error: int, n_before: int, tmp_path: Path, disk: FaultyDisk
 ) -> None:
     run_through(STORIES[name], tmp_path, disk, error, n_before=n_before, stride=1)

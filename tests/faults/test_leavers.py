@@ -53,7 +53,7 @@ def wordy(home: Home, daemon: Daemon) -> Iterator[Place]:
 
 @pytest.mark.parametrize("n_questions", [4, N_EACH])
 @pytest.mark.parametrize("leave", [hang_up, end_and_hang_up])
-def test_who_leaves_leaves_no_query_behind(
+def test_the_query_of_a_disconnected_client_is_cancelled(
     wordy: Place, leave: Callable[[socket.socket], None], n_questions: int
 ) -> None:
     with socket.socket(socket.AF_UNIX) as sock:

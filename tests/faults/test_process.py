@@ -53,7 +53,7 @@ def equals_disk(client: Client, root: Path) -> bool:
 
 
 @pytest.mark.skipif(not QUEUE.exists(), reason="needs inotify")
-def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_system_remembers(
+def test_changes_during_a_sleep_are_found_after_an_overflow_of_the_event_queue(
     place: Place,
 ) -> None:
     notes = [place.root / ".memories" / f"{number}.md" for number in range(2)]
@@ -81,7 +81,7 @@ def test_what_happened_while_it_slept_is_found_though_more_happened_than_the_sys
     assert "overflow" in place.home.log.read_text()
 
 
-def test_it_goes_on_when_nobody_reads_its_log(own: Home, launch: Launch) -> None:
+def test_the_daemon_keeps_running_when_its_log_has_no_reader(own: Home, launch: Launch) -> None:
     reader, writer = os.pipe()
     fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 8192)
     own.config.write_text('[sync]\nreconcile_s = 1\n[log]\nlevel = "debug"\n')
@@ -99,7 +99,7 @@ def test_it_goes_on_when_nobody_reads_its_log(own: Home, launch: Launch) -> None
         os.close(reader)
 
 
-def test_out_of_files_it_serves_those_it_has_says_what_it_cannot_read_and_recovers(
+def test_without_free_descriptors_the_daemon_serves_its_clients_reports_unreadable_notes_and_recovers(
     own: Home, launch: Launch
 ) -> None:
     root = own.make_folder()
@@ -149,7 +149,7 @@ def sync_if_possible(client: Client) -> None:
         assert failure.hint  # noqa: PT017 - either will do
 
 
-def test_a_clock_that_is_set_back_or_forth_hides_nothing(own: Home) -> None:
+def test_a_clock_set_back_or_forward_hides_no_change(own: Home) -> None:
     offset, aside = own.folder / "offset", own.folder / "offset.new"
     offset.write_text("0")
     (own.folder / "clock").mkdir()

@@ -50,7 +50,7 @@ def write(client: Client) -> str:
     )
 
 
-def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(
+def test_an_unmounted_root_is_missing_and_keeps_its_index(
     own: Home, mount: Callable[[Path, str], None]
 ) -> None:
     root = own.make_folder()
@@ -91,7 +91,7 @@ def test_a_root_that_is_unmounted_is_missing_and_forgets_nothing(
     assert again.stop() == 0
 
 
-def test_an_index_that_is_made_anew_while_the_disk_is_away_does_not_take_it_for_empty(
+def test_a_rebuild_while_the_disk_is_unmounted_does_not_count_it_as_empty(
     own: Home, mount: Callable[[Path, str], None]
 ) -> None:
     root = own.make_folder()

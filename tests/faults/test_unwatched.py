@@ -32,7 +32,7 @@ def is_limit_ours() -> bool:
     not is_limit_ours(), reason="needs Linux with user namespaces, to limit nobody else's watches"
 )
 @pytest.mark.parametrize("limit", LIMITS)
-def test_without_a_single_watch_saves_are_found_by_the_clock_and_it_is_said_why(
+def test_without_any_watch_saves_are_found_by_reconciles_with_a_reported_reason(
     own: Home, launch: Launch, limit: str
 ) -> None:
     root = own.make_folder()

@@ -8,7 +8,8 @@ import pytest
 from memsyncd.core.notepath import NotePath
 from memsyncd.errors import PathRefused, Unwritable
 from memsyncd.files.listing import find_files, is_folder, list_folder
-from memsyncd.files.scope import Scope, parse_scope
+from memsyncd.files.scope import Scope
+from tests.files.conftest import parse_scope
 
 
 def write(root: Path, *paths: str) -> None:

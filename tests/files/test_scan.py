@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memsyncd.core.changes.diff import Snapshot
 from memsyncd.core.changes.known import NEVER_SAME, has_ordinary_name, pack_stat
 from memsyncd.files.scan import Walk, scan, stat_root
-from memsyncd.files.scope import parse_scope
+from tests.files.conftest import parse_scope
 
 
 def write(root: Path, path: str, text: str = "x") -> Path:

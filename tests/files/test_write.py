@@ -32,7 +32,7 @@ from memsyncd.files import write
 from memsyncd.files.atomic import OpenFolder, open_folder
 from memsyncd.files.read import TextFile, read_text_file
 from memsyncd.files.scan import scan
-from memsyncd.files.scope import is_conflict_copy, parse_scope
+from memsyncd.files.scope import is_conflict_copy
 from memsyncd.files.write import (
     KeepText,
     delete_path,
@@ -45,6 +45,7 @@ from memsyncd.files.write import (
     rename_path,
     restore,
 )
+from tests.files.conftest import parse_scope
 
 NOTE = NotePath(".memories/a.md")
 IS_ROOT = pytest.mark.skipif(
@@ -527,7 +528,7 @@ class TestOtherPrograms:
         assert list_all(root) == ["away", "away/a.md"]
         assert (root / "away/a.md").read_bytes() == b"old\n"
 
-    def test_a_folder_moved_away_while_a_note_is_created_takes_nothing_along(
+    def test_a_folder_moved_away_while_a_note_is_created_takes_no_file_along(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (root / ".memories/b").mkdir()
@@ -809,7 +810,7 @@ from memsyncd.core.notepath import NotePath
 from memsyncd.files.scope import parse_scope
 from memsyncd.files.read import read_text_file
 from memsyncd.files.write import put_text_file
-scope, path = parse_scope(sys.argv[1]), NotePath(".memories/a.md")
+scope, path = parse_scope(sys.argv[1], max_file_bytes=1 << 21), NotePath(".memories/a.md")
 print("ready", flush=True)
 for number in range(1_000_000):
     put_text_file(scope, path, str(number % 10).encode() * 50_000, was=read_text_file(scope, path))

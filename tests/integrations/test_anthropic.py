@@ -165,7 +165,7 @@ def test_clearing_removes_all_notes_and_can_be_undone(
     assert make_tool(place.id).clear_all_memory() == "All memory cleared"
     assert place.notes() == {}
     (newest,) = place.client.call("history", workspace=place.id, limit=1)["revisions"]
-    place.client.call("undo", workspace=place.id, act=newest["act"])
+    place.client.call("undo", workspace=place.id, change_set=newest["change_set"])
     assert place.notes() == before
     assert asyncio.run(make_async_tool(place.id).clear_all_memory()) == "All memory cleared"
     assert place.notes() == {}

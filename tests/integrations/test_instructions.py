@@ -10,6 +10,7 @@ import sys
 import textwrap
 
 from memsyncd.cli.commands import ENTRIES
+from memsyncd.config import ChunkingConfig
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import count_tokens
 from memsyncd.core.notepath import parse_note_path
@@ -41,7 +42,7 @@ def test_the_section_that_is_shown_is_read_with_all_that_it_says() -> None:
         line for line in INSTRUCTIONS.splitlines() if line.startswith("      ") or not line
     )
     example = textwrap.dedent(example[example.index("      ## ") :]).strip() + "\n"
-    note = parse_note(parse_note_path(".memories/decisions.md"), example.encode())
+    note = parse_note(parse_note_path(".memories/decisions.md"), example.encode(), ChunkingConfig())
     (section,) = [section for section in note.sections if section.heading]
     meta = section.meta
     assert section.heading == ("Sessions live in Redis",)

@@ -173,7 +173,7 @@ def question(memory: MemsyncdMemoryTool | AsyncMemsyncdMemoryTool) -> dict[str, 
     }
 
 
-class Witness:
+class ConsistencyCheck:
     """Looks, after each step, whether everybody tells the same."""
 
     def __init__(self, place: Place, model: Model) -> None:
@@ -220,13 +220,13 @@ def test_what_the_model_writes_is_on_disk_found_and_in_history_after_each_step(
 ) -> None:
     from anthropic import Anthropic
 
-    witness = Witness(place, model)
+    check = ConsistencyCheck(place, model)
     memory = make_tool(place.id, client="the loop")
     with Anthropic(**options(model)) as client:
         number = 0
         for number, _ in enumerate(client.beta.messages.tool_runner(**question(memory))):
             if number:
-                witness.look(number - 1)
+                check.look(number - 1)
     assert number == len(STEPS)
 
 
@@ -235,7 +235,7 @@ def test_the_async_loop_does_the_same(
 ) -> None:
     from anthropic import AsyncAnthropic
 
-    witness = Witness(place, model)
+    check = ConsistencyCheck(place, model)
     memory = make_async_tool(place.id, client="the loop")
 
     async def talk() -> int:
@@ -243,7 +243,7 @@ def test_the_async_loop_does_the_same(
         async with AsyncAnthropic(**options(model)) as client:
             async for _ in client.beta.messages.tool_runner(**question(memory)):
                 if number:
-                    await asyncio.to_thread(witness.look, number - 1)
+                    await asyncio.to_thread(check.look, number - 1)
                 number += 1
         return number - 1
 

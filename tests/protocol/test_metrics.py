@@ -39,7 +39,7 @@ TOOK = Durations(
 
 def make_workspace(**fields: object) -> WorkspaceMetrics:
     plain: dict[str, object] = dict.fromkeys(WorkspaceMetrics.__struct_fields__, 1)
-    plain |= {"id": "notes-1", "name": "notes", "state": "ready", "is_heard": True, "syncs": TOOK}
+    plain |= {"id": "notes-1", "name": "notes", "state": "ready", "is_watched": True, "syncs": TOOK}
     plain |= {
         "last_sync_at": 1700000000.5,
         "notes_total": {"added": 2, "removed": 0},
@@ -62,8 +62,10 @@ def make_metrics(**fields: object) -> MetricsResult:
             lost_log_lines_total=0,
         ),
         "clients": ClientMetrics(connected=2, accepted_total=9, refused_total=1, dropped_total=0),
-        "queue": QueueMetrics(requests_running=1, requests_waiting=0, in_threads=0, lane_jobs=4),
-        "watcher": WatcherMetrics(watches=3, events_total=40, doubts_total=0, rebuilds_total=0),
+        "queue": QueueMetrics(requests_running=1, requests_waiting=0, in_threads=0, worker_jobs=4),
+        "watcher": WatcherMetrics(
+            watches=3, events_total=40, events_lost_total=0, rebuilds_total=0
+        ),
         "requests": [
             RequestMetrics(
                 method="search", answered=TOOK, failed_total={"timeout": 1}, abandoned_total=2
@@ -179,7 +181,7 @@ def test_every_figure_of_the_result_stands_in_the_text() -> None:
             name: next(numbers)
             for name in WorkspaceMetrics.__struct_fields__
             if name
-            not in ("id", "name", "state", "is_heard", "syncs", "notes_total", "chunks_total")
+            not in ("id", "name", "state", "is_watched", "syncs", "notes_total", "chunks_total")
         }
     )
     parts = {

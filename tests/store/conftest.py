@@ -8,14 +8,14 @@ from pathlib import Path
 import apsw
 import pytest
 
+from memsyncd.config import ChunkingConfig, GuardConfig
 from memsyncd.core.changes.diff import FileStat
-from memsyncd.core.markdown.chunks import ChunkPolicy
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.store.index import Index, PutNote
 from memsyncd.store.schema import compute_fingerprint
 
-POLICY = ChunkPolicy(max_tokens=20, overlap_tokens=0)
+POLICY = ChunkingConfig(max_tokens=20, overlap=0)
 FINGERPRINT = compute_fingerprint("chunks of a test")
 
 
@@ -26,7 +26,7 @@ def put_note(
     data = text.encode() if isinstance(text, str) else text
     stat = FileStat(size_bytes=len(data), mtime_ns=tick, ctime_ns=tick, inode=tick, device=1)
     return PutNote(
-        note=parse_note(NotePath(path), data, POLICY),
+        note=parse_note(NotePath(path), data, POLICY, GuardConfig()),
         stat=stat,
         read_at_ns=tick,
         moved_from=moved_from,

@@ -45,7 +45,7 @@ def test_a_writer_is_set_as_the_file_needs_it(
     writer.close()
 
 
-def test_the_tables_of_fts5_cannot_be_written_behind_its_back(tmp_path: Path) -> None:
+def test_the_shadow_tables_of_fts5_cannot_be_written(tmp_path: Path) -> None:
     writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
     writer.execute("CREATE VIRTUAL TABLE t USING fts5(x)")
     with pytest.raises(apsw.SQLError, match="may not be modified"):
@@ -53,7 +53,7 @@ def test_the_tables_of_fts5_cannot_be_written_behind_its_back(tmp_path: Path) ->
     writer.close()
 
 
-def test_a_word_in_double_quotes_is_never_taken_for_text(tmp_path: Path) -> None:
+def test_a_word_in_double_quotes_is_never_a_string_literal(tmp_path: Path) -> None:
     writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
     with pytest.raises(apsw.SQLError):
         writer.execute('SELECT "no such column"')
@@ -71,7 +71,7 @@ def test_a_reader_cannot_write_and_makes_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "b.db").exists()
 
 
-def test_what_is_no_database_is_named_damaged_and_let_go_of(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_reported_as_damaged_and_closed(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     path.write_bytes(b"no database" * 1000)
     n_open = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
@@ -101,14 +101,16 @@ def test_what_is_no_database_is_named_damaged_and_let_go_of(tmp_path: Path) -> N
         (apsw.ConstraintError("CHECK constraint failed"), StoreFailed),
     ],
 )
-def test_a_failure_of_sqlite_is_named(failure: apsw.Error, kind: type[Exception]) -> None:
+def test_a_failure_of_sqlite_has_its_own_message(
+    failure: apsw.Error, kind: type[Exception]
+) -> None:
     assert type(translate_error(failure)) is kind
     with pytest.raises(kind) as caught, translating_errors():
         raise failure
     assert caught.value.__cause__ is failure
 
 
-def test_a_full_disk_is_named_so_and_rolled_back(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_rolled_back(tmp_path: Path) -> None:
     writer = open_writer(str(tmp_path / "a.db"), Durability.REBUILDABLE)
     writer.execute("CREATE TABLE t(x)")
     writer.execute(f"PRAGMA max_page_count = {writer.pragma('page_count') + 2}")
@@ -122,7 +124,7 @@ def test_a_full_disk_is_named_so_and_rolled_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "is_fit"), [("3.51.2", False), ("3.40.1", False), ("3.51.3", True), ("4.0.0", True)]
 )
-def test_a_sqlite_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) -> None:
+def test_a_sqlite_version_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) -> None:
     if is_fit:
         assert check_sqlite(version) == version
     else:
@@ -130,11 +132,11 @@ def test_a_sqlite_that_can_corrupt_a_wal_is_refused(version: str, is_fit: bool) 
             check_sqlite(version)
 
 
-def test_the_sqlite_at_hand_is_new_enough() -> None:
+def test_the_installed_sqlite_is_new_enough() -> None:
     assert check_sqlite() == apsw.sqlite_lib_version()
 
 
-def test_a_statement_stops_at_its_deadline_and_the_connection_goes_on() -> None:
+def test_a_statement_stops_at_its_deadline_and_the_connection_stays_usable() -> None:
     connection = apsw.Connection(":memory:")
     began_s = time.monotonic()
     with pytest.raises(NotFresh), deadline(connection, 0.05):
@@ -145,7 +147,7 @@ def test_a_statement_stops_at_its_deadline_and_the_connection_goes_on() -> None:
     connection.close()
 
 
-def test_a_transaction_is_whole_or_nothing() -> None:
+def test_a_transaction_is_all_or_nothing() -> None:
     connection = apsw.Connection(":memory:")
     connection.execute("CREATE TABLE t(x)")
     with transaction(connection):

@@ -64,7 +64,7 @@ def test_notes_come_in_order_of_path_with_their_sections_in_order_of_lines(fille
     assert show(notes)["MEMORY.md"] == ["", "cache", "cache/deep"]
 
 
-def test_a_note_says_what_is_known_of_it(filled: Index) -> None:
+def test_a_note_is_listed_with_its_metadata(filled: Index) -> None:
     note = list_notes(filled, path="MEMORY.md")[0]
     assert (note.title, note.kind, note.tags, note.n_lines) == (
         "Cache",
@@ -106,7 +106,7 @@ LISTS = [
 ]
 
 
-def test_lists_hold_what_was_asked_for(filled: Index) -> None:
+def test_lists_contain_the_selected_notes(filled: Index) -> None:
     assert [(asked, show(list_notes(filled, **asked))) for asked, _ in LISTS] == LISTS
 
 
@@ -124,7 +124,7 @@ def test_a_section_is_found_by_its_anchor(filled: Index) -> None:
         assert read_sections_of(reader, "none.md") == []
 
 
-def test_a_digest_is_told_for_indexed_notes_only(filled: Index) -> None:
+def test_a_digest_is_returned_for_indexed_notes_only(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert read_digest(reader, "MEMORY.md") == filled.recorded()["MEMORY.md"].digest
         assert read_digest(reader, "none.md") is None

@@ -18,7 +18,7 @@ LONG_S = 600.0
 
 
 @pytest.mark.timeout(60)
-def test_what_runs_ends_when_it_is_given_up(index: Index) -> None:
+def test_a_running_statement_ends_when_its_token_is_cancelled(index: Index) -> None:
     patience, has_begun = CancellationToken(), threading.Event()
 
     def read() -> None:
@@ -35,7 +35,7 @@ def test_what_runs_ends_when_it_is_given_up(index: Index) -> None:
 
 
 @pytest.mark.timeout(60)
-def test_all_that_is_asked_together_has_one_limit(index: Index) -> None:
+def test_all_queries_of_one_token_share_one_limit(index: Index) -> None:
     def read() -> None:
         for allow in (
             Reader.rows,
@@ -47,7 +47,7 @@ def test_all_that_is_asked_together_has_one_limit(index: Index) -> None:
     CancellationToken(0.05).run(read)
 
 
-def test_nothing_is_lent_to_what_was_given_up_before_it_began(index: Index) -> None:
+def test_a_cancelled_token_acquires_no_connection(index: Index) -> None:
     def read() -> None:
         with index.pool.acquire(LONG_S):
             raise AssertionError

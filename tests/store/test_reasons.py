@@ -25,7 +25,7 @@ def filled(index: Index, put: Callable[..., PutNote]) -> Index:
     return index
 
 
-def test_what_matches_is_counted_with_and_without_filters(filled: Index) -> None:
+def test_matches_are_counted_with_and_without_filters(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert count_matches(reader, '"redis"') == 4
         assert count_matches(reader, '"redis"', Filters()) == 3
@@ -34,13 +34,13 @@ def test_what_matches_is_counted_with_and_without_filters(filled: Index) -> None
         assert count_matches(reader, '"nowhere"') == 0
 
 
-def test_no_more_are_counted_than_tell_anything(filled: Index) -> None:
+def test_counting_stops_at_a_limit(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert count_matches(reader, '"redis"', most=2) == 2
         assert count_matches(reader, '"redis"') > 2
 
 
-def test_the_kinds_and_tags_of_what_matches_are_named_the_commonest_first(filled: Index) -> None:
+def test_kinds_and_tags_of_matches_are_listed_by_frequency(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert find_matching_kinds(reader, '"redis"') == ["decision", "error"]
         assert find_matching_tags(reader, '"redis"') == ["ops", "auth"]
@@ -48,7 +48,7 @@ def test_the_kinds_and_tags_of_what_matches_are_named_the_commonest_first(filled
         assert find_matching_tags(reader, '"kraken"') == []
 
 
-def test_all_kinds_and_tags_are_counted_the_commonest_first(filled: Index) -> None:
+def test_all_kinds_and_tags_are_listed_by_frequency(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert count_kinds(reader)[:2] == [("decision", 3), ("error", 2)]
         assert [tag for tag, _ in count_tags(reader)] == ["ops", "auth"]

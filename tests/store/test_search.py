@@ -45,7 +45,7 @@ def find_paths(index: Index, match: str, **filters: tuple[str, ...]) -> list[str
     return sorted({place.rpartition(":")[0] for place in find(index, match, Filters(**filters))})
 
 
-def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) -> None:
+def test_candidates_have_their_positions_and_raw_scores(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         [candidate] = find_candidates(reader, '"hot"', NO_FILTERS, limit=10)
         section = read_sections(reader, [candidate.section])[candidate.section]
@@ -68,7 +68,7 @@ def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) 
     )
 
 
-def test_of_some_chunks_those_are_told_that_hold_a_term_wherever_it_is_indexed(
+def test_the_chunks_that_contain_a_term_in_any_column_are_returned(
     filled: Index,
 ) -> None:
     with filled.pool.acquire(5) as reader:
@@ -101,7 +101,7 @@ def test_text_headings_paths_and_tags_are_searched(filled: Index) -> None:
     assert find_paths(filled, '"auth"') == [".memories/api/notes.md", "MEMORY.md"]
 
 
-def test_only_the_best_are_candidates(filled: Index) -> None:
+def test_only_the_best_matches_are_candidates(filled: Index) -> None:
     everything = find(filled, '"redis"')
     assert len(everything) == 4
     assert find(filled, '"redis"', limit=2) == everything[:2]
@@ -124,25 +124,25 @@ LET_THROUGH = [
 ]
 
 
-def test_filters_let_through_what_they_name(filled: Index) -> None:
+def test_filters_select_what_they_name(filled: Index) -> None:
     assert [
         (filters, find_paths(filled, '"redis"', **filters)) for filters, _ in LET_THROUGH
     ] == LET_THROUGH
 
 
-def test_filters_hold_before_the_best_are_taken(index: Index, put: Put) -> None:
+def test_filters_apply_before_the_best_are_selected(index: Index, put: Put) -> None:
     index.apply([put(f".memories/{number}.md", "redis redis redis") for number in range(20)])
     index.apply([put("MEMORY.md", f"redis {'and much else besides ' * 20}")])
     assert find(index, '"redis"', Filters(paths=("MEMORY.md",)), limit=3) == ["MEMORY.md:1-1"]
 
 
-def test_whether_anything_matches_is_told_without_filters(filled: Index) -> None:
+def test_the_existence_of_a_match_is_reported_without_filters(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert is_matching(reader, '"redis"')
         assert not is_matching(reader, '"nowhere"')
 
 
-def test_a_query_that_takes_too_long_is_stopped_and_its_reader_goes_on(
+def test_a_query_past_its_deadline_is_stopped_and_its_reader_stays_usable(
     index: Index, put: Put
 ) -> None:
     index.apply([put(f".memories/{number}.md", "a b c d e f g h " * 400) for number in range(60)])
@@ -154,7 +154,7 @@ def test_a_query_that_takes_too_long_is_stopped_and_its_reader_goes_on(
         assert find_candidates(again, '"a b"', NO_FILTERS, limit=5)
 
 
-def test_a_word_is_frequent_that_more_chunks_hold_than_are_counted(filled: Index) -> None:
+def test_a_word_in_more_chunks_than_are_counted_is_frequent(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         n_redis = len(find(filled, '"redis"'))
         assert n_redis > 1

@@ -66,14 +66,14 @@ def test_each_chunk_has_the_first_reason_that_holds(filled: Index) -> None:
     }
 
 
-def test_what_is_archived_is_offered_only_when_asked_for(filled: Index) -> None:
+def test_archived_sections_are_returned_only_if_requested(filled: Index) -> None:
     assert not [place for place, _ in find(filled) if "gone" in place]
     assert {place.partition(":")[0] for place, _ in find(filled, Filters(is_archived=True))} == {
         ".memories/gone.md"
     }
 
 
-def test_filters_hold_here_too(filled: Index) -> None:
+def test_filters_apply_to_the_session_start_too(filled: Index) -> None:
     assert {place.partition(":")[0] for place, _ in find(filled, Filters(kinds=("profile",)))} == {
         ".memories/project.md"
     }
@@ -92,7 +92,7 @@ def test_only_the_notes_saved_last_are_recent(index: Index, put: Callable[..., A
     assert recent[0] == ".memories/005.md:1"
 
 
-def test_filters_choose_before_what_is_recent_is_counted(
+def test_filters_apply_before_recent_notes_are_counted(
     index: Index, put: Callable[..., Any]
 ) -> None:
     old = put(".memories/old.md", "---\nkind: decision\n---\nold\n", tick=1)
@@ -109,7 +109,7 @@ def test_filters_choose_before_what_is_recent_is_counted(
     assert not [place for place, _ in find(index) if "old" in place]
 
 
-def test_of_each_sort_there_is_a_most(index: Index, put: Callable[..., Any]) -> None:
+def test_each_reason_has_a_limit(index: Index, put: Callable[..., Any]) -> None:
     paragraphs = "\n\n".join(
         f"paragraph {i} is as long as a chunk may be, or nearly, give or take a word"
         for i in range(N_START_CHUNKS + 50)

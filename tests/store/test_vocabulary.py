@@ -30,7 +30,7 @@ def find_of_letter(index: Index, word: str) -> dict[str, int]:
         return dict(find_words_by_first_letter(reader, word))
 
 
-def test_words_stand_as_they_are_written_without_case_and_accents_and_are_counted(
+def test_words_are_counted_without_case_and_accents(
     filled: Index,
 ) -> None:
     assert find_alike(filled, "rebus") == {"redis": 2}
@@ -39,27 +39,29 @@ def test_words_stand_as_they_are_written_without_case_and_accents_and_are_counte
     assert find_alike(filled, "ecxxxx") == {"eclair": 1, "eclairs": 1}
 
 
-def test_the_same_reader_may_ask_again(filled: Index) -> None:
+def test_the_same_reader_can_query_again(filled: Index) -> None:
     with filled.pool.acquire(5) as reader:
         assert find_similar_words(reader, "rebus") == find_similar_words(reader, "rebus")
 
 
-def test_a_word_is_found_whatever_one_slip_made_of_its_beginning(filled: Index) -> None:
+def test_a_word_is_found_with_one_typing_error_at_its_beginning(filled: Index) -> None:
     typed = "edis xredis erdis tedis rdis rxedis rdeis rtdis rredis reddis".split()
     assert not [word for word in typed if "redis" not in find_alike(filled, word)]
 
 
-def test_a_word_that_is_gone_is_known_no_more(filled: Index) -> None:
+def test_a_word_of_a_deleted_note_is_not_found(filled: Index) -> None:
     filled.apply([DropNote(".memories/b.md")])
     assert find_alike(filled, "eclipse") == {}
 
 
-def test_any_text_may_be_asked_for(filled: Index) -> None:
+def test_any_text_can_be_looked_up(filled: Index) -> None:
     for word in ("\U0010ffff" * 3, "\x00\x00\x00", '"""', "日本語", "%_*"):
         assert "redis" not in find_alike(filled, word)
         assert "redis" not in find_of_letter(filled, word)
 
 
-def test_no_more_than_some_words_are_read(filled: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_words_read_is_limited(
+    filled: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lookup, "MAX_WORDS", 2)
     assert len(find_of_letter(filled, "c")) == 2

@@ -406,7 +406,7 @@ def test_a_folder_without_permission_is_reported_and_the_rest_relies_on_events(
     assert watched.watcher.health("ws").reasons == ()
 
 
-def test_one_workspaces_limits_are_not_the_others(
+def test_the_limits_of_one_workspace_do_not_affect_another(
     watched: Watched,
     watcher: Watcher,
     recorder: Recorder,

@@ -288,10 +288,10 @@ def _is_touched(was: Recorded, now: Recorded) -> bool:
 
 
 # A path and the digest of its content.
-Place = tuple[str, str]
+PathDigest = tuple[str, str]
 
 
-def _pair_moves(absent: list[Place], fresh: list[Place]) -> tuple[tuple[str, str], ...]:
+def _pair_moves(absent: list[PathDigest], fresh: list[PathDigest]) -> tuple[tuple[str, str], ...]:
     """Pair paths of the same digest one to one: first those that keep their base name, then the
     rest in order.
     """
@@ -303,7 +303,7 @@ def _pair_moves(absent: list[Place], fresh: list[Place]) -> tuple[tuple[str, str
 
 
 def _pair_by(
-    absent: list[Place], fresh: list[Place], key: Callable[[Place], object]
+    absent: list[PathDigest], fresh: list[PathDigest], key: Callable[[PathDigest], object]
 ) -> list[tuple[str, str]]:
     places: dict[object, deque[str]] = defaultdict(deque)
     for place in fresh:

@@ -1,7 +1,7 @@
-"""Tells whether an index may be behind its disk: paths that no scan has looked at yet, and scans
+"""Decide whether an index may be behind its disk: paths that no scan has covered yet, and scans
 that are overdue.
 
-Time comes in as `now_s`; nothing here looks at a disk.
+Time comes in as `now_s`; nothing here reads a disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ workspace."""
 
 
 class UnscannedPaths:
-    """Paths that events announced, until a scan that began after the event has looked at them.
+    """Paths that events announced, until a scan that began after the event has covered them.
 
     Not for several threads at once, but `len` may be asked on any.
     """

@@ -110,7 +110,7 @@ def test_a_difference_either_way_in_one_field_makes_a_note_suspect(field: str, s
         (Snapshot(root_state="missing", root_identity=(2, 1), files={}), False),
     ],
 )
-def test_a_disk_is_away_where_there_are_no_notes_and_the_root_lies_elsewhere_than_they_did(
+def test_a_disk_counts_as_unmounted_if_there_are_no_notes_and_the_root_is_on_another_device(
     snapshot: Snapshot, is_away: bool
 ) -> None:
     assert is_disk_away({record_of().stat.device}, snapshot) == is_away
@@ -136,11 +136,11 @@ def test_a_note_read_within_the_grain_of_its_ctime_is_read_again_whatever_its_mt
     assert not is_racy(record_of(stat=stat, read_at_ns=LATE_NS + GRAIN_NS + 1))
 
 
-def test_a_time_set_far_into_the_future_does_not_make_a_note_suspect_for_ever() -> None:
+def test_a_time_far_in_the_future_does_not_make_a_note_suspect_in_every_scan() -> None:
     assert not is_racy(record_of(stat=FileStat(1, 10**18, 0, 1, 1), read_at_ns=LATE_NS))
 
 
-def test_a_full_round_reads_every_note() -> None:
+def test_a_full_scan_reads_every_note() -> None:
     assert find_suspects(
         {"a.md": record_of()}, seen({"a.md": stat_of()}), is_full=True
     ).to_read == ("a.md",)
@@ -234,13 +234,13 @@ def test_a_record_that_has_become_certain_is_worth_writing_once() -> None:
     assert plan({"a.md": racy}, {"a.md": certain}).touched == ("a.md",)
 
 
-def test_a_vanished_note_waits_for_the_grace_and_then_goes() -> None:
+def test_a_vanished_note_is_deleted_after_the_grace_time() -> None:
     recorded = {"a.md": record_of()}
     assert plan(recorded, {}, ("a.md",), age_s=1.4) == ChangeSet(pending_deletes=("a.md",))
     assert plan(recorded, {}, ("a.md",), age_s=1.5) == ChangeSet(gone=("a.md",))
 
 
-def test_a_note_that_comes_back_within_the_grace_never_went() -> None:
+def test_a_note_that_returns_within_the_grace_time_is_unchanged() -> None:
     recorded = {"a.md": record_of("x")}
     assert plan(recorded, {"a.md": record_of("y")}, ("a.md",), age_s=9.0) == ChangeSet(
         modified=("a.md",)
@@ -449,12 +449,12 @@ def test_only_what_changed_is_inserted_and_deleted() -> None:
     assert plan == RowChanges(kept=((0, 100), (2, 102)), shifted=(), inserted=(1,), deleted=(101,))
 
 
-def test_twins_pair_in_order() -> None:
+def test_equal_rows_pair_in_order() -> None:
     plan = plan_row_changes(stand(("a", 1), ("a", 5), ("a", 9)), [("a", 1), ("a", 5)])
     assert plan == RowChanges(kept=((0, 100), (1, 101)), shifted=(), inserted=(), deleted=(102,))
 
 
-def test_all_goes_and_all_comes() -> None:
+def test_all_rows_are_replaced_if_none_is_equal() -> None:
     assert plan_row_changes(stand(("a", 1)), []) == RowChanges(
         kept=(), shifted=(), inserted=(), deleted=(100,)
     )
@@ -464,7 +464,7 @@ def test_all_goes_and_all_comes() -> None:
 
 
 @given(wishes, wishes)
-def test_every_row_and_every_wish_is_named_exactly_once(
+def test_every_stored_and_every_wanted_row_is_used_exactly_once(
     standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
 ) -> None:
     plan = plan_row_changes(stand(*standing), wanted)
@@ -491,7 +491,7 @@ def test_carrying_out_the_plan_gives_the_new_rows(
 
 
 @given(wishes, wishes)
-def test_nothing_is_deleted_that_could_have_stayed(
+def test_no_row_is_deleted_that_could_be_kept(
     standing: list[tuple[str, int]], wanted: list[tuple[str, int]]
 ) -> None:
     plan = plan_row_changes(stand(*standing), wanted)

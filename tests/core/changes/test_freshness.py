@@ -17,7 +17,7 @@ SCANS = st.lists(st.tuples(st.none() | st.frozensets(PATHS), st.floats(0, 100)))
 
 
 @given(EVENTS, SCANS)
-def test_a_path_counts_until_a_scan_that_began_no_earlier_has_looked_at_it(
+def test_a_path_is_pending_until_a_scan_that_began_after_its_event_has_covered_it(
     events: list[tuple[str, float]], scans: list[tuple[frozenset[str] | None, float]]
 ) -> None:
     unscanned = UnscannedPaths()
@@ -34,7 +34,7 @@ def test_a_path_counts_until_a_scan_that_began_no_earlier_has_looked_at_it(
     assert len(unscanned) == len(wanted)
 
 
-def test_a_storm_of_paths_takes_bounded_memory_and_is_not_forgotten_before_a_full_scan() -> None:
+def test_many_pending_paths_take_bounded_memory_and_stay_pending_until_a_full_scan() -> None:
     unscanned = UnscannedPaths()
     paths = [f"{number}.md" for number in range(2 * UNSCANNED_LIMIT)]
     for path in paths:
