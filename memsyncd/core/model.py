@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 # --- Notes ----------------------------------------------------------------------------------------
 
@@ -59,9 +59,9 @@ class Meta:
 EMPTY_META = Meta()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Section:
-    """The lines under one heading.
+# Sections, chunks and links are tuples: reading a folder of notes makes hundreds of thousands.
+class Section(NamedTuple):
+    """The lines under one heading: `start` to `end`, 1-based, inclusive.
 
     `heading` is the breadcrumb from the outermost heading to this one, as plain text. `anchor` is
     unique in a workspace; the section before the first heading has level 0, no heading and the
@@ -72,22 +72,32 @@ class Section:
     anchor: str
     heading: tuple[str, ...]
     level: int
-    span: Span
+    start: int
+    end: int
     meta: Meta = EMPTY_META
 
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """The indexed piece of a section: whole lines of the note, joined by newlines."""
+
+class Chunk(NamedTuple):
+    """The indexed piece of a section: the whole lines `start` to `end` of the note, joined by
+    newlines. Of lines too long for one chunk it holds the part with the number `part`.
+    """
 
     anchor: str
-    span: Span
+    start: int
+    end: int
     text: str
-    digest: str
+    part: int = 0
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
+class Link(NamedTuple):
     """A link out of a section.
 
     `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
@@ -114,7 +124,7 @@ class Note:
     """One note as read: sections and chunks in order of lines.
 
     The anchor of each chunk is that of one of the sections. `digest` is that of the file's bytes;
-    `n_lines` counts as an editor does.
+    `n_lines` counts as an editor does. `text` is the file's, decoded, with LF for every line end.
     """
 
     path: str
@@ -127,6 +137,7 @@ class Note:
     links: tuple[Link, ...] = ()
     problems: tuple[Problem, ...] = field(default=())
     secrets: tuple[SecretLines, ...] = ()
+    text: str = ""
 
 
 # --- Spans ----------------------------------------------------------------------------------------
@@ -159,15 +170,6 @@ class Span:
 
     def shifted(self, n_lines: int) -> Span:
         return Span(self.start + n_lines, self.end + n_lines)
-
-
-def span_from_map(line_map: tuple[int, int], *, lines_before: int = 0) -> Span:
-    """Convert markdown-it's map (0-based, end exclusive) to a span.
-
-    `lines_before` is the number of lines that were removed above the parsed text.
-    """
-    first, after = line_map
-    return Span(first + 1 + lines_before, max(after, first + 1) + lines_before)
 
 
 # --- Words of paths and headings ------------------------------------------------------------------

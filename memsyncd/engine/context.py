@@ -49,8 +49,8 @@ from memsyncd.store.search import (
     count_blank_lines_before,
     find_start_chunks,
     read_sections,
-    read_texts,
 )
+from memsyncd.store.texts import read_texts
 
 MATCH = "match"
 # A note's best chunk counts this much more for its other chunks than in a search: evidence lies
@@ -225,7 +225,7 @@ def _read_chunks(
             heading=shown_sections[chunk.section].heading,
             kind=shown_sections[chunk.section].kind,
             span=chunk.span,
-            text=shown_texts[chunk.chunk].text,
+            text=shown_texts[chunk.chunk],
             reason=reason,
             n_blanks_before=blanks.get(chunk.chunk, 0),
         )

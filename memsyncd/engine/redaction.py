@@ -20,13 +20,12 @@ from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     ChunkSecrets,
-    ChunkText,
     HitSection,
     find_candidates,
     has_secrets,
     read_chunk_secrets,
-    read_texts,
 )
+from memsyncd.store.texts import read_texts
 
 MAX_EXAMINED_CHUNKS = 20
 
@@ -34,16 +33,14 @@ _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
 def redact_texts(
-    reader: Reader, texts: Mapping[int, ChunkText], policy: SearchPolicy
-) -> Mapping[int, ChunkText]:
+    reader: Reader, texts: Mapping[int, str], policy: SearchPolicy
+) -> Mapping[int, str]:
     """Redact the texts of chunks, by chunk. Each text keeps its number of lines."""
     if not policy.is_masking or not has_secrets(reader):
         return texts
     held = read_chunk_secrets(reader, texts)
     return {
-        chunk: replace(
-            text, text=_redact(text.text, held[chunk]) if chunk in held else redact(text.text)
-        )
+        chunk: _redact(text, held[chunk]) if chunk in held else redact(text)
         for chunk, text in texts.items()
     }
 
@@ -87,8 +84,8 @@ def is_secret_word(reader: Reader, word: str) -> bool:
     return _contain(texts, word) and not _contain(shown, word)
 
 
-def _contain(texts: Mapping[int, ChunkText], word: str) -> bool:
-    return any(word in text.text.lower() for text in texts.values())
+def _contain(texts: Mapping[int, str], word: str) -> bool:
+    return any(word in text.lower() for text in texts.values())
 
 
 _Section = TypeVar("_Section", HitSection, StoredSection)

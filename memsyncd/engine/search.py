@@ -53,8 +53,8 @@ from memsyncd.store.search import (
     is_frequent,
     read_ranking_features,
     read_sections,
-    read_texts,
 )
+from memsyncd.store.texts import read_texts
 
 # From this size on a common word costs milliseconds: FTS5 ranks every chunk that contains it.
 LARGE_INDEX_CHUNKS = 8_000
@@ -307,7 +307,7 @@ def _read_hits(
     for passage, candidate in zip(passages, best, strict=True):
         section = shown_sections[candidate.section]
         title = section.heading[-1] if section.heading else ""
-        body = strip_title(shown_texts[candidate.chunk].text, title)
+        body = strip_title(shown_texts[candidate.chunk], title)
         snippet = highlight(body, matcher, reader.tokenize)
         matched = [
             text for text, found in holders if any(one.chunk in found for one in passage.chunks)

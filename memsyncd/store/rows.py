@@ -8,17 +8,18 @@ so that only changed text reaches FTS5. Ids are assigned here, since there is on
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import apsw
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
-from memsyncd.core.digest import digest_text
+from memsyncd.core.digest import digest_to_bytes
 from memsyncd.core.model import Chunk, Note, Section, count_tokens, path_words, title_words
 from memsyncd.core.search.dates import find_note_date, find_stated_date
-from memsyncd.core.search.words import find_subwords
+from memsyncd.core.search.words import SubwordFinder
+from memsyncd.store.texts import make_blocks
 
 Row = tuple[Any, ...]
 
@@ -36,27 +37,29 @@ _FILE = (
     " tags=excluded.tags"
 )
 _SECTION_COLUMNS = (
-    "file, anchor, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
-    " status, task, session, source, created, expires, day, extra"
+    "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
+    " status, task, session, source, created, expires, day"
 )
 _SECTION = (
-    f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _SECTION_UPDATE = (
-    f"UPDATE sections SET ({_SECTION_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
+    f"UPDATE sections SET ({_SECTION_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 )
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
 _LINK = "INSERT INTO links(section, line, target, heading, relation) VALUES(?,?,?,?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
 _SENSITIVE_LINES = "INSERT INTO secrets(file, start_line, end_line, what) VALUES(?,?,?,?)"
 _CHUNK = (
-    "INSERT INTO chunks(id, file, section, start_line, end_line, tokens, digest)"
-    " VALUES(?,?,?,?,?,?,?)"
+    "INSERT INTO chunks(id, file, section, start_line, end_line, part, tokens, digest)"
+    " VALUES(?,?,?,?,?,?,?,?)"
 )
 _CHUNKS_OF_FILE = (
-    "SELECT id, section, digest, start_line, end_line FROM chunks WHERE file = ?"
+    "SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE file = ?"
     " ORDER BY start_line, id"
 )
+_TEXT = "INSERT INTO texts(file, start_line, end_line, data) VALUES(?,?,?,?)"
+_TEXTS_OF_FILE = "SELECT start_line, end_line, data FROM texts WHERE file = ? ORDER BY start_line"
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
@@ -73,14 +76,15 @@ class Rows:
     links: list[Row] = field(default_factory=list)
     problems: list[Row] = field(default_factory=list)
     secrets: list[Row] = field(default_factory=list)
+    texts: list[Row] = field(default_factory=list)
     chunks: list[Row] = field(default_factory=list)
     fts: list[Row] = field(default_factory=list)
 
     def flush(self, connection: apsw.Connection) -> None:
         tables = (
             (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG), (self.links, _LINK),
-            (self.problems, _PROBLEM), (self.secrets, _SENSITIVE_LINES), (self.chunks, _CHUNK),
-            (self.fts, _FTS, _EXACT),
+            (self.problems, _PROBLEM), (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
+            (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
         )  # fmt: skip
         for rows, *statements in tables:
             if rows:
@@ -111,7 +115,7 @@ class FtsRow(NamedTuple):
     heading: str
     text: str
     tags: str
-    digest: str
+    digest: bytes
 
 
 def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) -> int:
@@ -119,12 +123,13 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     file_id, ids.file = ids.file, ids.file + 1
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     section_ids = {}
+    n_path = len(note.path) + 1
     for section in note.sections:
         section_ids[section.anchor], ids.section = ids.section, ids.section + 1
-        rows.sections.append((section_ids[section.anchor], *_section_row(file_id, section)))
+        rows.sections.append((section_ids[section.anchor], *_section_row(file_id, section, n_path)))
     _collect_details(rows, file_id, note, section_ids)
-    for chunk, fts_row in zip(note.chunks, make_fts_rows(note), strict=True):
-        _collect_chunk(rows, ids, file_id, section_ids[chunk.anchor], chunk, fts_row)
+    rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
+    _collect_chunks(rows, ids, file_id, note, section_ids)
     return len(note.chunks)
 
 
@@ -137,25 +142,24 @@ def change_note(
     rows = Rows()
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     rows.flush(connection)
-    section_ids, removed = _change_sections(connection, ids, file_id, note.sections)
+    section_ids, removed = _change_sections(connection, ids, file_id, note)
+    _change_text(connection, file_id, note)
     fts_rows = make_fts_rows(note)
     existing = [
-        ExistingRow(id=row[0], content=(row[1], row[2]), place=(row[3], row[4]))
+        ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_FILE, (file_id,))
     ]
     expected = [
-        ((section_ids[chunk.anchor], row.digest), (chunk.span.start, chunk.span.end))
+        ((section_ids[chunk.anchor], row.digest), (chunk.start, chunk.end, chunk.part))
         for chunk, row in zip(note.chunks, fts_rows, strict=True)
     ]
     plan = plan_row_changes(existing, expected)
     _delete_chunks(connection, plan.deleted)
     places = [(*expected[index][1], chunk_id) for index, chunk_id in plan.shifted]
     if places:
-        statement = "UPDATE chunks SET start_line = ?, end_line = ? WHERE id = ?"
+        statement = "UPDATE chunks SET start_line = ?, end_line = ?, part = ? WHERE id = ?"
         connection.executemany(statement, places)
-    for index in plan.inserted:
-        chunk = note.chunks[index]
-        _collect_chunk(rows, ids, file_id, section_ids[chunk.anchor], chunk, fts_rows[index])
+    _collect_chunks(rows, ids, file_id, note, section_ids, only=plan.inserted)
     if removed:
         keys = [(section_id,) for section_id in removed]
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
@@ -206,20 +210,31 @@ def make_fts_rows(note: Note) -> list[FtsRow]:
     """Return the FTS5 columns of each chunk: the words of its path and headings, its text, and the
     section's tags.
     """
-    words = path_words(note.path)
-    columns = {
-        s.anchor: (title_words(words, s.heading), " ".join(s.meta.tags)) for s in note.sections
-    }
+    columns = _make_columns(note)
     return [_make_fts_row(chunk, *columns[chunk.anchor]) for chunk in note.chunks]
 
 
+def make_fts_columns(note: Note) -> Iterator[dict[str, str]]:
+    """Yield the text of each FTS5 column of each chunk, by the column's name."""
+    finder = SubwordFinder(note.text)
+    for chunk, row in zip(note.chunks, make_fts_rows(note), strict=True):
+        subwords = finder.find(row.heading, row.text, chunk.start)
+        yield {"heading": row.heading, "text": row.text, "tags": row.tags, "subwords": subwords}
+
+
+def _make_columns(note: Note) -> dict[str, tuple[str, str]]:
+    """The columns `heading` and `tags` of the chunks of each section, by anchor."""
+    words = path_words(note.path)
+    return {s.anchor: (title_words(words, s.heading), " ".join(s.meta.tags)) for s in note.sections}
+
+
 def _make_fts_row(chunk: Chunk, heading: str, tags: str) -> FtsRow:
-    digest = digest_text(f"{heading}\x1f{tags}\x1f{chunk.digest}")
-    return FtsRow(heading=heading, text=chunk.text, tags=tags, digest=digest)
+    digest = digest_to_bytes(f"{heading}\x1f{tags}\x1f{chunk.text}")
+    return FtsRow(heading, chunk.text, tags, digest)
 
 
 def _change_sections(
-    connection: apsw.Connection, ids: Ids, file_id: int, sections: tuple[Section, ...]
+    connection: apsw.Connection, ids: Ids, file_id: int, note: Note
 ) -> tuple[dict[str, int], list[int]]:
     """Write sections that are new or differ; return the id of each anchor, and the ids of sections
     to remove.
@@ -228,9 +243,10 @@ def _change_sections(
     existing = {row[2]: row for row in connection.execute(columns, (file_id,))}
     section_ids: dict[str, int] = {}
     added, changed = [], []
-    for section in sections:
-        row = _section_row(file_id, section)
-        old = existing.pop(section.anchor, None)
+    n_path = len(note.path) + 1
+    for section in note.sections:
+        row = _section_row(file_id, section, n_path)
+        old = existing.pop(row[1], None)
         if old is None:
             section_ids[section.anchor], ids.section = ids.section, ids.section + 1
             added.append((section_ids[section.anchor], *row))
@@ -250,6 +266,13 @@ def _change_sections(
     return section_ids, [row[0] for row in existing.values()]
 
 
+def _change_text(connection: apsw.Connection, file_id: int, note: Note) -> None:
+    blocks = list(make_blocks(note.text, note.n_lines))
+    if connection.execute(_TEXTS_OF_FILE, (file_id,)).fetchall() != blocks:
+        connection.execute("DELETE FROM texts WHERE file = ?", (file_id,))
+        connection.executemany(_TEXT, [(file_id, *block) for block in blocks])
+
+
 def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str, int]) -> None:
     for section in note.sections:
         rows.tags.extend((section_ids[section.anchor], tag) for tag in section.meta.tags)
@@ -260,15 +283,27 @@ def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str
     rows.secrets.extend((file_id, s.span.start, s.span.end, s.what) for s in note.secrets)
 
 
-def _collect_chunk(
-    rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: Chunk, fts_row: FtsRow
+def _collect_chunks(
+    rows: Rows,
+    ids: Ids,
+    file_id: int,
+    note: Note,
+    section_ids: dict[str, int],
+    only: Sequence[int] | None = None,
 ) -> None:
-    chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
-    n_tokens = count_tokens(chunk.text)
-    place = (chunk.span.start, chunk.span.end)
-    rows.chunks.append((chunk_id, file_id, section_id, *place, n_tokens, fts_row.digest))
-    subwords = find_subwords(f"{fts_row.heading}\n{fts_row.text}")
-    rows.fts.append((chunk_id, fts_row.heading, fts_row.text, fts_row.tags, subwords))
+    """Collect the rows of the note's chunks; `only` limits them to those with these indexes."""
+    columns = _make_columns(note)
+    finder = SubwordFinder(note.text)
+    chunks = note.chunks if only is None else [note.chunks[index] for index in only]
+    for chunk in chunks:
+        anchor, start, end, text, part = chunk
+        chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
+        row = _make_fts_row(chunk, *columns[anchor])
+        rows.chunks.append(
+            (chunk_id, file_id, section_ids[anchor], start, end, part, count_tokens(text), row[3])
+        )
+        subwords = finder.find(row.heading, text, start)
+        rows.fts.append((chunk_id, row.heading, text, row.tags, subwords))
 
 
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
@@ -279,13 +314,14 @@ def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     )  # fmt: skip
 
 
-def _section_row(file_id: int, section: Section) -> Row:
+def _section_row(file_id: int, section: Section, n_path: int) -> Row:
+    """`n_path` is the length of the path and the `#` before the section's slugs."""
     meta = section.meta
     return (
-        file_id, section.anchor, to_json_list(section.heading), section.level,
-        section.span.start, section.span.end, meta.kind, meta.importance, meta.priority,
+        file_id, section.anchor[n_path:], to_json_list(section.heading), section.level,
+        section.start, section.end, meta.kind, meta.importance, meta.priority,
         meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
-        meta.expires, find_stated_date(meta), _to_json(meta.extra) if meta.extra else "",
+        meta.expires, find_stated_date(meta),
     )  # fmt: skip
 
 

@@ -41,7 +41,10 @@ def test_what_is_remembered_is_a_section_of_the_note_of_its_kind(bench: Any) -> 
         ("db",),
         0.9,
     )
-    assert bench.ask("SELECT anchor FROM sections WHERE kind = 'decision'") == [(added.anchor,)]
+    assert bench.ask(
+        "SELECT path || '#' || slugs FROM sections JOIN files ON files.id = file"
+        " WHERE sections.kind = 'decision'"
+    ) == [(added.anchor,)]
 
 
 def test_what_stands_is_not_rewritten(bench: Any) -> None:

@@ -9,8 +9,10 @@ import apsw
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.store.index import DropNote, Index, PutNote, Update
+from memsyncd.store.index import FTS_TABLES, DropNote, Index, PutNote, Update
+from memsyncd.store.lookup import read_anchors
 from memsyncd.store.rows import to_json_list
+from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]
 Dump = Callable[[Path], dict[str, list[tuple[object, ...]]]]
@@ -25,9 +27,12 @@ def ask(index: Index, statement: str, *bindings: object) -> list[tuple[object, .
 
 def find_ids(index: Index) -> dict[str, int]:
     """Chunk ids by text."""
-    return {
-        str(text): int(str(row)) for row, text in ask(index, "SELECT rowid, text FROM chunks_fts")
-    }
+    return {text: chunk for chunk, text in find_texts(index).items()}
+
+
+def find_texts(index: Index) -> dict[int, str]:
+    with index.pool.acquire(5) as reader:
+        return read_texts(reader, [row[0] for row in reader.rows("SELECT id FROM chunks")])
 
 
 @given(st.lists(st.text(max_size=20), max_size=3))
@@ -36,11 +41,9 @@ def test_headings_are_kept_as_any_reader_of_json_expects(words: list[str]) -> No
 
 
 def find_places(index: Index) -> dict[str, tuple[int, int]]:
-    rows = ask(
-        index,
-        "SELECT t.text, start_line, end_line FROM chunks c JOIN chunks_fts t ON t.rowid = c.id",
-    )
-    return {str(text): (int(str(start)), int(str(end))) for text, start, end in rows}
+    texts = find_texts(index)
+    rows = ask(index, "SELECT id, start_line, end_line FROM chunks")
+    return {texts[int(str(one))]: (int(str(start)), int(str(end))) for one, start, end in rows}
 
 
 # --- what a changed note costs --------------------------------------------------------------------
@@ -49,16 +52,16 @@ def find_places(index: Index) -> dict[str, tuple[int, int]]:
 def test_lines_inserted_above_move_spans_and_write_nothing_to_fts(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", NOTE)])
     ids, places = find_ids(index), find_places(index)
-    data = ask(index, "SELECT id, block FROM chunks_fts_data ORDER BY id")
-    content = ask(index, "SELECT * FROM chunks_fts_content ORDER BY id")
+    data = [ask(index, f"SELECT id, block FROM {table}_data ORDER BY id") for table in FTS_TABLES]
     written = index.apply([put("MEMORY.md", f"\n\n\n{NOTE}")])
     assert (written.upserted, written.deleted, written.kept, written.moved) == (0, 0, 0, 4)
     assert find_ids(index) == ids
     assert find_places(index) == {
         text: (start + 3, end + 3) for text, (start, end) in places.items()
     }
-    assert ask(index, "SELECT id, block FROM chunks_fts_data ORDER BY id") == data
-    assert ask(index, "SELECT * FROM chunks_fts_content ORDER BY id") == content
+    assert data == [
+        ask(index, f"SELECT id, block FROM {table}_data ORDER BY id") for table in FTS_TABLES
+    ]
 
 
 def test_only_the_chunk_that_changed_is_rewritten(index: Index, put: Put) -> None:
@@ -82,13 +85,17 @@ def test_a_section_that_moves_within_its_note_keeps_its_chunks(index: Index, put
 def test_a_heading_that_changes_rewrites_what_stands_beneath_it(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", NOTE)])
     index.apply([put("MEMORY.md", NOTE.replace("# blue", "# azure"))])
-    found = ask(index, "SELECT heading FROM chunks_fts ORDER BY rowid")
-    assert {heading for (heading,) in found} == {
-        "MEMORY red",
-        "MEMORY azure",
-        "MEMORY azure dark #tint",
-        "MEMORY green",
-    }
+    ids = find_ids(index)
+    for words, texts in {
+        "MEMORY red": {"# red\none"},
+        "MEMORY azure": {"# azure\ntwo", "## dark #tint\nthree [[link]]"},
+        "MEMORY azure dark tint": {"## dark #tint\nthree [[link]]"},
+        "MEMORY green": {"# green\nfour"},
+        "blue": set(),
+    }.items():
+        match = f'heading : "{words}"'
+        found = ask(index, "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?", match)
+        assert {chunk for (chunk,) in found} == {ids[text] for text in texts}
 
 
 def test_a_tag_that_changes_rewrites_the_section(index: Index, put: Put) -> None:
@@ -124,7 +131,9 @@ def test_a_moved_note_takes_its_rows_along(index: Index, put: Put) -> None:
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'heading : new'") == [
         (4,)
     ]
-    assert not ask(index, "SELECT anchor FROM sections WHERE anchor LIKE '%old%'")
+    with index.pool.acquire(5) as reader:
+        assert read_anchors(reader, ".memories/old-name.md") == []
+        assert read_anchors(reader, ".memories/new/name.md")[0] == ".memories/new/name.md#red"
 
 
 def test_a_move_from_a_note_that_the_index_never_had_adds_the_new_one(
@@ -148,7 +157,7 @@ def test_notes_may_trade_places_in_one_transaction(
 def test_dropping_a_note_leaves_no_row_of_it(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", f"---\nkind: x\nodd: [\n---\n{NOTE}")])
     index.apply([DropNote("MEMORY.md")])
-    for table in ("files", "sections", "tags", "links", "problems", "chunks", "chunks_fts"):
+    for table in ("files", "sections", "tags", "links", "problems", "chunks", "texts", *FTS_TABLES):
         assert ask(index, f"SELECT count(*) FROM {table}") == [(0,)], table
 
 
@@ -249,5 +258,6 @@ def check_whole(path: Path) -> None:
     connection = apsw.Connection(str(path))
     assert connection.execute("PRAGMA integrity_check").get == "ok"
     assert not connection.execute("PRAGMA foreign_key_check").fetchall()
-    connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('integrity-check', 1)")
+    for table in FTS_TABLES:
+        connection.execute(f"INSERT INTO {table}({table}, rank) VALUES('integrity-check', 1)")
     connection.close()

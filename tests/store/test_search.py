@@ -14,8 +14,8 @@ from memsyncd.store.search import (
     is_frequent,
     is_matching,
     read_sections,
-    read_texts,
 )
+from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]
 
@@ -61,11 +61,7 @@ def test_candidates_say_where_they_stand_and_how_strong_they_are(filled: Index) 
     )
     assert section.tags == ("Two Words", "auth")
     assert section.digest == filled.recorded()["MEMORY.md"].digest
-    assert (text.heading, text.text, text.tags) == (
-        "MEMORY Cache",
-        "# Cache\nredis is hot",
-        "auth Two Words",
-    )
+    assert text == "# Cache\nredis is hot"
 
 
 def test_of_some_chunks_those_are_told_that_hold_a_term_wherever_it_is_indexed(

@@ -32,7 +32,6 @@ from memsyncd.core.model import (
     Problem,
     Section,
     make_problem,
-    span_from_map,
 )
 from memsyncd.core.notepath import NotePath, is_plain
 
@@ -82,6 +81,7 @@ def parse_note(
             *warned.problems,
         ),
         secrets=warned.secrets,
+        text=decoded.text,
     )
 
 
@@ -103,10 +103,8 @@ def _make_sections(
             problems.extend(found)
         if at in tags:
             meta = replace(meta, tags=distinct_tags((*meta.tags, *tags[at])))
-        span = span_from_map((raw.start, raw.end))
-        sections.append(
-            Section(anchor=raw.anchor, heading=raw.heading, level=raw.level, span=span, meta=meta)
-        )
+        end = max(raw.end, raw.start + 1)
+        sections.append(Section(raw.anchor, raw.heading, raw.level, raw.start + 1, end, meta))
     return tuple(sections), problems
 
 

@@ -8,6 +8,8 @@ indexed as words of their own next to the text.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from itertools import accumulate
 from typing import NamedTuple
 
 # A longer run is not a name composed of words.
@@ -52,14 +54,61 @@ def find_subwords(text: str) -> str:
 
     The same words as `find_subword_ranges`, faster.
     """
-    subwords: list[str] = []
+    subwords = [word for _, words in _find_humped(text) for word in words]
+    subwords += [subword[2] for subword in _other_subword_ranges(text)]
+    return " ".join(subwords)
+
+
+class SubwordFinder:
+    """Find the subwords of many pieces of one text, each under a heading, as `find_subwords` does.
+
+    The pieces are whole lines and overlap: the text is scanned once.
+    """
+
+    def __init__(self, text: str) -> None:
+        """`text` has LF for every line end."""
+        self._text = text
+        self._humped = _find_humped(text)
+        self._starts = [start for start, _ in self._humped]
+        self._has_others = _has_other_subwords(text)
+        self._headings: dict[str, tuple[list[str], list[str]]] = {}
+        self._line_starts: list[int] = []
+        if self._humped:
+            lengths = [len(line) + 1 for line in text.split("\n")]
+            self._line_starts.extend(accumulate(lengths, initial=0))
+
+    def find(self, heading: str, piece: str, line: int) -> str:
+        """Return the subwords of `heading` and of `piece`, which begins at line `line`, 1-based."""
+        start = self._line_starts[line - 1] if self._humped else 0
+        if self._has_others or (self._humped and not self._is_at(start, piece)):
+            return find_subwords(f"{heading}\n{piece}")
+        of_heading = self._headings.get(heading)
+        if of_heading is None:
+            others = [subword[2] for subword in _other_subword_ranges(heading)]
+            humped = [word for _, words in _find_humped(heading) for word in words]
+            of_heading = self._headings[heading] = humped, others
+        first = bisect_left(self._starts, start)
+        after = bisect_left(self._starts, start + len(piece), first)
+        if first == after:
+            return " ".join(of_heading[0] + of_heading[1])
+        humped = [word for _, words in self._humped[first:after] for word in words]
+        return " ".join(of_heading[0] + humped + of_heading[1])
+
+    def _is_at(self, start: int, piece: str) -> bool:
+        """False for a part of a line, which may end within a name."""
+        end = start + len(piece)
+        return self._text.startswith(piece, start) and self._text[end : end + 1] in ("", "\n")
+
+
+def _find_humped(text: str) -> list[tuple[int, list[str]]]:
+    """The place and the subwords of each name composed of words."""
+    humped: list[tuple[int, list[str]]] = []
     sorts = text.encode("ascii", "replace").translate(_SORTS)
     for hump in _SORTED_HUMP.finditer(sorts):
         start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
         if end - start <= NAME_LIMIT_CHARACTERS:
-            subwords += _CAMEL_WORD.findall(text, start, end)
-    subwords += [subword[2] for subword in _other_subword_ranges(text)]
-    return " ".join(subwords)
+            humped.append((start, _CAMEL_WORD.findall(text, start, end)))
+    return humped
 
 
 def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
@@ -76,10 +125,19 @@ def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     return subwords + _other_subword_ranges(text)
 
 
+def _has_other_subwords(text: str) -> bool:
+    """False if `_other_subword_ranges` certainly finds nothing."""
+    return not text.isascii() or _may_have_signs(text)
+
+
+def _may_have_signs(text: str) -> bool:
+    return "++" in text or ("#" in text and bool(_SHARP.search(text)))
+
+
 def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     """The subwords from signed names and from scripts without spaces; few texts have any."""
     subwords: list[tuple[int, int, str]] = []
-    if "++" in text or ("#" in text and _SHARP.search(text)):
+    if _may_have_signs(text):
         subwords += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
     if not text.isascii():
         for run in _RUN.finditer(text):
