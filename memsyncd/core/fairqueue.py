@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
+
+import msgspec
 
 QUICK_S = 0.03
 """Jobs that are expected to take longer are long. Searches of a few words over 10,000 chunks take 3
@@ -26,14 +27,13 @@ MAX_PASSED_OVER = 3
 Job = TypeVar("Job")
 
 
-@dataclass(slots=True, eq=False)
-class Flow(Generic[Job]):
+class Flow(msgspec.Struct, Generic[Job], eq=False):
     """The jobs of one client. Keep one for as long as the client lives."""
 
     expected_s: float | None = None
     """What its next job is expected to take; None until one has ended."""
     n_running: int = 0
-    waiting: deque[Job] = field(default_factory=deque)
+    waiting: deque[Job] = msgspec.field(default_factory=deque)
 
     @property
     def is_slow(self) -> bool:

@@ -9,16 +9,16 @@ exactly, so a caller can sum them line by line and round once.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 # --- Notes ----------------------------------------------------------------------------------------
 
 NO_EXTRA: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """A defect in a note, reported and never raised.
 
     `line` is 1-based, 0 for the note as a whole. `code` is a stable word.
@@ -35,8 +35,7 @@ def make_problem(path: str, line: int, code: str, problem: str, hint: str) -> Pr
     return Problem(path=path, line=line, code=code, problem=problem, hint=hint)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Meta:
+class Meta(msgspec.Struct, frozen=True, kw_only=True):
     """Metadata that a note or a section states. None means that it does not state the field.
 
     `importance` is 0-1. `extra` holds unknown keys as text, in the order written.
@@ -59,8 +58,9 @@ class Meta:
 EMPTY_META = Meta()
 
 
-# Sections, chunks and links are tuples: reading a folder of notes makes hundreds of thousands.
-class Section(NamedTuple):
+# Values of a note are not tracked by the garbage collector: a first index makes hundreds of
+# thousands, and none can be part of a cycle.
+class Section(msgspec.Struct, frozen=True, gc=False):
     """The lines under one heading: `start` to `end`, 1-based, inclusive.
 
     `heading` is the breadcrumb from the outermost heading to this one, as plain text. `anchor` is
@@ -81,7 +81,7 @@ class Section(NamedTuple):
         return Span(self.start, self.end)
 
 
-class Chunk(NamedTuple):
+class Chunk(msgspec.Struct, frozen=True, gc=False):
     """The indexed piece of a section: the whole lines `start` to `end` of the note, joined by
     newlines. Of lines too long for one chunk it holds the part with the number `part`.
     """
@@ -97,7 +97,7 @@ class Chunk(NamedTuple):
         return Span(self.start, self.end)
 
 
-class Link(NamedTuple):
+class Link(msgspec.Struct, frozen=True, gc=False):
     """A link out of a section.
 
     `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
@@ -111,16 +111,14 @@ class Link(NamedTuple):
     relation: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecretLines:
+class SecretLines(msgspec.Struct, frozen=True, kw_only=True):
     """Lines that hold a secret; `what` names its sort."""
 
     span: Span
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One note as read: sections and chunks in order of lines.
 
     The anchor of each chunk is that of one of the sections. `digest` is that of the file's bytes;
@@ -135,7 +133,7 @@ class Note:
     sections: tuple[Section, ...] = ()
     chunks: tuple[Chunk, ...] = ()
     links: tuple[Link, ...] = ()
-    problems: tuple[Problem, ...] = field(default=())
+    problems: tuple[Problem, ...] = msgspec.field(default=())
     secrets: tuple[SecretLines, ...] = ()
     text: str = ""
 
@@ -143,8 +141,7 @@ class Note:
 # --- Spans ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, order=True):
     """First and last line, 1-based, inclusive. Raises ValueError unless 1 <= start <= end."""
 
     start: int

@@ -9,11 +9,11 @@ Jobs have a key; two jobs of one key never run at the same time. A step that has
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StallPolicy:
+class StallPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """How long a step may take. A commit or VACUUM of healthy work takes seconds, too: a takeover
     must be harmless for it.
     """
@@ -22,8 +22,7 @@ class StallPolicy:
     stalled_s: float = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True):
     """A running step. `is_detached` once its worker has given up its place in the pool."""
 
     since_s: float

@@ -17,8 +17,9 @@ import stat
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from memsyncd.daemon.console import StatusLine, find_indexing
 from memsyncd.engine.workspace import Workspace
@@ -103,8 +104,7 @@ def _refuse_inherited(sock: socket.socket, reason: str) -> BadConfig:
 # --- notifications ---
 
 
-@dataclass(frozen=True, slots=True)
-class NotifySocket:
+class NotifySocket(msgspec.Struct, frozen=True):
     """systemd's socket for sd_notify(3).
 
     It expects `WATCHDOG=1` at least every `watchdog_s`; never if that is None.

@@ -6,8 +6,9 @@ said last in the backup, becomes revisions, as after any change by another progr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from memsyncd.engine.edit import EditOutcome
 from memsyncd.engine.external import record_all, sync_and_record
@@ -36,8 +37,7 @@ from memsyncd.store.records import Records
 log = get_log("engine")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a restore. `n_revisions` came from the file, `n_dropped` of all were beyond
     what the configuration keeps, `n_recorded` changes were made since; `set_aside` is the former
     file.

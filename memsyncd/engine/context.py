@@ -8,7 +8,8 @@ the budget. Everything is read from one committed generation of the index.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memsyncd.core.search.context import (
     Budget,

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar, assert_never
+
+import msgspec
 
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.opening import open_records
@@ -44,8 +45,7 @@ HALF_DONE_KEY = "half_done"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Put:
+class Put(msgspec.Struct, frozen=True, kw_only=True):
     """Write these bytes to a file; `was` is the file as read, None if it must be new."""
 
     path: NotePath
@@ -53,16 +53,14 @@ class Put:
     was: TextFile | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Delete:
+class Delete(msgspec.Struct, frozen=True, kw_only=True):
     """Delete a file or folder; `was` has every file of it."""
 
     path: NotePath
     was: Mapping[NotePath, TextFile]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rename:
+class Rename(msgspec.Struct, frozen=True, kw_only=True):
     """Rename a file or folder; `was` has every file of it, under its old path."""
 
     old: NotePath
@@ -77,8 +75,7 @@ class Rename:
 Operation = Put | Delete | Rename
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
     """Operations on one or many files, all or none. The history keeps `path` and `new_path` as the
     client named them.
     """
@@ -90,8 +87,7 @@ class Edit:
     operations: tuple[Operation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditOutcome(Generic[T]):
+class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The outcome of an edit that succeeded.
 
     `act` is its number in the history, None if nothing had to change or no history is kept.

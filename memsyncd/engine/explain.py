@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.guard.secrets import redact
 from memsyncd.core.search.query import Filters, Form, Query, Term, compile_query, parse_query
@@ -41,16 +43,14 @@ MAX_LISTED = 8
 MAX_SHOWN_CHARS = 48
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no hit. `did_you_mean` is a similar query that finds something."""
 
     why: str
     did_you_mean: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A query as typed and as parsed, and all filters that must hold, its own included.
 
     `absent` are notes that a fresh scan no longer found: workspace ids and paths.

@@ -13,7 +13,8 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath

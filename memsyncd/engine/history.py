@@ -11,7 +11,8 @@ is itself an edit and can be undone in turn; so can the clearing of a workspace.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.diff import render_diff
@@ -59,8 +60,7 @@ MANY_REVISIONS = 100_000
 # --- targets ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class Target(msgspec.Struct, frozen=True, kw_only=True):
     """The note or folder whose history is meant, or one section of a note (`heading`: the anchor
     after the `#`); without a path the whole workspace.
     """
@@ -237,8 +237,7 @@ def _changes_section(history: History, revision: Revision, heading: str) -> bool
 # --- diff ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedTexts:
+class ComparedTexts(msgspec.Struct, frozen=True, kw_only=True):
     """A revision with its texts, None for no file; of a section only its own lines.
 
     `new_digest` is that of the whole file.
@@ -349,8 +348,7 @@ def _contains(scope: Scope, path: str, searched: bytes) -> bool:
 # --- undo ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restored:
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
     """The revisions that an undo took back, and the notes after it."""
 
     revisions: list[RevisionInfo]

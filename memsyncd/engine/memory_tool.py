@@ -12,8 +12,9 @@ is not rewritten. Sections for several notes are one edit: all are written, or n
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing import memory_tool
@@ -49,8 +50,7 @@ NO_FILE = ""
 # --- the commands -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """A command's answer, and the digest of the file after it; None for a folder and for a deleted
     file.
     """

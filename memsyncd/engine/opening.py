@@ -45,6 +45,7 @@ FOREIGN = (
     " move or delete what was set aside"
 )
 MOVED = "records_moved"
+MOVED_HERE = "the folder was moved here from {root}, and its history with it"
 LEFT_HINT = "to take it over: memsyncd stop, delete {path}, memsyncd start"
 SET_ASIDE, RECORDS_GONE, TEXTS_LOST = "records_set_aside", "records_gone", "texts_lost"
 INDEX_LOG, RECORDS_LOG = "index_log_held", "records_log_held"
@@ -102,8 +103,9 @@ def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
         # Only here: a disk that does not answer must not keep the index from being opened.
         identity = find_identity(workspace.entry.root)
         inode = None if identity is None else identity[1]
-        left = take_over_former(workspace.scope, path, inode)
-        workspace.set_notice(MOVED, left and f"{left}; {LEFT_HINT.format(path=path)}")
+        workspace.set_notice(MOVED, "")
+        if inode is not None:
+            _take_over_former(workspace, inode)
     records = Records(
         path,
         workspace=workspace.id,
@@ -113,9 +115,7 @@ def _open_own_records(workspace: Workspace, clock: Clock) -> Records:
         is_moved=partial(is_moved, workspace.scope),
     )
     if records.moved_from:
-        workspace.set_notice(
-            MOVED, f"the folder was moved here from {records.moved_from}, and its history with it"
-        )
+        _report_moved(workspace, records.moved_from)
     return records
 
 
@@ -126,9 +126,6 @@ def _log_opened(workspace: Workspace, records: Records) -> None:
     if records.foreign is not None:
         reason = "records.db came from another workspace and was set aside"
         log.warning(Event.INDEX_CORRUPT, workspace=workspace.id, reason=reason)
-    if records.moved_from:
-        reason = "moved: its history came along"
-        log.info(Event.WORKSPACE_ADDED, workspace=workspace.id, reason=reason)
 
 
 def release_records(workspace: Workspace) -> Job[None]:
@@ -205,27 +202,38 @@ def is_moved(scope: Scope, owner: Owner, tips: Mapping[str, str]) -> bool:
     return is_gone(owner.root, owner.inode) and _has_same_notes(scope, tips)
 
 
-def take_over_former(scope: Scope, records: Path, inode: int | None) -> str:
-    """Move the records.db of the folder's former place to `records`, which does not exist.
+def _take_over_former(workspace: Workspace, inode: int) -> None:
+    """Move the records.db of the folder's former place to its own, where there is none.
 
-    Returns why one that was found stays where it is; "" if none was found or it was moved.
+    One that cannot be moved stays where it is; a notice tells why.
     """
+    records, entry = workspace.records_path, workspace.entry
+    own = Owner(id=entry.id, root=entry.root, inode=inode)
     for former, owner in _find_former(records, inode):
-        if is_moved(scope, owner, peek_heads(former)):
+        # A file that names this workspace was left by an interrupted take-over.
+        if owner.id == own.id or is_moved(workspace.scope, owner, peek_heads(former)):
             try:
-                take_over(former, records)
+                take_over(former, records, own)
             except (StoreFailed, OSError) as failure:
                 why = failure.message if isinstance(failure, StoreFailed) else failure.strerror
                 moved = f"the history of {owner.root}, from which this folder was moved"
-                return f"{moved}, stays in {former}: {why}"
-            return ""
-    return ""
+                left = f"{moved}, stays in {former}: {why}; {LEFT_HINT.format(path=records)}"
+                workspace.set_notice(MOVED, left)
+            else:
+                _report_moved(workspace, owner.root)
+            return
 
 
-def _find_former(records: Path, inode: int | None) -> Iterator[tuple[Path, Owner]]:
+def _report_moved(workspace: Workspace, root: str) -> None:
+    # After an interrupted take-over the former root is no longer known.
+    if root != workspace.entry.root:
+        workspace.set_notice(MOVED, MOVED_HERE.format(root=root))
+    reason = "moved: its history came along"
+    log.info(Event.WORKSPACE_ADDED, workspace=workspace.id, reason=reason)
+
+
+def _find_former(records: Path, inode: int) -> Iterator[tuple[Path, Owner]]:
     """The records.db of workspaces not open in this process whose root had this inode."""
-    if inode is None:
-        return
     with contextlib.suppress(OSError):
         for former in sorted(records.parent.parent.glob(f"*/{records.name}")):
             if former == records or former in OPEN_FILES:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from memsyncd.engine.opening import open_records, report_wal_sizes
 from memsyncd.engine.policies import Clock, SyncPolicy
@@ -45,8 +46,7 @@ log = get_log("engine")
 # --- opening and closing ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenResult:
+class OpenResult(msgspec.Struct, frozen=True, kw_only=True):
     """Whether opening made a new, empty index, or why the index must be rebuilt."""
 
     is_new: bool = False

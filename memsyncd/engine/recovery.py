@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.editing.recovery import (
@@ -179,8 +180,7 @@ def repair_texts(workspace: Workspace) -> None:
 Choose = Callable[[Sequence[TargetState], Collection[Direction]], RecoveryPlan]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeSet:
+class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
     """The changes of notes in their order, and the texts before and after, by digest."""
 
     targets: tuple[Change, ...]

@@ -11,9 +11,11 @@ import contextlib
 import json
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspace import Entry
@@ -32,8 +34,7 @@ VERSION = 1
 NAME_LIMIT_CHARACTERS = 80
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderCheck:
+class FolderCheck(msgspec.Struct, frozen=True, kw_only=True):
     """The folder at a path. `known` is the id of the workspace that is the same folder, if any."""
 
     root: Root

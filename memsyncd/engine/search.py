@@ -9,9 +9,9 @@ out, although the index still has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from memsyncd.core.search.highlight import Matcher, TermPattern, highlight, strip_title
@@ -67,8 +67,7 @@ CANDIDATES_PER_HIT = 10
 READ_S = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the daemon runs a search or builds a context, beside what the client asks for.
 
     `absent` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since
@@ -80,7 +79,7 @@ class RunOptions:
 
     now_s: float = 0.0
     timeout_s: float | None = None
-    absent: frozenset[tuple[str, str]] = field(default_factory=frozenset)
+    absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
     is_hurried: bool = False
 
     def limit_s(self, params: SearchParams | ContextParams, policy: SearchPolicy) -> float:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.changes.diff import (
     ChangeSet,
@@ -60,8 +62,7 @@ FOLDER_TROUBLE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncRequest:
+class SyncRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The scope of a sync: everything, or `only` these paths and everything beneath them.
 
     With `is_full` every note is read again.
@@ -74,8 +75,7 @@ class SyncRequest:
     """The index to write instead of the workspace's own: the new file of a rebuild."""
 
 
-@dataclass(slots=True, kw_only=True)
-class SyncDone:
+class SyncDone(msgspec.Struct, kw_only=True):
     """The result of a sync."""
 
     started_at_s: float
@@ -83,11 +83,11 @@ class SyncDone:
     """The time of `started_at_s` on the monotonic clock."""
     duration_ms: float = 0.0
     root_state: str = "present"
-    added: list[str] = field(default_factory=list)
-    modified: list[str] = field(default_factory=list)
-    moved: list[tuple[str, str]] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    vanished: list[str] = field(default_factory=list)
+    added: list[str] = msgspec.field(default_factory=list)
+    modified: list[str] = msgspec.field(default_factory=list)
+    moved: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    removed: list[str] = msgspec.field(default_factory=list)
+    vanished: list[str] = msgspec.field(default_factory=list)
     """Notes that this sync was the first to miss."""
     n_unchanged: int = 0
     pending_deletes: tuple[str, ...] = ()
@@ -104,11 +104,11 @@ class SyncDone:
     """The notes in `added` are new only in the rebuilt index."""
     index_trouble: str = ""
     """Why the index must be rebuilt though writing it succeeded; checked by full syncs."""
-    failed: list[Problem] = field(default_factory=list)
+    failed: list[Problem] = msgspec.field(default_factory=list)
     """Files and folders that could not be read, the root as `.`; their indexed notes are kept."""
     generation: int = 0
-    paths: list[str] = field(default_factory=list)
-    texts: dict[str, bytes] = field(default_factory=dict)
+    paths: list[str] = msgspec.field(default_factory=list)
+    texts: dict[str, bytes] = msgspec.field(default_factory=dict)
     """The texts of changed notes as they were indexed, up to TEXTS_LIMIT_BYTES in all."""
     n_text_bytes: int = 0
     n_upserted: int = 0

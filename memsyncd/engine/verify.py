@@ -10,8 +10,9 @@ is `changed`, and compared once more after a sync. Every other difference is an 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
@@ -241,19 +242,18 @@ def _find_damage(path: Path, *, is_thorough: bool) -> str:
 # --- index and notes ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True, kw_only=True)
-class Comparison:
+class Comparison(msgspec.Struct, kw_only=True):
     """The notes compared so far, by outcome: sets of paths; `wrong` has the differences, too."""
 
     n_notes: int = 0
     n_bytes: int = 0
-    wrong: dict[str, str] = field(default_factory=dict)
-    unseen: set[str] = field(default_factory=set)
+    wrong: dict[str, str] = msgspec.field(default_factory=dict)
+    unseen: set[str] = msgspec.field(default_factory=set)
     """Other bytes in files that have the recorded size, times and inode."""
-    changed: set[str] = field(default_factory=set)
-    unreadable: set[str] = field(default_factory=set)
+    changed: set[str] = msgspec.field(default_factory=set)
+    unreadable: set[str] = msgspec.field(default_factory=set)
     """Files that cannot be read now; the index keeps their rows."""
-    orphans: list[str] = field(default_factory=list)
+    orphans: list[str] = msgspec.field(default_factory=list)
 
 
 def list_batches(workspace: Workspace) -> list[tuple[str, ...]]:

@@ -16,8 +16,9 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
+
+import msgspec
 
 from memsyncd.core.changes.watchplan import plan_watches
 from memsyncd.core.scheduling import StallPolicy
@@ -61,8 +62,7 @@ class CheckResult(NamedTuple):
     newly_watched: frozenset[str]
 
 
-@dataclass(slots=True, eq=False)
-class WatchTask:
+class WatchTask(msgspec.Struct, eq=False):
     """One call of the watcher on its thread: plan and watch folders, check or rebuild the watcher.
 
     `key` is the task's in the worker pool. `links` has the folders where the links of each

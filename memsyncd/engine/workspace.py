@@ -11,9 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.changes.diff import NOTHING_MISSING, Missing, RootState
 from memsyncd.core.changes.freshness import UnscannedPaths, describe_overdue
@@ -35,8 +37,7 @@ State = Literal["indexing", "ready", "degraded", "missing", "stalled"]
 STALL_FAULT = "stalled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """A registered workspace. `root` is a real path.
 
     `source` tells whether the configuration or `workspace.add` registered it.
@@ -61,8 +62,7 @@ class Entry:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Condition:
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """The observed state of a workspace.
 
     `faults` maps a stable code to a text that describes a current fault; `notices` does the same
@@ -76,8 +76,8 @@ class Condition:
     synced_at_s: float | None = None
     scanned_s: float | None = None
     root_state: RootState = "present"
-    faults: Mapping[str, str] = field(default_factory=dict)
-    notices: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, str] = msgspec.field(default_factory=dict)
+    notices: Mapping[str, str] = msgspec.field(default_factory=dict)
     generation: int = 0
     counts: Counts = Counts()
     index_bytes: int = 0
@@ -320,8 +320,7 @@ class Workspace:
 # --- freshness ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Freshness:
+class Freshness(msgspec.Struct, frozen=True, kw_only=True):
     """How far a workspace's index may be behind the disk; each response to a client reports it.
 
     `pending` is at least the number of announced paths that no scan has covered yet. `state` is

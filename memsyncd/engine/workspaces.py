@@ -11,9 +11,10 @@ import shutil
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.core.scheduling import StallPolicy
@@ -44,14 +45,13 @@ log = get_log("engine")
 OnSynced = Callable[[Workspace, SyncDone], None]
 
 
-@dataclass(slots=True, kw_only=True)
-class Counters:
+class Counters(msgspec.Struct, kw_only=True):
     """Counts of what was done for a workspace; they only grow and survive its reopening.
 
     Counted on the event loop. Failures and missed events are counted in its `Condition`.
     """
 
-    syncs: DurationHistogram = field(default_factory=DurationHistogram)
+    syncs: DurationHistogram = msgspec.field(default_factory=DurationHistogram)
     """All syncs, also those that found nothing new."""
     n_changing_syncs: int = 0
     n_added: int = 0

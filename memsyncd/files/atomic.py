@@ -17,7 +17,8 @@ import secrets
 import stat as modes
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.files.confined import FILE_FLAGS, LIST_FLAGS, open_folder_beneath
 
@@ -29,8 +30,7 @@ PERMISSIONS = 0o777
 NEW_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemporaryFile:
+class TemporaryFile(msgspec.Struct, frozen=True, kw_only=True):
     """A new file, complete on the disk; `fd` is open for reading only."""
 
     name: str
@@ -213,8 +213,7 @@ def choose_rename() -> RenameAt | None:
 FOLDER_MODE = 0o700
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenFolder:
+class OpenFolder(msgspec.Struct, frozen=True, kw_only=True):
     """An open folder: `path` beneath the real folder `root`, empty for `root` itself."""
 
     root: str

@@ -16,7 +16,8 @@ import re
 import stat as modes
 import unicodedata
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.digest import digest_text
 from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
@@ -29,16 +30,14 @@ SLUG_LIMIT_CHARACTERS = 40
 POINTER_LIMIT_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class IncludePlace:
+class IncludePlace(msgspec.Struct, frozen=True):
     """Where an include glob starts: a path without wildcards, and how many folders deep it goes."""
 
     path: str
     depth: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scope:
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
     """The notes of one workspace. `root` and `allow_links_to` are real paths; see `parse_scope`."""
 
     root: str
@@ -161,8 +160,7 @@ def has_twin(path: str, inode: int) -> bool:
 NOT_SLUG = re.compile(r"[^a-z0-9]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Root:
+class Root(msgspec.Struct, frozen=True, kw_only=True):
     """The root of a workspace. `id` depends on the real path alone; `name` is shown to people."""
 
     id: str
@@ -278,8 +276,7 @@ def _slug(name: str) -> str:
 # able to claim the notes of another one.
 
 
-@dataclass(frozen=True, slots=True)
-class Worktree:
+class Worktree(msgspec.Struct, frozen=True):
     """A linked worktree: its own top folder and that of the main worktree, both real paths."""
 
     top: str

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace as replace_fields
 
 from memsyncd import PROTOCOL, __version__
@@ -46,8 +46,7 @@ SYNC_S = 600.0
 WORST_FIRST = ("stalled", "missing", "degraded", "indexing")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Load(msgspec.Struct, frozen=True, kw_only=True):
     """The server's current load, and its counters since the start."""
 
     n_clients: int
@@ -56,8 +55,7 @@ class Load:
     counts: ServerCounters
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What the daemon says of itself; the callables are called for each request."""
 
     pid: int

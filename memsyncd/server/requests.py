@@ -11,7 +11,6 @@ import asyncio
 import inspect
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -45,8 +44,7 @@ ABANDONED = "client_gone"
 # --- limits and order ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one client, or all of them together, may use. A time of 0 s means: no limit."""
 
     max_clients: int = 256
@@ -67,8 +65,7 @@ class Limits:
     idle_timeout_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedRequest:
+class QueuedRequest(msgspec.Struct, frozen=True):
     """A request that waits to run: exactly one of the two is called, once.
 
     `start` gets a callback that it must call when the request is done.
@@ -173,19 +170,17 @@ class CompletedRequest(NamedTuple):
     error: Exception | None = None
 
 
-@dataclass(slots=True)
-class MethodCounters:
+class MethodCounters(msgspec.Struct):
     """Requests of one method."""
 
-    answered: DurationHistogram = field(default_factory=DurationHistogram)
+    answered: DurationHistogram = msgspec.field(default_factory=DurationHistogram)
     """From the arrival of each answered request until its answer was ready."""
-    failed: dict[str, int] = field(default_factory=dict)
+    failed: dict[str, int] = msgspec.field(default_factory=dict)
     """By the error's code."""
     n_abandoned: int = 0
 
 
-@dataclass(slots=True)
-class ServerCounters:
+class ServerCounters(msgspec.Struct):
     """Requests and connections since the start. The memory does not grow with their number."""
 
     requests: int = 0
@@ -196,7 +191,7 @@ class ServerCounters:
     """Connections that were refused: another user's, or one too many."""
     dropped: int = 0
     """Connections that were cut: slow readers, unfinished lines, idle ones that others replace."""
-    methods: defaultdict[str, MethodCounters] = field(
+    methods: defaultdict[str, MethodCounters] = msgspec.field(
         default_factory=lambda: defaultdict(MethodCounters)
     )
 
@@ -214,8 +209,7 @@ class ServerCounters:
 # --- dispatch ---
 
 
-@dataclass(slots=True, kw_only=True)
-class ServerContext:
+class ServerContext(msgspec.Struct, kw_only=True):
     """What all connections of a server share."""
 
     dispatch: Dispatch
@@ -231,7 +225,7 @@ class ServerContext:
     on_large_buffer: Callable[[], None]
     """Called when the buffers of one client are large, to check those of all clients."""
     waiting_methods: frozenset[str]
-    tasks: set[asyncio.Future[Any]] = field(default_factory=set)
+    tasks: set[asyncio.Future[Any]] = msgspec.field(default_factory=set)
     is_stopping: bool = False
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.globs import Globs
 from memsyncd.engine.sync import SyncDone
@@ -29,8 +30,7 @@ from memsyncd.server.session import Session
 MAX_PER_SESSION = 64
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Subscription:
+class _Subscription(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     session: Session
     workspace: str | None

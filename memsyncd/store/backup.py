@@ -14,10 +14,10 @@ import secrets
 import shutil
 import stat as modes
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
+import msgspec
 
 from memsyncd.errors import BadRequest, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.store.connection import (
@@ -41,8 +41,7 @@ NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 USE_ANOTHER = "use a file that `memsyncd backup` has written"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
+class Backup(msgspec.Struct, frozen=True, kw_only=True):
     """A temporary file with a whole copy of a records.db; the caller moves or removes it."""
 
     path: Path

@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import Any
 
 import apsw
+import msgspec
+from msgspec.structs import asdict
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFull
@@ -28,8 +29,7 @@ from memsyncd.store.integrity import FileGuard
 # --- heads --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservedNote:
+class ObservedNote(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a note on the disk, None if it is gone, and its former path if it was moved.
 
     `is_new`: the note did not exist before, though not every note was observed yet.
@@ -41,8 +41,7 @@ class ObservedNote:
     is_new: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, kw_only=True):
     """One note's change, in digests; None for no file. `old_path` is its path before a move."""
 
     path: str
@@ -161,8 +160,7 @@ SELECT command FROM acts WHERE id = ?1 AND EXISTS(
 _END = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Revision:
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
     """One change of one note.
 
     A digest is None for no file; `old_path` is the path before a move. `old_bytes` and `new_bytes`
@@ -184,8 +182,7 @@ class Revision:
     is_kept: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RevisionFilter:
+class RevisionFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Select revisions that meet every given field. `path` is a note or folder, `before` a revision
     that is excluded with all later ones.
     """
@@ -288,8 +285,7 @@ _DROP_EMPTY_ACT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Intended:
+class Intended(msgspec.Struct, frozen=True, kw_only=True):
     """The intended change of one note. `old` and `new` are whole texts, None for no file;
     `old_path` is the path before a move.
     """
@@ -300,8 +296,7 @@ class Intended:
     new: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Purged:
+class Purged(msgspec.Struct, frozen=True, kw_only=True):
     """What a purge dropped. `is_clean`: the files contain no trace of it; otherwise another program
     reads them and has to end first.
     """

@@ -13,12 +13,12 @@ import os
 import stat as modes
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.model import Note
@@ -108,7 +108,7 @@ class FileGuard:
         if is_wal_cut or _size(file) < _size(self._file):
             return Tampering.TRUNCATED
         if file != self._file and self._is_foreign():
-            return Tampering.TRUNCATED
+            return Tampering.OVERWRITTEN
         self._file, self._wal = file, wal
         return None
 
@@ -306,8 +306,7 @@ _ORPHANS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one `part` of a note that the index lacks, and those it should not have."""
 
     part: str

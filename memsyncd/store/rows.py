@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import apsw
+import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
@@ -66,19 +66,18 @@ _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(
 _to_json = json.JSONEncoder(ensure_ascii=False).encode
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(msgspec.Struct):
     """Rows to insert, one list for each table, flushed in an order that foreign keys allow."""
 
-    files: list[Row] = field(default_factory=list)
-    sections: list[Row] = field(default_factory=list)
-    tags: list[Row] = field(default_factory=list)
-    links: list[Row] = field(default_factory=list)
-    problems: list[Row] = field(default_factory=list)
-    secrets: list[Row] = field(default_factory=list)
-    texts: list[Row] = field(default_factory=list)
-    chunks: list[Row] = field(default_factory=list)
-    fts: list[Row] = field(default_factory=list)
+    files: list[Row] = msgspec.field(default_factory=list)
+    sections: list[Row] = msgspec.field(default_factory=list)
+    tags: list[Row] = msgspec.field(default_factory=list)
+    links: list[Row] = msgspec.field(default_factory=list)
+    problems: list[Row] = msgspec.field(default_factory=list)
+    secrets: list[Row] = msgspec.field(default_factory=list)
+    texts: list[Row] = msgspec.field(default_factory=list)
+    chunks: list[Row] = msgspec.field(default_factory=list)
+    fts: list[Row] = msgspec.field(default_factory=list)
 
     def flush(self, connection: apsw.Connection) -> None:
         tables = (
@@ -93,8 +92,7 @@ class Rows:
                 rows.clear()
 
 
-@dataclass(slots=True)
-class Ids:
+class Ids(msgspec.Struct):
     """The next free ids."""
 
     file: int
@@ -296,14 +294,15 @@ def _collect_chunks(
     finder = SubwordFinder(note.text)
     chunks = note.chunks if only is None else [note.chunks[index] for index in only]
     for chunk in chunks:
-        anchor, start, end, text, part = chunk
         chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
-        row = _make_fts_row(chunk, *columns[anchor])
+        row = _make_fts_row(chunk, *columns[chunk.anchor])
+        place = (chunk.start, chunk.end, chunk.part)
+        n_tokens = count_tokens(chunk.text)
         rows.chunks.append(
-            (chunk_id, file_id, section_ids[anchor], start, end, part, count_tokens(text), row[3])
+            (chunk_id, file_id, section_ids[chunk.anchor], *place, n_tokens, row.digest)
         )
-        subwords = finder.find(row.heading, text, start)
-        rows.fts.append((chunk_id, row.heading, text, row.tags, subwords))
+        subwords = finder.find(row.heading, row.text, chunk.start)
+        rows.fts.append((chunk_id, row.heading, row.text, row.tags, subwords))
 
 
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
+
+import msgspec
 
 from memsyncd.core.globs import Globs, has_wildcard
 from memsyncd.core.markdown.sections import make_slug
@@ -326,8 +327,7 @@ SELECT id, start_line - 1 - before FROM (
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HitSection:
+class HitSection(msgspec.Struct, frozen=True, kw_only=True):
     """The section of a hit; `digest` is that of the file as indexed."""
 
     anchor: str
@@ -382,8 +382,7 @@ _SECRETS_OF_CHUNKS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkSecrets:
+class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """The lines of a chunk, and in order the lines of all secrets that overlap them.
 
     `is_piece`: the chunk holds only a part of the text of its lines.

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 from watchdog.events import FileSystemEvent, FileSystemEventHandler
 from watchdog.observers.api import BaseObserver, EventEmitter, ObservedWatch
 
@@ -25,8 +25,7 @@ JOIN_LIMIT_S = 5.0
 RETRY_FIRST_S, RETRY_LAST_S = 60.0, 600.0
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class WatchTarget:
+class WatchTarget(msgspec.Struct, frozen=True, order=True):
     """A folder to watch once, for any number of workspaces."""
 
     folder: str
@@ -255,8 +254,7 @@ def is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder.rstrip('/')}/")
 
 
-@dataclass(frozen=True, slots=True)
-class _Watched:
+class _Watched(msgspec.Struct, frozen=True):
     """A watched target: watchdog's objects, and the folder's device and inode."""
 
     folder: str

@@ -7,12 +7,13 @@ of modules for the time of a `with`; the engine runs in this process and answers
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
+
+import msgspec
 
 from memsyncd.core.search import dates, passages
 from memsyncd.engine import context, search
@@ -53,8 +54,8 @@ class Ablation:
         try:
             for module, name, value in self.constants:
                 setattr(module, name, value)
-            ranking = dataclasses.replace(base.ranking, **self.ranking)
-            yield dataclasses.replace(base, ranking=ranking, **self.policy)
+            ranking = msgspec.structs.replace(base.ranking, **self.ranking)
+            yield msgspec.structs.replace(base, ranking=ranking, **self.policy)
         finally:
             for module, name, value in before:
                 setattr(module, name, value)

@@ -10,12 +10,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.notepath import NotePath

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.engine import external, scheduler

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.engine import rebuild
+from memsyncd.engine import opening, rebuild
 from memsyncd.errors import NoteNotFound
 from memsyncd.store.records import find_foreign
 from tests.engine.conftest import other_program_reading, take
@@ -161,6 +161,50 @@ def test_the_history_of_a_moved_folder_moves_with_it(own: Any, moved: Callable[[
     own.follow()
     own.see()
     assert [one.command for one in own.past()] == ["undo", "outside"]
+
+
+def test_notes_saved_while_the_history_is_taken_over_make_it_no_other_workspaces(
+    own: Any, moved: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_over = opening.take_over
+
+    def save_after(*arguments: Any) -> None:
+        take_over(*arguments)
+        for note in own.root.with_name("moved").rglob("*.md"):
+            note.write_text("saved meanwhile\n")
+
+    monkeypatch.setattr(opening, "take_over", save_after)
+    bench = moved()
+    assert bench.workspace.condition.faults == {}
+    assert f"moved here from {own.root}" in bench.workspace.condition.notices["records_moved"]
+    bench.undo("MEMORY.md")
+    assert bench.files()["MEMORY.md"] == OWN.encode()
+
+
+def test_a_history_whose_move_was_interrupted_is_completed_whatever_was_saved_since(
+    make_bench: Callable[..., Any], own: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench("moved")
+    own.workspace.close()
+    shutil.rmtree(bench.root)
+    own.root.rename(bench.root)
+
+    def crash(*_: object) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(os, "rename", crash)
+    with pytest.raises(SystemExit):
+        bench.open()
+    monkeypatch.undo()
+    for note in bench.root.rglob("*.md"):
+        note.write_text("saved meanwhile\n")
+    bench.open()
+    bench.follow()
+    bench.see()
+    assert bench.workspace.condition.faults == {}
+    assert not own.workspace.records_path.exists()
+    bench.undo("MEMORY.md")
+    assert bench.files()["MEMORY.md"] == OWN.encode()
 
 
 def test_records_brought_to_a_copy_are_accepted_once_the_original_folder_is_gone(

@@ -5,12 +5,12 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from memsyncd.core.markdown.chunks import ChunkPolicy

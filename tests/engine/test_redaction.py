@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -168,7 +168,7 @@ def test_problems_name_secrets_until_they_are_taken_out(filled: Any) -> None:
 
 
 def test_what_is_looked_for_is_part_of_how_an_index_was_made(bench: Any) -> None:
-    off = dataclasses.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
+    off = msgspec.structs.replace(bench.policy, guard=GuardPolicy(has_secrets=False))
     assert index_fingerprint(off) != index_fingerprint(bench.policy)
     bench.policy = off
     bench.write("MEMORY.md", f"# Memory\n\nThe token is {TOKEN}.\n")

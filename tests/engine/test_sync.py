@@ -237,6 +237,33 @@ def test_notes_of_a_folder_that_becomes_a_file_are_removed(bench: Any) -> None:
     assert (done.added, done.removed) == ([".memories/a.md"], [".memories/a.md/b.md"])
 
 
+def test_saving_a_note_in_the_place_of_a_folder_ends_no_pending_delete(bench: Any) -> None:
+    bench.write(".memories/a.md/b.md", "one")
+    bench.write(".memories/a.md/c/d.md", "two")
+    bench.sync()
+    (bench.root / ".memories/a.md").rename(bench.root / "away")
+    old = (".memories/a.md/b.md", ".memories/a.md/c/d.md")
+    assert bench.sync(grace_s=1.5).pending_deletes == old
+    bench.write(".memories/a.md", "three")
+    done = bench.sync(".memories/a.md", grace_s=1.5)
+    assert (done.added, done.pending_deletes) == ([".memories/a.md"], old)
+    assert bench.workspace.condition.pending == 2
+    bench.now_s += 1.5
+    assert bench.sync(*old, grace_s=1.5).removed == list(old)
+    assert bench.paths() == [".memories/a.md"]
+
+
+def test_a_note_in_the_place_of_a_folder_is_enough_to_find_that_its_notes_are_gone(
+    bench: Any,
+) -> None:
+    bench.write(".memories/a.md/b.md", "one")
+    bench.sync()
+    (bench.root / ".memories/a.md").rename(bench.root / "away")
+    bench.write(".memories/a.md", "two")
+    done = bench.sync(".memories/a.md")
+    assert (done.added, done.removed) == ([".memories/a.md"], [".memories/a.md/b.md"])
+
+
 # --- problems -------------------------------------------------------------------------------------
 
 

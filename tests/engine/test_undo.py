@@ -247,7 +247,7 @@ def test_clearing_takes_every_note_and_can_be_undone(bench: Any) -> None:
 
 
 def test_without_history_nothing_can_be_undone_and_that_is_said(make_bench: Any) -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     from memsyncd.engine.policies import HistoryPolicy
 

@@ -13,6 +13,7 @@ from memsyncd.core.digest import digest_bytes
 from memsyncd.errors import StoreFailed
 from memsyncd.store import records
 from memsyncd.store.history import ObservedNote
+from memsyncd.store.integrity import Tampering
 from memsyncd.store.records import MIGRATIONS, Move, Owner, Records, peek_heads, peek_owners
 
 Open = Callable[..., Records]
@@ -113,6 +114,20 @@ def test_a_file_of_another_workspace_is_set_aside_as_it_is(open_records: Open) -
     assert kept.set_aside is None
     assert kept.history.find_revisions() == []
     assert kept.find_set_aside() == ["records.db.foreign-77"]
+
+
+def test_an_open_file_overwritten_with_another_workspaces_is_reported_as_overwritten(
+    tmp_path: Path, open_records: Open
+) -> None:
+    theirs = open_records(workspace="other-1")
+    theirs.close()
+    their_bytes = theirs.path.read_bytes()
+    theirs.path.unlink()
+    kept = open_records()
+    assert kept.find_tampering() is None
+    kept.path.write_bytes(their_bytes + bytes(4096))
+    assert kept.find_tampering() is Tampering.OVERWRITTEN
+    kept.close_tampered(Tampering.OVERWRITTEN, now_s=1.0)
 
 
 def test_a_file_of_another_workspace_that_stands_in_its_log_alone_is_set_aside_with_it(

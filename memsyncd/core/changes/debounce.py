@@ -12,8 +12,9 @@ full scan. An event says only that a path is dirty; the caller decides what to d
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
+
+import msgspec
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -22,8 +23,7 @@ Key = TypeVar("Key", bound=Hashable)
 PATHS_LIMIT = 64
 
 
-@dataclass(frozen=True, slots=True)
-class DebouncePolicy:
+class DebouncePolicy(msgspec.Struct, frozen=True):
     """How long to wait. Raises ValueError if a time is negative."""
 
     quiet_s: float = 0.1
@@ -34,8 +34,7 @@ class DebouncePolicy:
             raise ValueError(f"a time is negative: {self}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settled(Generic[Key]):
+class Settled(msgspec.Struct, Generic[Key], frozen=True, kw_only=True):
     """The paths to scan now; with `is_wide` the whole workspace, which includes the paths."""
 
     key: Key
@@ -96,8 +95,7 @@ class Debouncer(Generic[Key]):
         self._pending.pop(key, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
+class _Wait(msgspec.Struct, frozen=True):
     first_s: float
     last_s: float
 
@@ -105,15 +103,14 @@ class _Wait:
         return min(self.last_s + policy.quiet_s, self.first_s + policy.max_wait_s)
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct):
     """The events of one key.
 
     `finished_due_s` and `wide_due_s` are set while work is due without waiting for quiet.
     """
 
-    unfinished: dict[str, _Wait] = field(default_factory=dict)
-    finished: dict[str, _Wait] = field(default_factory=dict)
+    unfinished: dict[str, _Wait] = msgspec.field(default_factory=dict)
+    finished: dict[str, _Wait] = msgspec.field(default_factory=dict)
     finished_due_s: float | None = None
     wide: _Wait | None = None
     wide_due_s: float | None = None

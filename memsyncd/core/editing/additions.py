@@ -15,10 +15,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from types import MappingProxyType
 from typing import Final, NoReturn
+
+import msgspec
 
 from memsyncd.core.editing.notetext import (
     check_text,
@@ -69,8 +70,7 @@ _SENTENCE = re.compile(r"\W*\w.*?(?:(?:(?<!\b\w)\.|[!?])(?=\s|\Z)|[。！？])")
 _HAS_WORD = re.compile(r"\w")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Addition:
+class Addition(msgspec.Struct, frozen=True, kw_only=True):
     """A memory to add. `summary` is the heading; if it is empty, the heading is made from the
     beginning of the content.
 
@@ -346,8 +346,7 @@ def _escape(char: str) -> str:
 # Kinds are an open set; the configuration adds to the table.
 
 
-@dataclass(frozen=True, slots=True)
-class KindDefaults:
+class KindDefaults(msgspec.Struct, frozen=True):
     """The note that takes memories of a kind, and their importance, 0-1."""
 
     note: str

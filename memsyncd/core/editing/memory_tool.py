@@ -14,8 +14,9 @@ count. In `sdk` they end at `\n` alone, keep a `\r`, and an empty one follows th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from memsyncd.core.editing.notetext import (
     NoteText,
@@ -41,8 +42,7 @@ SNIPPET_LIMIT_LINES = 40
 PLACES_LIMIT = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditResult:
+class EditResult(msgspec.Struct, frozen=True, kw_only=True):
     """A note's new bytes and the text of the answer."""
 
     data: bytes
@@ -199,8 +199,7 @@ DEPTH_LIMIT: Final = 2
 _UNITS = "KMGT"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderEntry:
+class FolderEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A folder or an entry in it. `path` as it is shown, without a slash at the end."""
 
     path: str

@@ -8,8 +8,9 @@ is never replaced, which may leave only one direction, or none.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 
 class TargetState(Enum):
@@ -37,8 +38,7 @@ HAPPENED = frozenset({TargetState.NEW, TargetState.CHANGED_NEW})
 NOT_HAPPENED = frozenset({TargetState.OLD, TargetState.CHANGED_OLD})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecoveryPlan:
+class RecoveryPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The direction, the states as far as they can be told, and the targets (by number) of which
     nobody can tell.
     """

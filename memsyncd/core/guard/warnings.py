@@ -7,7 +7,8 @@ A problem never quotes a secret, it names only the sort.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from memsyncd.core.guard.hints import fold_case
 from memsyncd.core.guard.injection import find_injections
@@ -29,8 +30,7 @@ _EXAMPLE = (
 _REVIEW = "see whether it is meant so before an agent reads it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GuardPolicy:
+class GuardPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Which checks to run on notes."""
 
     has_secrets: bool = True
@@ -40,8 +40,7 @@ class GuardPolicy:
 DEFAULT_GUARD = GuardPolicy()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Warnings:
+class Warnings(msgspec.Struct, frozen=True, kw_only=True):
     """The result of the checks. `secrets` are lines that hold one, without examples."""
 
     problems: tuple[Problem, ...] = ()

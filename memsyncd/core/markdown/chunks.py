@@ -9,9 +9,10 @@ all of it. `sections` decides where a section begins and ends.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import NamedTuple
+
+import msgspec
 
 from memsyncd.core.markdown.blockrules import BLANKS
 from memsyncd.core.markdown.scanner import Block
@@ -22,8 +23,7 @@ CHUNK_LIMIT_CHARS = 65_536
 _CUT_BACK_CHARS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkPolicy:
+class ChunkPolicy(msgspec.Struct, frozen=True):
     """Chunks take at most `max_tokens` and repeat at most `overlap_tokens` of the chunk before.
 
     The numbers were measured on questions about chats and about developer documents: small chunks

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Final
 
+import msgspec
 import yaml
 
 from memsyncd.core.guard.secrets import redact
@@ -34,11 +34,10 @@ _KEY_VALUE = re.compile(r"([A-Za-z_][\w.-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _COMMENT = re.compile(r"[ \t]*<!--\s*memory:\s*(.*?)\s*-->", re.DOTALL)
 _COMMENT_START = re.compile(r"[ \t]*<!--\s*memory:")
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-_KNOWN: Final = frozenset(field.name for field in fields(Meta)) - {"extra"}
+_KNOWN: Final = frozenset(Meta.__struct_fields__) - {"extra"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FrontMatter:
+class FrontMatter(msgspec.Struct, frozen=True, kw_only=True):
     """`n_lines` lines at the top belong to the front matter, both `---` included; 0 if there is
     none.
     """

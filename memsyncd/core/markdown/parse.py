@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import fields, replace
+
+from msgspec.structs import replace
 
 from memsyncd.core.digest import digest_bytes
 from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy, find_warnings
@@ -40,7 +41,7 @@ TITLE_LIMIT_CHARS = 300
 
 _FRONT_MATTER_KIND = "front_matter"
 _CONFLICT_MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
-_SINGLE_FIELDS = tuple(field.name for field in fields(Meta) if field.name not in ("tags", "extra"))
+_SINGLE_FIELDS = tuple(name for name in Meta.__struct_fields__ if name not in ("tags", "extra"))
 
 
 def parse_note(

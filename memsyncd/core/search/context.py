@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from memsyncd.core.model import QUARTERS_PER_TOKEN, Span, count_quarters, count_tokens
 from memsyncd.core.notepath import show_path
@@ -25,8 +27,7 @@ NO_ROOM = "no room"
 _BETWEEN = "\n\n"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """The room for a block, its heading and labels included.
 
     `max_bytes` counts UTF-8; None means no limit.
@@ -36,8 +37,7 @@ class Budget:
     max_bytes: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextChunk:
+class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
     """A chunk that may go into a context; `reason` tells why.
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
@@ -54,8 +54,7 @@ class ContextChunk:
     n_blanks_before: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextLines:
+class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of a chunk that a block includes or omits; `reason` tells why."""
 
     chunk: ContextChunk
@@ -63,8 +62,7 @@ class ContextLines:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContextBlock:
+class ContextBlock(msgspec.Struct, frozen=True, kw_only=True):
     """A text for a prompt, empty if it includes nothing.
 
     `included` and `omitted` are best first, as the chunks were. Every line of every chunk is in one
@@ -104,14 +102,13 @@ class _Text(NamedTuple):
         return cls(text, count_quarters(text), len(text.encode()))
 
 
-@dataclass(slots=True)
-class _Filling:
+class _Filling(msgspec.Struct):
     """A block while it is filled: the excerpt of each section, by anchor, and its rendered text."""
 
     budget: Budget
     heading: str
-    excerpts: dict[str, Excerpt] = field(default_factory=dict)
-    texts: dict[str, _Text] = field(default_factory=dict)
+    excerpts: dict[str, Excerpt] = msgspec.field(default_factory=dict)
+    texts: dict[str, _Text] = msgspec.field(default_factory=dict)
 
     def include(self, chunks: Sequence[ContextChunk]) -> Iterator[ContextLines]:
         """Include the chunks that fit, in order, and yield their lines."""
@@ -270,8 +267,7 @@ _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
 _FENCE = re.compile(r"\s*(?:[-*+>]\s+|\d+[.)]\s+)*(?P<mark>`{3,}|~{3,})(?P<rest>.*)", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excerpt:
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
     """The shown lines of a section, by number.
 
     `blanks` are lines known to be blank, which leave no gap when omitted; `cut_after` is the line

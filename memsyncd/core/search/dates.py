@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
+
+import msgspec
 
 from memsyncd.core.model import Meta
 
@@ -32,8 +33,7 @@ _DAY_FIRST = re.compile(
 _DATE_KEYS = ("date", "day", "created", "created_at")
 
 
-@dataclass(frozen=True, slots=True)
-class NamedDate:
+class NamedDate(msgspec.Struct, frozen=True):
     """A date that a question names; None for a part that it does not name."""
 
     year: int | None

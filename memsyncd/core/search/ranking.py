@@ -16,9 +16,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from typing import NamedTuple
+
+import msgspec
 
 from memsyncd.core.model import Span
 from memsyncd.core.search.dates import NamedDate, fit_dates
@@ -30,8 +31,7 @@ N_CANDIDATES = 200
 MIN_SCORE = 0.0001
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingPolicy:
+class RankingPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """The weights in a candidate's raw score.
 
     The defaults were measured on chats and on developers' documents. `exact` is the weight of exact
@@ -152,8 +152,7 @@ def _rank(
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class Passage(msgspec.Struct, frozen=True, kw_only=True):
     """Neighbouring chunks of a note as one answer.
 
     `best` is the strongest of `chunks`; the passage shows its section.
@@ -164,8 +163,7 @@ class Passage:
     span: Span
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(msgspec.Struct):
     best: Ranked
     chunks: list[Candidate]
     span: Span
@@ -239,8 +237,7 @@ DAY_S = 86_400
 _DAY_0 = date(1970, 1, 1).toordinal()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Boosts:
+class Boosts(msgspec.Struct, frozen=True, kw_only=True):
     """A weight each from 0, which is off, to 0.1, which allows a factor of up to 1.1; together they
     go no further.
 
@@ -252,7 +249,7 @@ class Boosts:
     decay: float = 0.0
     half_life_days: float = 30.0
     # The importance of sections that state none, by the name of their kind in lower case.
-    kinds: Mapping[str, float] = field(default_factory=dict)
+    kinds: Mapping[str, float] = msgspec.field(default_factory=dict)
 
     def importance_of(self, features: RankingFeatures) -> float:
         """The stated importance, or that of the kind; 0.5 without either."""
@@ -268,8 +265,7 @@ class Boosts:
 NO_BOOSTS = Boosts()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RankingFeatures:
+class RankingFeatures(msgspec.Struct, frozen=True, kw_only=True):
     """The inputs of the boosts.
 
     `importance` (0-1), `kind` and `day` (ISO) are None where a section states none; `saved_s` is

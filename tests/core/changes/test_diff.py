@@ -190,6 +190,16 @@ def test_a_restricted_scan_lets_only_notes_in_its_scope_vanish() -> None:
     assert len(find_suspects(recorded, seen({}, only=frozenset({""}))).vanished) == 3
 
 
+def test_notes_of_a_folder_that_a_note_has_replaced_vanish_with_a_scan_of_that_note() -> None:
+    recorded = {".memories/x.md/a.md": record_of(), ".memories/x.md/d/b.md": record_of()}
+    snapshot = seen({".memories/x.md": stat_of()}, only=frozenset({".memories/x.md"}))
+    suspects = find_suspects(recorded, snapshot)
+    assert suspects.vanished == tuple(recorded)
+    was = Missing(since_s=dict.fromkeys(recorded, 1.0), sure=frozenset(recorded))
+    missing = track_missing(was, recorded, snapshot, suspects.vanished, now_s=2.0)
+    assert missing.since_s == was.since_s
+
+
 def plan(
     recorded: Mapping[str, Recorded],
     read: Mapping[str, Recorded],

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import codecs
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import assume, example, given, reject
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memsyncd.core.editing.additions import (
     CONTENT_LIMIT_CHARS,

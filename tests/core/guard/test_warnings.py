@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,9 +40,9 @@ def test_a_secret_is_a_problem_of_its_line_and_is_not_repeated() -> None:
 
 
 def test_checks_that_are_off_do_not_run() -> None:
-    alone = dataclasses.replace(DEFAULT_GUARD, has_instructions=False)
+    alone = msgspec.structs.replace(DEFAULT_GUARD, has_instructions=False)
     assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {SECRET}
-    alone = dataclasses.replace(DEFAULT_GUARD, has_secrets=False)
+    alone = msgspec.structs.replace(DEFAULT_GUARD, has_secrets=False)
     assert {problem.code for problem in find_warnings(PATH, NOTE, alone).problems} == {
         PROMPT_INJECTION
     }

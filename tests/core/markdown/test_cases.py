@@ -61,7 +61,7 @@ def _render_lines(note: Note) -> Iterator[str]:
 
 
 def _render_meta(meta: Meta) -> str:
-    said = {name: getattr(meta, name) for name in Meta.__dataclass_fields__}
+    said = {name: getattr(meta, name) for name in Meta.__struct_fields__}
     return "".join(f" {name}={value!r}" for name, value in said.items() if value not in (None, ()))
 
 
