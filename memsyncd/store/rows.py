@@ -16,7 +16,7 @@ import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
-from memsyncd.core.model import Chunk, Note, Section, count_tokens, path_words, title_words
+from memsyncd.core.model import Note, count_tokens, path_words, title_words
 from memsyncd.core.search.dates import find_note_date, find_stated_date
 from memsyncd.core.search.words import SubwordFinder
 from memsyncd.store.texts import make_blocks
@@ -121,10 +121,9 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     file_id, ids.file = ids.file, ids.file + 1
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     section_ids = {}
-    n_path = len(note.path) + 1
-    for section in note.sections:
+    for section, row in zip(note.sections, _make_section_rows(file_id, note), strict=True):
         section_ids[section.anchor], ids.section = ids.section, ids.section + 1
-        rows.sections.append((section_ids[section.anchor], *_section_row(file_id, section, n_path)))
+        rows.sections.append((section_ids[section.anchor], *row))
     _collect_details(rows, file_id, note, section_ids)
     rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
     _collect_chunks(rows, ids, file_id, note, section_ids)
@@ -209,26 +208,40 @@ def make_fts_rows(note: Note) -> list[FtsRow]:
     section's tags.
     """
     columns = _make_columns(note)
-    return [_make_fts_row(chunk, *columns[chunk.anchor]) for chunk in note.chunks]
+    return [_make_fts_row(chunk.text, columns[chunk.anchor]) for chunk in note.chunks]
 
 
 def make_fts_columns(note: Note) -> Iterator[dict[str, str]]:
     """Yield the text of each FTS5 column of each chunk, by the column's name."""
-    finder = SubwordFinder(note.text)
-    for chunk, row in zip(note.chunks, make_fts_rows(note), strict=True):
-        subwords = finder.find(row.heading, row.text, chunk.start)
-        yield {"heading": row.heading, "text": row.text, "tags": row.tags, "subwords": subwords}
+    rows = Rows()
+    section_ids = {section.anchor: 0 for section in note.sections}
+    _collect_chunks(rows, Ids(0, 0, 0), 0, note, section_ids)
+    for _, heading, text, tags, subwords in rows.fts:
+        yield {"heading": heading, "text": text, "tags": tags, "subwords": subwords}
 
 
-def _make_columns(note: Note) -> dict[str, tuple[str, str]]:
-    """The columns `heading` and `tags` of the chunks of each section, by anchor."""
+class _Columns(NamedTuple):
+    """The FTS5 columns that the chunks of a section share, and the titles in `heading`."""
+
+    heading: str
+    tags: str
+    titles: tuple[str, ...]
+
+
+def _make_columns(note: Note) -> dict[str, _Columns]:
+    """The columns of the chunks of each section, by anchor."""
     words = path_words(note.path)
-    return {s.anchor: (title_words(words, s.heading), " ".join(s.meta.tags)) for s in note.sections}
+    return {
+        s.anchor: _Columns(
+            title_words(words, s.heading), " ".join(s.meta.tags), (words, *s.heading)
+        )
+        for s in note.sections
+    }
 
 
-def _make_fts_row(chunk: Chunk, heading: str, tags: str) -> FtsRow:
-    digest = digest_to_bytes(f"{heading}\x1f{tags}\x1f{chunk.text}")
-    return FtsRow(heading, chunk.text, tags, digest)
+def _make_fts_row(text: str, columns: _Columns) -> FtsRow:
+    heading, tags, _ = columns
+    return FtsRow(heading, text, tags, digest_to_bytes(f"{heading}\x1f{tags}\x1f{text}"))
 
 
 def _change_sections(
@@ -241,9 +254,7 @@ def _change_sections(
     existing = {row[2]: row for row in connection.execute(columns, (file_id,))}
     section_ids: dict[str, int] = {}
     added, changed = [], []
-    n_path = len(note.path) + 1
-    for section in note.sections:
-        row = _section_row(file_id, section, n_path)
+    for section, row in zip(note.sections, _make_section_rows(file_id, note), strict=True):
         old = existing.pop(row[1], None)
         if old is None:
             section_ids[section.anchor], ids.section = ids.section, ids.section + 1
@@ -295,14 +306,13 @@ def _collect_chunks(
     chunks = note.chunks if only is None else [note.chunks[index] for index in only]
     for chunk in chunks:
         chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
-        row = _make_fts_row(chunk, *columns[chunk.anchor])
-        place = (chunk.start, chunk.end, chunk.part)
-        n_tokens = count_tokens(chunk.text)
-        rows.chunks.append(
-            (chunk_id, file_id, section_ids[chunk.anchor], *place, n_tokens, row.digest)
-        )
-        subwords = finder.find(row.heading, row.text, chunk.start)
-        rows.fts.append((chunk_id, row.heading, row.text, row.tags, subwords))
+        text, place = chunk.text, (chunk.start, chunk.end, chunk.part)
+        of_section = columns[chunk.anchor]
+        heading, _, tags, digest = _make_fts_row(text, of_section)
+        section_id, n_tokens = section_ids[chunk.anchor], count_tokens(text)
+        rows.chunks.append((chunk_id, file_id, section_id, *place, n_tokens, digest))
+        subwords = finder.find(of_section.titles, text, chunk.start)
+        rows.fts.append((chunk_id, heading, text, tags, subwords))
 
 
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
@@ -313,15 +323,22 @@ def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     )  # fmt: skip
 
 
-def _section_row(file_id: int, section: Section, n_path: int) -> Row:
-    """`n_path` is the length of the path and the `#` before the section's slugs."""
-    meta = section.meta
-    return (
-        file_id, section.anchor[n_path:], to_json_list(section.heading), section.level,
-        section.start, section.end, meta.kind, meta.importance, meta.priority,
-        meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
-        meta.expires, find_stated_date(meta),
-    )  # fmt: skip
+def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
+    """Yield the columns of each section, without its id."""
+    n_path = len(note.path) + 1
+    # Most sections share the metadata of the note, whose date need not be read again for each.
+    days: dict[tuple[str | None, int], str | None] = {}
+    for section in note.sections:
+        meta = section.meta
+        key = meta.created, id(meta.extra)
+        if key not in days:
+            days[key] = find_stated_date(meta)
+        yield (
+            file_id, section.anchor[n_path:], to_json_list(section.heading), section.level,
+            section.start, section.end, meta.kind, meta.importance, meta.priority,
+            meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
+            meta.expires, days[key],
+        )  # fmt: skip
 
 
 def to_json_list(words: Sequence[str]) -> str:

@@ -93,9 +93,9 @@ WORDS = st.lists(
 ).map("".join)
 
 
-@given(st.lists(WORDS, min_size=1, max_size=6), WORDS, st.data())
+@given(st.lists(WORDS, min_size=1, max_size=6), st.lists(WORDS, max_size=3), st.data())
 def test_the_subwords_of_a_piece_of_a_text_are_those_of_the_piece_alone(
-    lines: list[str], heading: str, data: st.DataObject
+    lines: list[str], titles: list[str], data: st.DataObject
 ) -> None:
     finder = SubwordFinder("\n".join(lines))
     for _ in range(2):
@@ -104,4 +104,10 @@ def test_the_subwords_of_a_piece_of_a_text_are_those_of_the_piece_alone(
         piece = (
             piece[: data.draw(st.integers(0, len(piece)))] if data.draw(st.booleans()) else piece
         )
-        assert finder.find(heading, piece, first) == find_subwords(f"{heading}\n{piece}")
+        assert finder.find(titles, piece, first) == find_subwords(f"{' '.join(titles)}\n{piece}")
+
+
+@given(st.characters())
+def test_no_character_of_a_script_without_spaces_is_overlooked(character: str) -> None:
+    if is_unspaced(character):
+        assert find_subwords(f"a {character} b") == character
