@@ -187,9 +187,9 @@ def _read_flat_pairs(text: str) -> list[tuple[str, yaml.Node | str, int]] | None
 def _make_flat_node(written: str) -> yaml.Node:
     if written[:1] == "[":
         items = [_make_flat_node(item) for item in _FLAT_ITEM.findall(written)]
-        return yaml.SequenceNode(None, items)
+        return yaml.SequenceNode("", items)
     is_quoted = written[:1] in ("'", '"')
-    return yaml.ScalarNode(None, written[1:-1] if is_quoted else written)
+    return yaml.ScalarNode("", written[1:-1] if is_quoted else written)
 
 
 def _refuse_growth(text: str) -> None:
