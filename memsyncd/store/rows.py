@@ -16,10 +16,11 @@ import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
 from memsyncd.core.digest import digest_to_bytes
+from memsyncd.core.markdown.patch import NotePatch, Outline, OutlineSection
 from memsyncd.core.model import Note, count_tokens, path_words, title_words
 from memsyncd.core.search.dates import find_note_date, find_stated_date
 from memsyncd.core.search.words import SubwordFinder
-from memsyncd.store.texts import make_blocks
+from memsyncd.store.texts import inflate, make_blocks
 
 Row = tuple[Any, ...]
 
@@ -60,6 +61,33 @@ _CHUNKS_OF_FILE = (
 )
 _TEXT = "INSERT INTO texts(file, start_line, end_line, data) VALUES(?,?,?,?)"
 _TEXTS_OF_FILE = "SELECT start_line, end_line, data FROM texts WHERE file = ? ORDER BY start_line"
+# The sections, chunks and blocks of text of a file that begin at lines from ? to before ?.
+_OF_LINES = "file = ? AND start_line >= ? AND start_line < ?"
+_SECTION_IDS = f"SELECT slugs, id FROM sections WHERE {_OF_LINES}"
+_CHUNKS_OF_LINES = (
+    f"SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE {_OF_LINES}"
+    " ORDER BY start_line, id"
+)
+_DELETE_LINKS = f"DELETE FROM links WHERE section IN (SELECT id FROM sections WHERE {_OF_LINES})"
+_DELETE_TAGS = f"DELETE FROM tags WHERE section IN (SELECT id FROM sections WHERE {_OF_LINES})"
+_OUTLINE = (
+    "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
+)
+_SHIFT_LINKS = (
+    "UPDATE links SET line = line + :n WHERE section IN"
+    " (SELECT id FROM sections WHERE file = :file AND start_line >= :after)"
+)
+_SHIFT = (
+    "UPDATE {table} SET start_line = start_line + :n, end_line = end_line + :n"
+    " WHERE file = :file AND start_line >= :after"
+)
+# The block of the line above a change is rewritten too: a line that is put in between two blocks
+# would be a block of its own.
+_KEPT_BLOCKS = (
+    "SELECT max(end_line) FILTER (WHERE end_line < ?2 - 1),"
+    " min(start_line) FILTER (WHERE start_line >= ?3) FROM texts WHERE file = ?1"
+)
+_DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_line < ?"
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
@@ -141,28 +169,78 @@ def change_note(
     rows.flush(connection)
     section_ids, removed = _change_sections(connection, ids, file_id, note)
     _change_text(connection, file_id, note)
-    fts_rows = make_fts_rows(note)
     existing = [
         ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_FILE, (file_id,))
     ]
-    expected = [
-        ((section_ids[chunk.anchor], row.digest), (chunk.start, chunk.end, chunk.part))
-        for chunk, row in zip(note.chunks, fts_rows, strict=True)
-    ]
-    plan = plan_row_changes(existing, expected)
-    _delete_chunks(connection, plan.deleted)
-    places = [(*expected[index][1], chunk_id) for index, chunk_id in plan.shifted]
-    if places:
-        statement = "UPDATE chunks SET start_line = ?, end_line = ?, part = ? WHERE id = ?"
-        connection.executemany(statement, places)
-    _collect_chunks(rows, ids, file_id, note, section_ids, only=plan.inserted)
+    plan = _change_chunks(connection, rows, ids, file_id, note, section_ids, existing)
     if removed:
         keys = [(section_id,) for section_id in removed]
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
     _collect_details(rows, file_id, note, section_ids)
     rows.flush(connection)
     return plan
+
+
+def patch_note(
+    connection: apsw.Connection,
+    ids: Ids,
+    file_id: int,
+    patch: NotePatch,
+    stat: FileStat,
+    read_at_ns: int,
+) -> tuple[RowChanges, int]:
+    """Change the rows of file `file_id` by a patch; return the changes of the chunks that it has,
+    and the number of other chunks that moved.
+    """
+    note, rows = patch.note, Rows()
+    lines = (file_id, patch.start, patch.old_after)
+    section_ids = dict(connection.execute(_SECTION_IDS, lines))
+    anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
+    if anchors.keys() != {section.anchor for section in note.sections}:
+        raise AssertionError("a patch names other sections than the index has")
+    connection.execute(_DELETE_LINKS, lines)
+    connection.execute(_DELETE_TAGS, lines)
+    existing = [
+        ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
+        for row in connection.execute(_CHUNKS_OF_LINES, lines)
+    ]
+    if patch.n_shift:
+        after = {"file": file_id, "after": patch.old_after, "n": patch.n_shift}
+        connection.execute(_SHIFT_LINKS, after)
+        connection.execute(_SHIFT.format(table="sections"), after)
+        connection.execute(_SHIFT.format(table="chunks"), after)
+    n_moved = connection.changes() if patch.n_shift else 0
+    section_rows = zip(note.sections, _make_section_rows(file_id, note), strict=True)
+    changed = [(*row, anchors[section.anchor]) for section, row in section_rows]
+    connection.executemany(_SECTION_UPDATE, changed)
+    plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
+    _patch_text(connection, file_id, patch)
+    for table in ("problems", "secrets"):
+        connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
+    rows.files.append(_file_row(file_id, note, stat, read_at_ns))
+    _collect_details(rows, file_id, note, anchors)
+    rows.flush(connection)
+    return plan, n_moved
+
+
+def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
+    """Return what a patch must know of a note as it is indexed, None if it is not."""
+    file = connection.execute("SELECT id, title FROM files WHERE path = ?", (path,)).fetchone()
+    if file is None:
+        return None
+    sections = connection.execute(_OUTLINE, (file[0],))
+    problems = connection.execute("SELECT code FROM problems WHERE file = ?", (file[0],))
+    blocks = connection.execute(_TEXTS_OF_FILE, (file[0],))
+    return Outline(
+        text="\n".join(inflate(data) for _, _, data in blocks),
+        title=file[1],
+        sections=tuple(
+            OutlineSection(f"{path}#{slugs}", tuple(json.loads(heading)), level, start)
+            for slugs, heading, level, start in sections
+        ),
+        problems=frozenset(code for (code,) in problems),
+    )
 
 
 def drop_note(connection: apsw.Connection, file_id: int) -> int:
@@ -173,6 +251,30 @@ def drop_note(connection: apsw.Connection, file_id: int) -> int:
     _delete_chunks(connection, chunk_ids)
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
+
+
+def _change_chunks(
+    connection: apsw.Connection,
+    rows: Rows,
+    ids: Ids,
+    file_id: int,
+    note: Note,
+    section_ids: dict[str, int],
+    existing: list[ExistingRow],
+) -> RowChanges:
+    """Delete and move existing chunks, and collect those that are new."""
+    expected = [
+        ((section_ids[chunk.anchor], row.digest), (chunk.start, chunk.end, chunk.part))
+        for chunk, row in zip(note.chunks, make_fts_rows(note), strict=True)
+    ]
+    plan = plan_row_changes(existing, expected)
+    _delete_chunks(connection, plan.deleted)
+    places = [(*expected[index][1], chunk_id) for index, chunk_id in plan.shifted]
+    if places:
+        statement = "UPDATE chunks SET start_line = ?, end_line = ?, part = ? WHERE id = ?"
+        connection.executemany(statement, places)
+    _collect_chunks(rows, ids, file_id, note, section_ids, only=plan.inserted)
+    return plan
 
 
 def _delete_chunks(connection: apsw.Connection, chunk_ids: list[int] | tuple[int, ...]) -> None:
@@ -280,6 +382,21 @@ def _change_text(connection: apsw.Connection, file_id: int, note: Note) -> None:
     if connection.execute(_TEXTS_OF_FILE, (file_id,)).fetchall() != blocks:
         connection.execute("DELETE FROM texts WHERE file = ?", (file_id,))
         connection.executemany(_TEXT, [(file_id, *block) for block in blocks])
+
+
+def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> None:
+    """Rewrite the blocks that hold a changed line; those beneath them move."""
+    kept = connection.execute(_KEPT_BLOCKS, (file_id, patch.first_changed, patch.old_same)).get
+    last_above, first_below = kept[0] or 0, kept[1] or patch.note.n_lines - patch.n_shift + 1
+    of_file = (file_id, last_above, first_below)
+    connection.execute(_DELETE_BLOCKS, of_file)
+    if patch.n_shift:
+        after = {"file": file_id, "after": first_below, "n": patch.n_shift}
+        connection.execute(_SHIFT.format(table="texts"), after)
+    lines = patch.note.text.split("\n")[last_above : first_below - 1 + patch.n_shift]
+    blocks = make_blocks("\n".join(lines), len(lines))
+    rows = [(file_id, start + last_above, end + last_above, data) for start, end, data in blocks]
+    connection.executemany(_TEXT, rows)
 
 
 def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str, int]) -> None:

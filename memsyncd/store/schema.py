@@ -126,7 +126,7 @@ CREATE TABLE texts(
   end_line INTEGER NOT NULL CHECK (end_line >= start_line),
   data BLOB NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX texts_by_lines ON texts(file, start_line, end_line);
+CREATE INDEX texts_by_lines ON texts(file, start_line, end_line);
 
 CREATE VIRTUAL TABLE chunks_fts USING fts5(
   heading, text, tags, subwords, content='', contentless_delete=1, tokenize='{TOKENIZER}'

@@ -9,10 +9,15 @@ import apsw
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.store.index import FTS_TABLES, DropNote, Index, PutNote, Update
+from memsyncd.core.markdown.chunks import ChunkPolicy
+from memsyncd.core.markdown.patch import parse_patch
+from memsyncd.core.notepath import NotePath
+from memsyncd.store.index import FTS_TABLES, DropNote, Index, PatchNote, PutNote, Update
 from memsyncd.store.lookup import read_anchors
 from memsyncd.store.rows import to_json_list
 from memsyncd.store.texts import read_texts
+
+POLICY = ChunkPolicy(max_tokens=20, overlap_tokens=0)
 
 Put = Callable[..., PutNote]
 Dump = Callable[[Path], dict[str, list[tuple[object, ...]]]]
@@ -250,6 +255,8 @@ def draw_settle(data: st.DataObject, disk: dict[str, str], put: Put) -> list[Upd
 
 
 def find_path(update: Update) -> str:
+    if isinstance(update, PatchNote):
+        return update.patch.note.path
     return update.note.path if isinstance(update, PutNote) else update.path
 
 
@@ -261,3 +268,76 @@ def check_whole(path: Path) -> None:
     for table in FTS_TABLES:
         connection.execute(f"INSERT INTO {table}({table}, rank) VALUES('integrity-check', 1)")
     connection.close()
+
+
+# --- patches --------------------------------------------------------------------------------------
+
+
+def make_patch(index: Index, update: PutNote) -> PatchNote | None:
+    """The same change as a patch, if it is one."""
+    old = index.read_outline(update.note.path)
+    assert old is not None
+    patch = parse_patch(NotePath(update.note.path), update.note.text.encode(), old, POLICY)
+    if patch is None:
+        return None
+    return PatchNote(patch=patch, stat=update.stat, read_at_ns=update.read_at_ns)
+
+
+@given(data=st.data())
+def test_an_index_that_was_patched_equals_one_made_anew(
+    put: Put, dump: Dump, data: st.DataObject
+) -> None:
+    long = "word " * 700
+    lines = ["# first"]
+    for number in range(data.draw(st.integers(2, 12))):
+        lines += [
+            f"# head {number}",
+            "",
+            f"{long}{number} #tag{number}",
+            "",
+            f"see [[note{number}]]",
+        ]
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index(Path(folder) / "patched.db", "f" * 32)
+        index.apply([put("MEMORY.md", "\n".join(lines)), put(".memories/a.md", NOTE)])
+        for tick in range(2, 2 + data.draw(st.integers(1, 5))):
+            at = data.draw(st.integers(1, len(lines)))
+            after = at + data.draw(st.integers(0, 2))
+            kept = [line for line in lines[at:after] if line.startswith("#")]
+            lines[at:after] = [*kept, *data.draw(st.lists(st.sampled_from(MORE), max_size=3))]
+            update = put("MEMORY.md", "\n".join(lines), tick=tick)
+            written = index.apply([make_patch(index, update) or update])
+            assert written.kept + written.moved + written.upserted == len(update.note.chunks)
+        fresh = Index(Path(folder) / "fresh.db", "f" * 32)
+        fresh.apply([update, put(".memories/a.md", NOTE)])
+        index.close()
+        fresh.close()
+        reopened = Index(Path(folder) / "patched.db", "f" * 32)
+        reopened.close()
+        assert index.counts == fresh.counts == reopened.counts
+        assert dump(Path(folder) / "patched.db") == dump(Path(folder) / "fresh.db")
+        check_whole(Path(folder) / "patched.db")
+
+
+MORE = (
+    "",
+    "text",
+    "- item #other",
+    "word " * 2000,
+    "```",
+    "> [[link]]",
+    "password: Tr0ub4dor3xQ9z",
+)
+
+
+def test_a_patch_rewrites_one_section_of_many(index: Index, put: Put) -> None:
+    lines = [line for n in range(200) for line in (f"# head {n}", f"text {n} {'word ' * 60}")]
+    index.apply([put("MEMORY.md", "\n".join(lines))])
+    before = dict(ask(index, "SELECT start_line, data FROM texts"))
+    lines[201:202] = ["other words", "", "and more"]
+    patch = make_patch(index, put("MEMORY.md", "\n".join(lines), tick=2))
+    assert patch is not None
+    written = index.apply([patch])
+    assert (written.upserted, written.deleted, written.kept, written.moved) == (1, 1, 100, 99)
+    after = dict(ask(index, "SELECT start_line, data FROM texts"))
+    assert len(set(after.values()) - set(before.values())) <= 3
