@@ -183,10 +183,11 @@ class Bench:
         return [row[0] for row in self.ask("SELECT path FROM files ORDER BY path")]
 
     def texts(self) -> dict[str, str]:
-        """Path and text of notes."""
+        """Path and text of notes that are not empty."""
         assert self.workspace.readers is not None
         with self.workspace.readers.acquire(5) as reader:
-            return {path: read_note_text(reader, path) for path in self.paths()}
+            texts = {path: read_note_text(reader, path) for path in self.paths()}
+        return {path: text for path, text in texts.items() if text}
 
 
 @pytest.fixture
