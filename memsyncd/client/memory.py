@@ -172,8 +172,8 @@ class Memsyncd:
         return result
 
     def clear(self, *, confirm: bool) -> Cleared:
-        """Remove every note of memory if `confirm` is true. `undo(act=…)` with the result's `act`
-        restores them.
+        """Remove every note of memory if `confirm` is true. `undo(change_set=…)` with the result's
+        `change_set` restores them.
         """
         cleared: Cleared = self._connection.ask(
             "memory.clear", {"confirm": confirm, "client": self._connection.client_name}
@@ -299,16 +299,20 @@ class Memsyncd:
         return diff
 
     def undo(
-        self, target: str | None = None, *, revision: int | None = None, act: int | None = None
+        self,
+        target: str | None = None,
+        *,
+        revision: int | None = None,
+        change_set: int | None = None,
     ) -> Undone:
-        """Restore the text before a revision, before an act, or before the latest revision of a
-        section or note.
+        """Restore the text before a revision, before a change set, or before the latest revision of
+        a section or note.
 
-        This is a new act, which can be undone as well. Raises Conflict if the text has changed
-        since.
+        This is a new change set, which can be undone as well. Raises Conflict if the text has
+        changed since.
         """
         undone: Undone = self._connection.write(
-            "undo", _read_target(target) | {"revision": revision, "act": act}
+            "undo", _read_target(target) | {"revision": revision, "change_set": change_set}
         )
         return undone
 

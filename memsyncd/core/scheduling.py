@@ -1,4 +1,4 @@
-"""Decides which job of a worker pool runs next, and which running step holds its worker for too
+"""Decide which job of a worker pool runs next, and which running step holds its worker for too
 long.
 
 Jobs have a key; two jobs of one key never run at the same time. A step that has not returned for
@@ -78,7 +78,7 @@ def find_next_check_s(running: Iterable[Step], now_s: float, policy: StallPolicy
 
 
 def describe_stall(root: str, seconds: float) -> str:
-    """What is said of a workspace whose disk does not answer."""
+    """The message for a workspace whose disk does not answer."""
     return (
         f"the disk under {root} has not answered for {seconds:.0f} s: what is saved there is not"
         " indexed meanwhile, and what is indexed stays searchable; check the mount"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.search.context import (
     Budget,
     ContextBlock,
@@ -36,10 +37,9 @@ from memsyncd.core.search.query import (
     extract_filters,
     parse_query,
 )
-from memsyncd.core.search.ranking import N_CANDIDATES, Candidate
+from memsyncd.core.search.ranking import DEFAULT_RANKING, N_CANDIDATES, Candidate
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.redaction import redact_sections, redact_texts
 from memsyncd.engine.search import DEFAULT_OPTIONS, RunOptions, make_pattern, rank, read_filters
 from memsyncd.engine.workspace import Workspace
@@ -65,7 +65,7 @@ NO_ROOM = "the budget has no room for a single line: ask with a larger one"
 def build_context(
     workspace: Workspace,
     params: ContextParams,
-    policy: SearchPolicy,
+    config: Config,
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> ContextAnswer:
     """Build a block from a workspace's notes. Raises what `search` raises."""
@@ -73,15 +73,15 @@ def build_context(
     filters = read_filters(params.filters).join(query.filters)
     question = Question(text=params.query, query=query, filters=filters, absent=options.absent)
     has_words = bool(extract_filters(params.query)[1].strip())
-    timeout_s = options.limit_s(params, policy)
+    timeout_s = options.limit_s(params, config)
     budget = Budget(max_tokens=params.max_tokens, max_bytes=params.max_bytes)
     n_unranked = 0
     with workspace.acquire(timeout_s) as reader:
         if has_words:
-            found = _find_matching(reader, workspace, question, budget, policy, options.now_s)
+            found = _find_matching(reader, workspace, question, budget, config, options.now_s)
             chunks, n_unranked = found
         else:
-            chunks = _find_start_chunks(reader, workspace, question, budget, policy)
+            chunks = _find_start_chunks(reader, workspace, question, budget, config)
     block = build_context_block(chunks, budget, heading=" ".join(params.heading.split()))
     if block.text:
         return _make_answer(workspace, block, n_unranked, why_empty=None)
@@ -129,20 +129,19 @@ def _find_matching(
     workspace: Workspace,
     question: Question,
     budget: Budget,
-    policy: SearchPolicy,
+    config: Config,
     now_s: float,
 ) -> tuple[list[ContextChunk], int]:
     """Return the best of the matching lines, and how many chunks match beyond those ranked."""
     if question.is_empty:
         return [], 0
     limit = max(N_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
-    ranking = replace(policy.ranking, note=NOTE_FACTOR * policy.ranking.note)
-    widened = replace(policy, ranking=ranking)
-    ranked = rank(reader, workspace, question, widened, now_s, limit=limit)
+    ranking = replace(DEFAULT_RANKING, note=NOTE_FACTOR * DEFAULT_RANKING.note)
+    ranked = rank(reader, workspace, question, config, now_s, limit=limit, ranking=ranking)
     n_chunks = workspace.condition.counts.chunks
     match = compile_query(question.query)
     n_matching = count_matches(reader, match, question.filters, most=n_chunks) if match else 0
-    chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], policy)
+    chunks = _read_chunks(reader, [(one.candidate, MATCH) for one in ranked], config)
     passages = [
         ScoredPassage(chunk=chunk, raw_score=one.raw_score)
         for chunk, one in zip(chunks, ranked, strict=True)
@@ -170,11 +169,11 @@ def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[
 
 
 def _find_start_chunks(
-    reader: Reader, workspace: Workspace, question: Question, budget: Budget, policy: SearchPolicy
+    reader: Reader, workspace: Workspace, question: Question, budget: Budget, config: Config
 ) -> list[ContextChunk]:
     found = find_start_chunks(reader, question.filters)
     visible = [chunk for chunk in found if (workspace.id, chunk.path) not in question.absent]
-    read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], policy)
+    read = _read_chunks(reader, [(chunk, chunk.reason) for chunk in visible], config)
     chunks = {start.chunk: chunk for start, chunk in zip(visible, read, strict=True)}
     parents = {
         (chunk.path, chunk.heading[:depth]) for chunk in read for depth in range(len(chunk.heading))
@@ -212,13 +211,13 @@ def _explain_empty_start(workspace: Workspace, filters: Filters) -> str:
 
 
 def _read_chunks(
-    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], policy: SearchPolicy
+    reader: Reader, chosen: Sequence[tuple[Candidate | StartChunk, str]], config: Config
 ) -> list[ContextChunk]:
     sections = read_sections(reader, {chunk.section for chunk, _ in chosen})
     texts = read_texts(reader, [chunk.chunk for chunk, _ in chosen])
     blanks = count_blank_lines_before(reader, sections)
-    shown_sections = redact_sections(reader, sections, policy)
-    shown_texts = redact_texts(reader, texts, policy)
+    shown_sections = redact_sections(reader, sections, config)
+    shown_texts = redact_texts(reader, texts, config)
     return [
         ContextChunk(
             path=chunk.path,

@@ -15,9 +15,10 @@ from typing import Generic, TypeVar, assert_never
 
 import msgspec
 
+from memsyncd.config import Config
 from memsyncd.core.notepath import NotePath
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.opening import open_records
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.rebuild import check_open, update_index
 from memsyncd.engine.recovery import (
     HALF_DONE,
@@ -90,12 +91,12 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True):
 class EditOutcome(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """The outcome of an edit that succeeded.
 
-    `act` is its number in the history, None if nothing had to change or no history is kept.
+    `change_set` is its number in the history, None if nothing had to change or no history is kept.
     `failure` is why the index does not have it yet, although it is on the disk.
     """
 
     answer: T
-    act: int | None = None
+    change_set: int | None = None
     synced: SyncDone | None = None
     failure: MemsyncdError | None = None
 
@@ -106,7 +107,7 @@ Decide = Callable[[], tuple[Edit, T]]
 
 
 def edit_workspace(
-    workspace: Workspace, policy: SyncPolicy, clock: Clock, decide: Decide[T]
+    workspace: Workspace, config: Config, clock: Clock, decide: Decide[T]
 ) -> Job[EditOutcome[T]]:
     """Carry out one edit.
 
@@ -114,21 +115,21 @@ def edit_workspace(
     """
     check_open(workspace)
     open_records(workspace, clock)
-    history = find_history(workspace, policy)
-    yield from _check_root(workspace, policy, clock)
+    history = find_history(workspace, config)
+    yield from _check_root(workspace, config, clock)
     recovered = recover(workspace, clock)
     edit, answer, number = _try(workspace, history, decide, clock)
     if not edit.operations and not recovered:
         return EditOutcome(answer=answer)
     try:
         request = SyncRequest(only=recovered.union(_list_paths(edit)), grace_s=0.0)
-        synced = yield from update_index(workspace, policy, clock, request)
+        synced = yield from update_index(workspace, config, clock, request)
     except MemsyncdError as failure:
-        return EditOutcome(answer=answer, act=number, failure=failure)
-    return EditOutcome(answer=answer, act=number, synced=synced)
+        return EditOutcome(answer=answer, change_set=number, failure=failure)
+    return EditOutcome(answer=answer, change_set=number, synced=synced)
 
 
-def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[None]:
+def _check_root(workspace: Workspace, config: Config, clock: Clock) -> Job[None]:
     """Raise Unwritable if the folder is missing. If it is another folder than before, scan first:
     its disk may not be mounted.
     """
@@ -136,7 +137,7 @@ def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[N
     is_another = workspace.root_identity not in (None, find_identity(workspace.scope.root))
     if is_away or is_another:
         yield from update_index(
-            workspace, policy, clock, SyncRequest(grace_s=policy.delete_grace_s)
+            workspace, config, clock, SyncRequest(grace_s=config.sync.delete_grace_s)
         )
         if workspace.condition.root_state == "missing":
             raise Unwritable(
@@ -144,12 +145,12 @@ def _check_root(workspace: Workspace, policy: SyncPolicy, clock: Clock) -> Job[N
             )
 
 
-def find_history(workspace: Workspace, policy: SyncPolicy) -> History | None:
+def find_history(workspace: Workspace, config: Config) -> History | None:
     """The history, None if none is kept.
 
     Raises StoreFailed if it cannot be opened: then nothing may be changed.
     """
-    if not policy.history.is_enabled:
+    if not config.history.enabled:
         return None
     if workspace.records is None:
         raise StoreFailed(
@@ -267,7 +268,7 @@ def _make_half_done_error(failure: Conflict, number: int | None) -> Conflict:
         f"{failure.message}; others have already built on a part of this change, which stays",
         hint=(
             f"see memsyncd history, then take it back or write the rest again: memsyncd undo "
-            f"--act {number}"
+            f"--change-set {number}"
         ),
         **{HALF_DONE_KEY: number},
     )

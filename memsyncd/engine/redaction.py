@@ -13,10 +13,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.guard.secrets import REDACTED_LINE, redact, redact_lines, redaction_label
 from memsyncd.core.model import SecretLines, Span
 from memsyncd.core.search.query import NO_FILTERS
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
@@ -33,12 +33,14 @@ MAX_EXAMINED_CHUNKS = 20
 _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 
-def redact_texts(
-    reader: Reader, texts: Mapping[int, str], policy: SearchPolicy
-) -> Mapping[int, str]:
+def redact_texts(reader: Reader, texts: Mapping[int, str], config: Config) -> Mapping[int, str]:
     """Redact the texts of chunks, by chunk. Each text keeps its number of lines."""
-    if not policy.is_masking or not has_secrets(reader):
+    if not config.guard.is_masking or not has_secrets(reader):
         return texts
+    return _redact_texts(reader, texts)
+
+
+def _redact_texts(reader: Reader, texts: Mapping[int, str]) -> dict[int, str]:
     held = read_chunk_secrets(reader, texts)
     return {
         chunk: _redact(text, held[chunk]) if chunk in held else redact(text)
@@ -47,19 +49,17 @@ def redact_texts(
 
 
 def redact_sections(
-    reader: Reader, sections: Mapping[int, HitSection], policy: SearchPolicy
+    reader: Reader, sections: Mapping[int, HitSection], config: Config
 ) -> Mapping[int, HitSection]:
     """Redact the headings, kinds and tags of sections, by section."""
-    if not policy.is_masking or not has_secrets(reader):
+    if not config.guard.is_masking or not has_secrets(reader):
         return sections
     return {number: _redact_section(section) for number, section in sections.items()}
 
 
-def redact_notes(
-    reader: Reader, notes: Sequence[StoredNote], policy: SearchPolicy
-) -> list[StoredNote]:
+def redact_notes(reader: Reader, notes: Sequence[StoredNote], config: Config) -> list[StoredNote]:
     """Redact the titles, kinds and tags of listed notes and of their sections."""
-    if not policy.is_masking or not has_secrets(reader):
+    if not config.guard.is_masking or not has_secrets(reader):
         return [*notes]
     return [
         _redact_labels(
@@ -81,8 +81,7 @@ def is_secret_word(reader: Reader, word: str) -> bool:
         return False
     found = find_candidates(reader, f'"{word}"', NO_FILTERS, limit=MAX_EXAMINED_CHUNKS)
     texts = read_texts(reader, [candidate.chunk for candidate in found])
-    shown = redact_texts(reader, texts, SearchPolicy())
-    return _contain(texts, word) and not _contain(shown, word)
+    return _contain(texts, word) and not _contain(_redact_texts(reader, texts), word)
 
 
 def _contain(texts: Mapping[int, str], word: str) -> bool:
@@ -107,7 +106,7 @@ def _redact_all(names: Iterable[str]) -> tuple[str, ...]:
 def _redact(text: str, held: ChunkSecrets) -> str:
     """Redact secrets that span lines first, then those within one line."""
     lines = text.split("\n")
-    if held.is_piece:
+    if held.is_partial:
         # A piece of a giant line may be cut within a secret, or between its name and its value.
         return redact_lines(lines, held.secrets[0].what)
     for secret in held.secrets:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.changes.watchplan import Includes
 from memsyncd.engine.workspace import Entry
 from memsyncd.errors import BadRequest, Conflict, MemsyncdError, StoreFailed, WorkspaceNotFound
@@ -27,7 +28,6 @@ from memsyncd.files.scope import (
     find_owner,
     find_root_refusal,
     make_root,
-    parse_scope,
 )
 
 VERSION = 1
@@ -105,9 +105,8 @@ class Registry:
             exclude=tuple(exclude),
             allow_links_to=tuple(links),
         )
-        Includes.parse(entry.include)
         try:
-            parse_scope(entry.root, include=entry.include, exclude=entry.exclude)
+            _check_globs(entry)
         except ValueError as error:
             raise BadRequest(
                 str(error), hint="write globs from the workspace's root on, such as docs/**/*.md"
@@ -295,9 +294,14 @@ def _read_row(row: dict[str, Any]) -> Entry:
         exclude=tuple(map(str, row["exclude"])),
         source="added",
     )
-    Includes.parse(entry.include)
-    parse_scope(entry.root, include=entry.include, exclude=entry.exclude)
+    _check_globs(entry)
     return entry
+
+
+def _check_globs(entry: Entry) -> None:
+    """Raises BadRequest for a pattern that watches cannot follow, ValueError for an invalid one."""
+    Includes.parse(entry.include)
+    entry.scope(Config())
 
 
 def _check_name(name: str) -> None:

@@ -1,7 +1,7 @@
-"""Searches workspaces: parse the query, find candidates, rank and join them, read and highlight.
+"""Search workspaces: parse the query, find candidates, rank and join them, read and highlight.
 
-A search of one workspace asks the store twice, for candidates with their ranking features and for
-what the answer shows; between and after them it asks `core` to rank and to render. Both reads see
+A search of one workspace queries the store twice, for candidates with their ranking features
+and for what the answer shows; `core` ranks in between and renders afterwards. Both reads see
 one committed generation. Notes that a fresh scan no longer found (`RunOptions.absent`) are left
 out, although the index still has them.
 """
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from memsyncd.config import Config
 from memsyncd.core.search.highlight import Matcher, TermPattern, highlight, strip_title
 from memsyncd.core.search.query import (
     Filters,
@@ -28,17 +29,18 @@ from memsyncd.core.search.query import (
     parse_query,
 )
 from memsyncd.core.search.ranking import (
+    DEFAULT_RANKING,
     N_CANDIDATES,
     Candidate,
     Passage,
     Ranked,
+    RankingPolicy,
     apply_boosts,
     join_passages,
     normalize_scores,
     rank_candidates,
 )
 from memsyncd.engine.explain import Question, explain_nothing
-from memsyncd.engine.policies import SearchPolicy
 from memsyncd.engine.redaction import redact_sections, redact_texts
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import BadRequest, NotFresh
@@ -68,10 +70,10 @@ READ_S = 1.0
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the daemon runs a search or builds a context, beside what the client asks for.
+    """How the daemon runs a search or builds a context, besides the parameters of the client.
 
     `absent` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since
-    1970. `timeout_s` is None for the request's own limit, or that of the policy.
+    1970. `timeout_s` is None for the request's own limit, or the configured one.
 
     `is_hurried`: raise NotFresh at once if there is much to look up, and instead of explaining why
     there is no hit. The limit then counts for finding alone; reading the hits never takes long.
@@ -82,11 +84,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     absent: frozenset[tuple[str, str]] = msgspec.field(default_factory=frozenset)
     is_hurried: bool = False
 
-    def limit_s(self, params: SearchParams | ContextParams, policy: SearchPolicy) -> float:
+    def limit_s(self, params: SearchParams | ContextParams, config: Config) -> float:
         """The time that the request may take."""
         if self.timeout_s is not None:
             return self.timeout_s
-        return params.timeout_ms / 1000 if params.timeout_ms else policy.timeout_s
+        return params.timeout_ms / 1000 if params.timeout_ms else config.search.timeout_s
 
 
 DEFAULT_OPTIONS = RunOptions()
@@ -103,12 +105,12 @@ class _FoundHit(NamedTuple):
 def search(
     workspaces: Sequence[Workspace],
     params: SearchParams,
-    policy: SearchPolicy,
+    config: Config,
     options: RunOptions = DEFAULT_OPTIONS,
 ) -> SearchAnswer:
     """Search one workspace, or several as one.
 
-    Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.lend` raises.
+    Raises BadRequest, TooLarge, NotFresh (out of time), and what `Workspace.acquire` raises.
     """
     filters = read_filters(params.filters)
     query = parse_query(params.query)
@@ -121,13 +123,13 @@ def search(
         one
         for workspace in workspaces
         if not question.is_empty
-        for one in _search_one(workspace, question, params, policy, options)
+        for one in _search_one(workspace, question, params, config, options)
     ]
     if found:
-        return _answer(found, query, params, policy)
+        return _answer(found, query, params, config)
     if options.is_hurried:
         raise NotFresh("there is no hit, and no time to explain why")
-    reason = explain_nothing(workspaces, question, options.limit_s(params, policy))
+    reason = explain_nothing(workspaces, question, options.limit_s(params, config))
     return SearchAnswer(
         hits=[], relaxed=False, why_empty=reason.why, did_you_mean=reason.did_you_mean
     )
@@ -166,7 +168,7 @@ def _check_effort(workspaces: Sequence[Workspace], query: Query) -> None:
 
 
 def _answer(
-    found: list[_FoundHit], query: Query, params: SearchParams, policy: SearchPolicy
+    found: list[_FoundHit], query: Query, params: SearchParams, config: Config
 ) -> SearchAnswer:
     """Order the hits of all workspaces, scale their scores and drop those below the minimum."""
     n_terms = len(query.positive) + query.n_dropped
@@ -179,8 +181,8 @@ def _answer(
             one.hit.end_line,
         )
     )
-    scored = _scale(found[: params.limit or policy.max_results], n_terms)
-    min_score = policy.min_score if params.min_score is None else params.min_score
+    scored = _scale(found[: params.limit or config.search.max_results], n_terms)
+    min_score = config.search.min_score if params.min_score is None else params.min_score
     hits = [hit for hit in scored if hit.score >= min_score]
     best = scored[0].score
     return SearchAnswer(
@@ -208,18 +210,26 @@ def _search_one(
     workspace: Workspace,
     question: Question,
     params: SearchParams,
-    policy: SearchPolicy,
+    config: Config,
     options: RunOptions,
 ) -> list[_FoundHit]:
-    n_hits = params.limit or policy.max_results
-    with workspace.acquire(options.limit_s(params, policy)) as reader:
+    n_hits = params.limit or config.search.max_results
+    with workspace.acquire(options.limit_s(params, config)) as reader:
         n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
-        ranked = rank(reader, workspace, question, policy, options.now_s, limit=n_candidates)
-        passages = join_passages(ranked, limit=n_hits, passage_tokens=policy.passage_tokens)
+        ranked = rank(
+            reader,
+            workspace,
+            question,
+            config,
+            options.now_s,
+            limit=n_candidates,
+            ranking=DEFAULT_RANKING,
+        )
+        passages = join_passages(ranked, limit=n_hits, passage_tokens=config.search.passage_tokens)
         if options.is_hurried:
             reader.allow(READ_S)
         hits = _read_hits(
-            reader, workspace, question.query, passages, policy, is_explained=params.explain
+            reader, workspace, question.query, passages, config, is_explained=params.explain
         )
     return [
         _FoundHit(passage.best.raw_score, workspace.entry.name, hit)
@@ -231,22 +241,22 @@ def rank(
     reader: Reader,
     workspace: Workspace,
     question: Question,
-    policy: SearchPolicy,
+    config: Config,
     now_s: float,
     *,
     limit: int,
+    ranking: RankingPolicy,
 ) -> list[Ranked]:
     """Rank the chunks of one workspace that match, unjoined, best first: `limit` per retriever."""
     n_chunks = workspace.condition.counts.chunks
     found = _find_candidates(reader, question.query, question.filters, n_chunks, limit)
     absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
     candidates = [candidate for candidate in found if candidate.path not in absent]
-    has_boosts = not policy.leanings.is_off
-    features = (
-        read_ranking_features(reader, [one.chunk for one in candidates]) if has_boosts else {}
-    )
-    ranked = rank_candidates(candidates, question.query.days, policy.ranking)
-    return apply_boosts(ranked, features, policy.leanings, now_s) if has_boosts else ranked
+    ranked = rank_candidates(candidates, question.query.days, ranking)
+    if not config.search.has_boosts:
+        return ranked
+    features = read_ranking_features(reader, [one.chunk for one in candidates])
+    return apply_boosts(ranked, features, config.search, config.kinds, now_s)
 
 
 def _find_candidates(
@@ -285,7 +295,7 @@ def _read_hits(
     workspace: Workspace,
     query: Query,
     passages: Sequence[Passage],
-    policy: SearchPolicy,
+    config: Config,
     *,
     is_explained: bool,
 ) -> list[Hit]:
@@ -299,8 +309,8 @@ def _read_hits(
     # The index knows which chunks contain a term; their texts overlap and would have to be
     # tokenized for it.
     holders = [(text, find_matching(reader, match, chunks)) for text, match in expressions]
-    shown_sections = redact_sections(reader, sections, policy)
-    shown_texts = redact_texts(reader, texts, policy)
+    shown_sections = redact_sections(reader, sections, config)
+    shown_texts = redact_texts(reader, texts, config)
     matcher = Matcher([make_pattern(reader, term) for term in query.positive])
     hits = []
     for passage, candidate in zip(passages, best, strict=True):

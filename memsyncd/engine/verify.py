@@ -1,10 +1,10 @@
-"""Verifies a workspace: examines its databases, and compares the index with the notes on the disk.
+"""Verify a workspace: examine its databases, and compare the index with the notes on the disk.
 
 The databases are read as they are on the disk, off the event loop; nothing is repaired here.
 
 For the comparison every note is parsed again and compared with its rows, in batches, so that
-searches run in between. A note that was saved meanwhile has another file than the one recorded; it
-is `changed`, and compared once more after a sync. Every other difference is an error: `wrong`.
+searches run in between. A note that was saved meanwhile has another file than the recorded one; it
+is `changed`, and compared again after a sync. Every other difference is an error: `wrong`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pathlib import Path
 
 import msgspec
 
+from memsyncd.config import Config
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.checks import NOTICE_REMEDIES, make_finding, name_places, render_count
+from memsyncd.engine.clock import Clock
 from memsyncd.engine.opening import TEXTS_LOST
-from memsyncd.engine.policies import Clock, SyncPolicy
 from memsyncd.engine.worker import Job
 from memsyncd.engine.workspace import Workspace
 from memsyncd.errors import NotFresh, StoreCorrupt
@@ -35,26 +36,22 @@ from memsyncd.store.integrity import (
     read_paths,
     read_recorded,
 )
-from memsyncd.store.integrity import find_orphans as find_strays
+from memsyncd.store.integrity import find_orphans as find_orphan_rows
 from memsyncd.store.pool import Reader
 
 BATCH_NOTES = 32
 READ_S = 60.0
-REINDEX = "build the index anew: memsyncd reindex"
+REINDEX = "rebuild the index: memsyncd reindex"
 EXAMINE_S = 5.0
 # The remedy of every finding that only a rebuild repairs.
-REBUILT = (
-    "it is built anew by itself; if that does not last, look at the disk, then: memsyncd reindex"
-)
+REBUILT = "memsyncd rebuilds it; if the damage returns, check the disk, then: memsyncd reindex"
 # The beginning of the message of StoreCorrupt, which the findings say in their own words.
 DAMAGED = "the database is damaged: "
 
 # --- the databases ------------------------------------------------------------------------------
 
 
-def examine_file(
-    workspace: Workspace, _policy: SyncPolicy, _clock: Clock
-) -> Job[list[FindingInfo]]:
+def examine_file(workspace: Workspace, _config: Config, _clock: Clock) -> Job[list[FindingInfo]]:
     """Check that index.db is open, that it is the file on the disk, and that it has the expected
     generation. A job of the worker: there nothing replaces the file meanwhile, and the writer knows
     which file is open.
@@ -63,19 +60,19 @@ def examine_file(
     index, path = workspace.index, str(workspace.index_path)
     if index is None:
         return [describe_unopened(workspace)]
-    if (harm := index.find_tampering()) is not None:
+    if (tampering := index.find_tampering()) is not None:
         what = (
-            f"index.db {harm.value}"
+            f"index.db {tampering.value}"
             if workspace.index_path.exists()
-            else "index.db is gone from the disk"
+            else "index.db was deleted"
         )
         return [make_finding(level="error", check="index", what=what, where=path, remedy=REBUILT)]
     with workspace.acquire(EXAMINE_S) as reader:
         generation = read_generation(reader)
     if generation != index.generation:
         what = (
-            f"index.db says generation {generation}, the daemon {index.generation}: somebody "
-            f"else wrote it"
+            f"index.db has generation {generation}, the daemon {index.generation}: another program "
+            f"wrote it"
         )
         return [
             make_finding(
@@ -83,13 +80,11 @@ def examine_file(
                 check="generation",
                 what=what,
                 where=path,
-                remedy="build it anew: memsyncd reindex",
+                remedy="rebuild it: memsyncd reindex",
             )
         ]
     return [
-        make_finding(
-            level="ok", check="generation", what=f"generation {generation}, as it should be"
-        )
+        make_finding(level="ok", check="generation", what=f"generation {generation}, as expected")
     ]
 
 
@@ -113,7 +108,7 @@ def examine_index(workspace: Workspace, *, is_thorough: bool) -> list[FindingInf
 
 
 def examine_index_on_worker(
-    workspace: Workspace, _policy: SyncPolicy, _clock: Clock, *, is_thorough: bool
+    workspace: Workspace, _config: Config, _clock: Clock, *, is_thorough: bool
 ) -> Job[list[FindingInfo]]:
     """The same as a job of the worker, where nothing else changes the index meanwhile."""
     yield
@@ -131,7 +126,7 @@ def describe_repaired(found: Iterable[FindingInfo]) -> FindingInfo:
     """
     was = "; ".join(finding.what for finding in found if finding.level == "error")
     return make_finding(
-        level="info", check="index", what=f"this was so a moment ago and is mended: {was}"
+        level="info", check="index", what=f"a moment ago, and repaired since: {was}"
     )
 
 
@@ -141,7 +136,7 @@ def describe_unopened(workspace: Workspace) -> FindingInfo:
         return make_finding(
             level="info",
             check="index",
-            what="the index is being built anew; what can be found meanwhile is old or little",
+            what="the index is being rebuilt; searches find old or few notes meanwhile",
         )
     where, failure = str(workspace.index_path), workspace.open_failure
     if failure is not None:
@@ -152,12 +147,12 @@ def describe_unopened(workspace: Workspace) -> FindingInfo:
             where=where,
             remedy=failure.hint,
         )
-    what = "there is no index that can be written, and what is found is old if anything is"
+    what = "no index can be written; searches find old notes or none"
     return make_finding(
         level="error",
         check="index",
         what=what,
-        remedy="see what else is said here and in the log; then: memsyncd reindex",
+        remedy="see the other findings and the log; then: memsyncd reindex",
     )
 
 
@@ -169,7 +164,7 @@ def describe_unexamined(workspace: Workspace) -> FindingInfo:
         f" ({pending:,} notes to be read)"
     )
     return make_finding(
-        level="info", check="generation", what=what, remedy="ask again when that is done"
+        level="info", check="generation", what=what, remedy="run this again when that is done"
     )
 
 
@@ -181,10 +176,10 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
     path = workspace.records_path
     for aside in find_set_aside(path):
         remedy = (
-            "history from before lies there; keep the file elsewhere, or delete it when "
-            "nobody needs it"
+            "the file contains the former history; keep it elsewhere, or delete it when it is "
+            "not needed"
         )
-        what = "records.db was damaged once; the damaged file was set aside"
+        what = "records.db was damaged; the damaged file was set aside"
         found.append(
             make_finding(
                 level="warning", check="records", what=what, where=str(aside), remedy=remedy
@@ -194,10 +189,10 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
         return found
     if not path.exists():
         remedy = (
-            "the next look at the folder begins an empty one; if a backup has the history "
-            "from before, put it in its place"
+            "the next scan creates an empty one; if there is a backup of the history: "
+            "memsyncd restore FILE"
         )
-        what = "records.db is gone from the disk, and with it what notes said before"
+        what = "records.db was deleted, and with it the earlier texts of notes"
         return [
             *found,
             make_finding(level="error", check="records", what=what, where=str(path), remedy=remedy),
@@ -205,8 +200,8 @@ def examine_records(workspace: Workspace, *, is_thorough: bool) -> list[FindingI
     damage = _find_damage(path, is_thorough=is_thorough)
     if damage:
         remedy = (
-            "memsyncd restart sets it aside, never deletes it, and begins an empty one; "
-            "bring back a backup if there is one"
+            "memsyncd restart sets it aside, without deleting it, and creates an empty one; "
+            "if there is a backup: memsyncd restore FILE"
         )
         what = f"records.db is damaged: {damage}"
         return [
@@ -278,7 +273,7 @@ def split_batches(paths: Sequence[str]) -> list[tuple[str, ...]]:
 
 def compare_batch(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     paths: Sequence[str],
     comparison: Comparison,
     *,
@@ -288,18 +283,18 @@ def compare_batch(
     comparison.changed.difference_update(paths)
     with workspace.acquire(READ_S) as reader:
         for path in paths:
-            _compare_one(workspace, policy, reader, path, comparison, now_ns)
+            _compare_one(workspace, config, reader, path, comparison, now_ns)
 
 
 def find_orphans(workspace: Workspace, comparison: Comparison) -> None:
     """Find rows that belong to no note, and add them to `comparison`."""
     with workspace.acquire(READ_S) as reader:
-        comparison.orphans = find_strays(reader)
+        comparison.orphans = find_orphan_rows(reader)
 
 
 def _compare_one(
     workspace: Workspace,
-    policy: SyncPolicy,
+    config: Config,
     reader: Reader,
     path: str,
     comparison: Comparison,
@@ -321,19 +316,19 @@ def _compare_one(
         is_same_file = recorded.stat.is_same_as(read.record.stat) and not read.is_unstable
         (comparison.unseen if is_same_file else comparison.changed).add(path)
     else:
-        note = parse_note(read.path, read.data, policy.chunking, policy.guard)
+        note = parse_note(read.path, read.data, config.chunking, config.guard)
         differences = compare_note(reader, note, read.record)
         if differences:
             comparison.wrong[path] = describe(differences)
 
 
 def describe(differences: Sequence[Difference]) -> str:
-    """`chunks: 2 lacking, 1 too many; tags: 1 too many`."""
+    """`chunks: 2 missing, 1 too many; tags: 1 too many`."""
     return "; ".join(f"{each.part}: {_describe_counts(each)}" for each in differences)
 
 
 def _describe_counts(difference: Difference) -> str:
-    counts = ((difference.n_lacking, "lacking"), (difference.n_surplus, "too many"))
+    counts = ((difference.n_missing, "missing"), (difference.n_surplus, "too many"))
     return ", ".join(f"{n:,} {word}" for n, word in counts if n)
 
 
@@ -408,7 +403,7 @@ def _describe_differences(comparison: Comparison) -> Iterator[FindingInfo]:
             f"changing faster than they can be compared: "
             f"{render_count(len(comparison.changed), 'note')}"
         )
-        remedy = "ask again once nobody writes"
+        remedy = "run this again when no program writes notes"
         yield make_finding(
             level="warning",
             check="verify",

@@ -258,9 +258,9 @@ def _remove_within(top_fd: int, path: str, remove: Callable[..., None]) -> None:
     _within(top_fd, parent, lambda fd: remove(name, dir_fd=fd))
 
 
-def _within(top_fd: int, path: str, act: Callable[[int], T]) -> T:
+def _within(top_fd: int, path: str, run: Callable[[int], T]) -> T:
     fd = open_folder_in(top_fd, path or ".")
     try:
-        return act(fd)
+        return run(fd)
     finally:
         os.close(fd)

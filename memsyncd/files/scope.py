@@ -24,7 +24,6 @@ from memsyncd.core.globs import NO_GLOBS, Globs, has_wildcard
 from memsyncd.core.notepath import MEMORY_FILE, MEMORY_FOLDER, find_refusal, is_note_name
 from memsyncd.errors import BadRequest, MemsyncdError, Unsafe
 
-MAX_FILE_BYTES = 2 * 1024 * 1024
 ANY_DEPTH = 1_000_000
 SLUG_LIMIT_CHARACTERS = 40
 POINTER_LIMIT_BYTES = 4096
@@ -43,7 +42,7 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     include: Globs = NO_GLOBS
     exclude: Globs = NO_GLOBS
-    max_file_bytes: int = MAX_FILE_BYTES
+    max_file_bytes: int
     allow_links_to: tuple[str, ...] = ()
     include_places: tuple[IncludePlace, ...] = ()
 
@@ -70,7 +69,7 @@ def parse_scope(
     *,
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
-    max_file_bytes: int = MAX_FILE_BYTES,
+    max_file_bytes: int,
     allow_links_to: Iterable[str] = (),
 ) -> Scope:
     """Make the scope of a real path from the configuration. Raises ValueError for a bad glob."""

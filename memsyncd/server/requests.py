@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from memsyncd.config import SocketConfig
 from memsyncd.core.fairqueue import FairQueue, Flow, Started
 from memsyncd.core.histogram import DurationHistogram
 from memsyncd.errors import ShuttingDown, TooLarge
@@ -44,24 +45,18 @@ ABANDONED = "client_gone"
 # --- limits and order ---
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one client, or all of them together, may use. A time of 0 s means: no limit."""
+class Limits(SocketConfig, frozen=True, kw_only=True):
+    """What one client, or all of them together, may use: the configured limits and those that have
+    no key. A time of 0 s means: no limit.
+    """
 
-    max_clients: int = 256
-    max_line_bytes: int = 4 * 1024 * 1024
-    max_running: int = 8
-    """Slow requests of all clients that run at once; more of them wait."""
+    # Requests of one client without an answer; at this many its further lines wait unread.
     max_pending_per_client: int = 32
-    """Requests of one client without an answer; at this many its further lines wait unread."""
-    max_write_buffer_bytes: int = 8 * 1024 * 1024
-    """A client that leaves more than this unread is dropped."""
     max_reply_bytes: int = 8 * 1024 * 1024
+    # Unfinished lines and unread answers of all clients; beyond it the largest is dropped.
     max_buffered_bytes: int = 64 * 1024 * 1024
-    """Unfinished lines and unread answers of all clients; beyond it the largest is dropped."""
-    line_timeout_s: float = 10.0
-    """From the first byte of a line to its newline."""
+    # How long a client may leave a full buffer wholly unread.
     write_timeout_s: float = 30.0
-    """How long a client may leave a full buffer wholly unread."""
     idle_timeout_s: float = 0.0
 
 

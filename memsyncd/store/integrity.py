@@ -310,7 +310,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The rows of one `part` of a note that the index lacks, and those it should not have."""
 
     part: str
-    n_lacking: int
+    n_missing: int
     n_surplus: int
 
 
@@ -339,10 +339,10 @@ def compare_note(reader: Reader, note: Note, recorded: Recorded) -> list[Differe
     for part, rows in stored.items():
         should, are = Counter(expected[part]), Counter(rows)
         if should != are:
-            lacking, surplus = (should - are).total(), (are - should).total()
-            found.append(Difference(part=part, n_lacking=lacking, n_surplus=surplus))
+            missing, surplus = (should - are).total(), (are - should).total()
+            found.append(Difference(part=part, n_missing=missing, n_surplus=surplus))
     if n_chunks := _count_unfindable(reader, note):
-        found.append(Difference(part="words", n_lacking=n_chunks, n_surplus=0))
+        found.append(Difference(part="words", n_missing=n_chunks, n_surplus=0))
     return found
 
 

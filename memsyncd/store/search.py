@@ -385,11 +385,11 @@ _SECRETS_OF_CHUNKS = (
 class ChunkSecrets(msgspec.Struct, frozen=True, kw_only=True):
     """The lines of a chunk, and in order the lines of all secrets that overlap them.
 
-    `is_piece`: the chunk holds only a part of the text of its lines.
+    `is_partial`: the chunk holds only a part of the text of its lines.
     """
 
     span: Span
-    is_piece: bool
+    is_partial: bool
     secrets: list[SecretLines]
 
 
@@ -406,8 +406,8 @@ def read_chunk_secrets(reader: Reader, chunks: Iterable[int]) -> dict[int, Chunk
         return {}
     found: dict[int, ChunkSecrets] = {}
     rows = reader.rows(_SECRETS_OF_CHUNKS, (json.dumps(list(chunks)),))
-    for chunk, start, end, first, last, what, is_piece in rows:
-        of_chunk = ChunkSecrets(span=Span(start, end), is_piece=bool(is_piece), secrets=[])
+    for chunk, start, end, first, last, what, is_partial in rows:
+        of_chunk = ChunkSecrets(span=Span(start, end), is_partial=bool(is_partial), secrets=[])
         secret = SecretLines(span=Span(first, last), what=what)
         found.setdefault(chunk, of_chunk).secrets.append(secret)
     return found

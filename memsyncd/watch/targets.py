@@ -90,8 +90,8 @@ class WatchTargets:
             return (self._limit or "no observer of file events is open",) if self._wanted else ()
         threads = (("dispatches", observer), ("reads", find_reader(observer)))
         return tuple(
-            f"the thread that {act} events has ended"
-            for act, thread in threads
+            f"the thread that {task} events has ended"
+            for task, thread in threads
             if thread and not thread.is_alive()
         )
 
@@ -156,7 +156,7 @@ class WatchTargets:
         observer = self.observer
         assert observer is not None
         self.accessed = target
-        # Earlier refusals stay known during the attempt: `status` may be asked meanwhile.
+        # Earlier refusals stay known during the attempt: `status` may read them meanwhile.
         self._newly_refused.clear()
         is_watched = self._try_to_watch(observer, target)
         self._forget_old_refusals(target)

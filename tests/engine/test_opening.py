@@ -18,7 +18,7 @@ from memsyncd.engine import opening, rebuild
 from memsyncd.errors import NoteNotFound
 from memsyncd.store.records import find_foreign
 from tests.engine.conftest import other_program_reading, take
-from tests.engine.test_watching import open_house, wait_for
+from tests.engine.test_watching import open_workspaces, wait_for
 
 OWN, OWN_BEFORE, THEIRS, THEIRS_BEFORE = "own\n", "own before\n", "theirs\n", "theirs before\n"
 NOTES = (".memories/a.md", ".memories/b.md", ".memories/c.md")
@@ -102,7 +102,7 @@ def test_records_of_another_workspace_are_set_aside_and_never_undone(
     with pytest.raises(NoteNotFound, match="came from another workspace"):
         own.undo("MEMORY.md")
     with pytest.raises(NoteNotFound, match="came from another workspace"):
-        own.undo(act=1)
+        own.undo(change_set=1)
     assert own.files()["MEMORY.md"] == OWN.encode()
     own.memory("create", "/memories/new.md", file_text="new\n")
     own.undo(".memories/new.md")
@@ -160,7 +160,7 @@ def test_the_history_of_a_moved_folder_moves_with_it(own: Any, moved: Callable[[
     own.open()
     own.follow()
     own.see()
-    assert [one.command for one in own.past()] == ["undo", "outside"]
+    assert [one.command for one in own.past()] == ["undo", "external"]
 
 
 def test_notes_saved_while_the_history_is_taken_over_make_it_no_other_workspaces(
@@ -269,7 +269,7 @@ def test_a_history_that_another_program_has_open_stays_and_is_reported(
     bench.workspace.close()
     bench.workspace.records_path.unlink()
     bench.open()
-    assert [one.command for one in bench.past()] == ["outside"]
+    assert [one.command for one in bench.past()] == ["external"]
 
 
 def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_history(
@@ -279,8 +279,8 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
     (root / ".memories").mkdir(parents=True)
     (root / "MEMORY.md").write_text("one\n")
 
-    async def live() -> None:
-        workspaces = open_house(tmp_path)
+    async def scenario() -> None:
+        workspaces = open_workspaces(tmp_path)
         first = workspaces.add(str(root), name="", include=(), exclude=())
         await wait_for(lambda: first.is_recorded and not workspaces.count_jobs())
         (root / "MEMORY.md").write_text("two\n")
@@ -294,7 +294,7 @@ def test_a_folder_that_is_moved_and_added_while_the_daemon_runs_keeps_its_histor
         assert "records_gone" not in first.condition.notices
         await asyncio.get_running_loop().run_in_executor(None, workspaces.stop)
 
-    asyncio.run(live())
+    asyncio.run(scenario())
 
 
 def test_closing_a_workspace_for_good_closes_its_records_at_once(own: Any) -> None:

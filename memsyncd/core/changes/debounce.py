@@ -3,16 +3,16 @@
 Times come in as arguments.
 
 A finished save (closed after writing, or moved into place) in a quiet workspace is due at once.
-Later events are gathered until `quiet_s` passes without another, at the latest `max_wait_s` after
-the first. An unfinished save (modified and not yet closed, or vanished and perhaps about to return)
-waits for its own quiet and is not scanned with the others before. An event on a folder asks for a
-full scan. An event says only that a path is dirty; the caller decides what to do.
+Later events are gathered until `debounce_s` passes without another, at the latest `max_wait_s`
+after the first. An unfinished save (modified and not yet closed, or vanished and perhaps about to
+return) waits for its own quiet and is not scanned with the others before. An event on a folder asks
+for a full scan. An event says only that a path is dirty; the caller decides what to do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -23,15 +23,13 @@ Key = TypeVar("Key", bound=Hashable)
 PATHS_LIMIT = 64
 
 
-class DebouncePolicy(msgspec.Struct, frozen=True):
-    """How long to wait. Raises ValueError if a time is negative."""
+class DebouncePolicy(Protocol):
+    """How long to wait."""
 
-    quiet_s: float = 0.1
-    max_wait_s: float = 1.0
-
-    def __post_init__(self) -> None:
-        if min(self.quiet_s, self.max_wait_s) < 0:
-            raise ValueError(f"a time is negative: {self}")
+    @property
+    def debounce_s(self) -> float: ...
+    @property
+    def max_wait_s(self) -> float: ...
 
 
 class Settled(msgspec.Struct, Generic[Key], frozen=True, kw_only=True):
@@ -46,6 +44,9 @@ class Debouncer(Generic[Key]):
     """Gather events by key. Not thread-safe."""
 
     def __init__(self, policy: DebouncePolicy) -> None:
+        """Raises ValueError if a time is negative."""
+        if min(policy.debounce_s, policy.max_wait_s) < 0:
+            raise ValueError(f"a time is negative: {policy}")
         self._policy = policy
         self._pending: dict[Key, _Pending] = {}
 
@@ -60,12 +61,12 @@ class Debouncer(Generic[Key]):
         if is_folder:
             pending.wide = _extend(pending.wide, now_s)
             return
-        pending.add(path, now_s, is_finished=is_finished, quiet_s=self._policy.quiet_s)
+        pending.add(path, now_s, is_finished=is_finished, quiet_s=self._policy.debounce_s)
         if len(pending.unfinished) + len(pending.finished) > PATHS_LIMIT:
             pending.widen()
 
     def push_all(self, key: Key, now_s: float) -> None:
-        """Ask for a full scan at once, whatever is pending."""
+        """Request a full scan at once, whatever is pending."""
         pending = self._pending.setdefault(key, _Pending())
         pending.wide = _extend(pending.wide, now_s)
         pending.wide_due_s = _earlier(pending.wide_due_s, now_s)
@@ -100,7 +101,7 @@ class _Wait(msgspec.Struct, frozen=True):
     last_s: float
 
     def due_s(self, policy: DebouncePolicy) -> float:
-        return min(self.last_s + policy.quiet_s, self.first_s + policy.max_wait_s)
+        return min(self.last_s + policy.debounce_s, self.first_s + policy.max_wait_s)
 
 
 class _Pending(msgspec.Struct):
@@ -170,7 +171,7 @@ class _Pending(msgspec.Struct):
         is_wide = wide_due_s is not None and wide_due_s <= now_s
         if is_wide:
             self.wide = self.wide_due_s = None
-        self.busy_until_s = max(self.busy_until_s, now_s + policy.quiet_s)
+        self.busy_until_s = max(self.busy_until_s, now_s + policy.debounce_s)
         return paths, is_wide
 
     def _clear_finished(self) -> None:

@@ -49,7 +49,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one scan. Paths are relative to the root unless stated otherwise.
 
     `files` holds every note that was seen. `failed_folders` could not be listed; `unreadable_files`
-    exist but cannot be read now (evicted to a cloud). Records of and beneath both stay.
+    exist but cannot be read now (evicted to a cloud), and may be links to folders. Records of and
+    beneath both stay.
     `link_folders` are absolute: the folders of the targets of links, whether or not the targets
     exist. `only` names the paths to which the scan was restricted, each with everything beneath it;
     None means no restriction.
@@ -72,13 +73,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         """True if this scan shows whether a note exists at `path`: it was in scope, and nothing on
         the way to it failed.
         """
-        if (
-            self.root_state != "present"
-            or path in self.unreadable_files
-            or not self.is_in_scope(path)
-        ):
+        if self.root_state != "present" or not self.is_in_scope(path):
             return False
-        return not (self.failed_folders and is_within(path, self.failed_folders))
+        # An unreadable file may be a link to a folder: its records lie beneath it.
+        failures = (self.failed_folders, self.unreadable_files)
+        return not any(failed and is_within(path, failed) for failed in failures)
 
 
 def is_within(path: str, places: frozenset[str]) -> bool:
@@ -279,10 +278,10 @@ def _is_touched(was: Recorded, now: Recorded) -> bool:
 
 
 # A path and the digest of its content.
-Place = tuple[str, str]
+PathDigest = tuple[str, str]
 
 
-def _pair_moves(absent: list[Place], fresh: list[Place]) -> tuple[tuple[str, str], ...]:
+def _pair_moves(absent: list[PathDigest], fresh: list[PathDigest]) -> tuple[tuple[str, str], ...]:
     """Pair paths of the same digest one to one: first those that keep their base name, then the
     rest in order.
     """
@@ -294,7 +293,7 @@ def _pair_moves(absent: list[Place], fresh: list[Place]) -> tuple[tuple[str, str
 
 
 def _pair_by(
-    absent: list[Place], fresh: list[Place], key: Callable[[Place], object]
+    absent: list[PathDigest], fresh: list[PathDigest], key: Callable[[PathDigest], object]
 ) -> list[tuple[str, str]]:
     places: dict[object, deque[str]] = defaultdict(deque)
     for place in fresh:

@@ -93,7 +93,7 @@ def _find_refusal(text: str) -> str:
     if not text.isascii():
         plain = unicodedata.normalize("NFKC", text)
         if any(plain.count(mark) != text.count(mark) for mark in _SEPARATORS):
-            return "it holds a character that stands for a dot or slash"
+            return "it contains a character that looks like a dot or slash"
     return ""
 
 

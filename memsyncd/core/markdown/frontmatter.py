@@ -233,7 +233,7 @@ class _MetaReader:
             name = key.strip().lower()
             if name in seen:
                 self._report(
-                    at, "duplicate_key", f"`{_shorten(key)}` stands twice", "the first one counts"
+                    at, "duplicate_key", f"`{_shorten(key)}` occurs twice", "the first one counts"
                 )
             elif name in _KNOWN:
                 self._read_known(name, value, at, known)
@@ -254,7 +254,7 @@ class _MetaReader:
         if not text or text in ("null", "~"):
             return
         if isinstance(value, yaml.CollectionNode) or (isinstance(value, str) and value[0] in "[{"):
-            self._report(at, "bad_value", f"`{name}` takes one value", "it counts as not said")
+            self._report(at, "bad_value", f"`{name}` takes one value", "the value is ignored")
         elif name == "importance":
             self._read_importance(text, at, known)
         elif name in _CHOICES:
@@ -274,7 +274,7 @@ class _MetaReader:
                 at,
                 "bad_value",
                 f"`importance` is not from 0 to 1: {_shorten(text)}",
-                "it counts as not said",
+                "the value is ignored",
             )
 
     def _read_choice(self, name: str, text: str, at: int, known: dict[str, Any]) -> None:
@@ -287,7 +287,7 @@ class _MetaReader:
             at,
             "bad_value",
             f"`{name}` is none of {', '.join(choices)}: {_shorten(text)}",
-            "it counts as not said",
+            "the value is ignored",
         )
 
     def _report(self, at: int, code: str, problem: str, hint: str) -> None:

@@ -16,14 +16,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from memsyncd.core.digest import digest_bytes
-from memsyncd.core.guard.warnings import DEFAULT_GUARD, GuardPolicy, find_warnings
+from memsyncd.core.guard.warnings import NO_WARNINGS, GuardPolicy, find_warnings
 from memsyncd.core.markdown.blockrules import heading_level
 from memsyncd.core.markdown.chunks import ChunkPolicy, Packer
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.frontmatter import find_front_matter
 from memsyncd.core.markdown.links import find_mentions
 from memsyncd.core.markdown.parse import (
-    DEFAULT_POLICY,
     find_conflicts,
     find_unclosed_block,
     make_chunks,
@@ -82,8 +81,8 @@ def parse_patch(
     path: NotePath,
     data: bytes,
     old: Outline,
-    policy: ChunkPolicy = DEFAULT_POLICY,
-    guard: GuardPolicy = DEFAULT_GUARD,
+    policy: ChunkPolicy,
+    guard: GuardPolicy | None = None,
 ) -> NotePatch | None:
     """Parse the sections that differ from those of `old`; None if the note must be parsed whole."""
     if is_plain(path.text) or not old.problems <= _WHOLE_PROBLEMS:
@@ -110,7 +109,7 @@ def parse_patch(
     # Lines that were none may become front matter by an end further below.
     if problems or front.problems or front.n_lines > raw_sections[0].start:
         return None
-    warned = find_warnings(path.text, decoded.text, guard)
+    warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
     packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
     note = Note(
         path=path.text,

@@ -86,8 +86,11 @@ def find_stated_date(meta: Meta) -> str | None:
     """The day in ISO form that a note or a section states."""
     if meta.created is None and not meta.extra:
         return None
-    said = (meta.created or "", *(value for key, value in meta.extra if key.lower() in _DATE_KEYS))
-    return next((day.isoformat() for day in map(_parse_day, said) if day), None)
+    stated = (
+        meta.created or "",
+        *(value for key, value in meta.extra if key.lower() in _DATE_KEYS),
+    )
+    return next((day.isoformat() for day in map(_parse_day, stated) if day), None)
 
 
 def _parse_day(text: str) -> date | None:

@@ -67,8 +67,8 @@ def score_lines(
     share = sum(rarities[index] for index in found) / sum(rarities)
     lead = _LEAD.match(text)
     n_bytes = len(lead[0].encode("utf-8", "replace")) if lead else 0
-    is_led = any(start < n_bytes for places in found.values() for start, _ in places)
-    return WORDS_SHARE * share + LEAD_SHARE * is_led
+    has_lead = any(start < n_bytes for places in found.values() for start, _ in places)
+    return WORDS_SHARE * share + LEAD_SHARE * has_lead
 
 
 def select_passages(

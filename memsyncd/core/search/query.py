@@ -376,11 +376,11 @@ ENGLISH = frozenset(
     """.split()
 )
 # Words with which a question refers to itself, as in: what do we know of it, who spoke about it?
-ENGLISH_ASKING = frozenset(
+ENGLISH_QUESTION_WORDS = frozenset(
     """
     knew know knowing known knows mention mentioned mentioning mentions said say saying says
     speak speaking speaks spoke spoken talk talked talking talks tell telling tells told
     """.split()
 )
 
-STOPWORDS = ENGLISH | ENGLISH_ASKING
+STOPWORDS = ENGLISH | ENGLISH_QUESTION_WORDS

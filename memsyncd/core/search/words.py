@@ -42,7 +42,7 @@ _SORTS = bytes(
 _SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
 # Anchored at the beginning of a word, so that a long text is scanned once and not once from every
 # character.
-_HUMPED = re.compile(
+_CAMEL_CASE = re.compile(
     rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))"
     rf"[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
 )
@@ -147,7 +147,7 @@ def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     """
     subwords: list[tuple[int, int, str]] = []
     if _HUMP.search(text):
-        for word in _HUMPED.finditer(text):
+        for word in _CAMEL_CASE.finditer(text):
             subwords += [
                 (p.start(), p.end(), p[0])
                 for p in _CAMEL_WORD.finditer(text, word.start(), word.end())

@@ -4,12 +4,15 @@ import msgspec
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from memsyncd.core.markdown.parse import parse_note
-from memsyncd.core.markdown.patch import NotePatch, Outline, OutlineSection, parse_patch
+from memsyncd.config import Config
+from memsyncd.core.markdown import parse
+from memsyncd.core.markdown import patch as patches
+from memsyncd.core.markdown.patch import NotePatch, Outline, OutlineSection
 from memsyncd.core.model import Note
 from memsyncd.core.notepath import NotePath
 
 PATH = NotePath(".memories/a.md")
+CONFIG = Config()
 
 LINES = st.sampled_from([
     "# red", "## blue", "# red", "### deep #tag", "Setext", "===", "---", "text here", "more text #tag", "", "", "",
@@ -20,6 +23,14 @@ LINES = st.sampled_from([
 ])  # fmt: skip
 HEADS = st.sampled_from(["# red", "## blue", "# red", "### deep #tag", "# `x` #"])
 TEXTS = st.lists(LINES, max_size=25) | st.lists(HEADS | LINES | st.just(""), max_size=40)
+
+
+def parse_note(path: NotePath, data: bytes) -> Note:
+    return parse.parse_note(path, data, CONFIG.chunking, CONFIG.guard)
+
+
+def parse_patch(path: NotePath, data: bytes, old: Outline) -> NotePatch | None:
+    return patches.parse_patch(path, data, old, CONFIG.chunking, CONFIG.guard)
 
 
 def make_outline(note: Note) -> Outline:
