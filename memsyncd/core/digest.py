@@ -16,3 +16,8 @@ def digest_bytes(data: bytes) -> str:
 def digest_text(text: str) -> str:
     """The digest of the text's UTF-8 bytes; lone surrogates are encoded as themselves."""
     return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))
+
+
+def digest_to_bytes(text: str) -> bytes:
+    """The 16 bytes of `digest_text`."""
+    return xxhash.xxh3_128_digest(text.encode("utf-8", "surrogatepass"))

@@ -58,8 +58,10 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True):
 EMPTY_META = Meta()
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """The lines under one heading.
+# Values of a note are not tracked by the garbage collector: a first index makes hundreds of
+# thousands, and none can be part of a cycle.
+class Section(msgspec.Struct, frozen=True, gc=False):
+    """The lines under one heading: `start` to `end`, 1-based, inclusive.
 
     `heading` is the breadcrumb from the outermost heading to this one, as plain text. `anchor` is
     unique in a workspace; the section before the first heading has level 0, no heading and the
@@ -70,20 +72,32 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     anchor: str
     heading: tuple[str, ...]
     level: int
-    span: Span
+    start: int
+    end: int
     meta: Meta = EMPTY_META
 
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
 
-class Chunk(msgspec.Struct, frozen=True, kw_only=True):
-    """The indexed piece of a section: whole lines of the note, joined by newlines."""
+
+class Chunk(msgspec.Struct, frozen=True, gc=False):
+    """The indexed piece of a section: the whole lines `start` to `end` of the note, joined by
+    newlines. Of lines too long for one chunk it holds the part with the number `part`.
+    """
 
     anchor: str
-    span: Span
+    start: int
+    end: int
     text: str
-    digest: str
+    part: int = 0
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
 
 
-class Link(msgspec.Struct, frozen=True, kw_only=True):
+class Link(msgspec.Struct, frozen=True, gc=False):
     """A link out of a section.
 
     `target` is as written, `heading` is the part after a `#`, `relation` is the word before a typed
@@ -108,7 +122,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One note as read: sections and chunks in order of lines.
 
     The anchor of each chunk is that of one of the sections. `digest` is that of the file's bytes;
-    `n_lines` counts as an editor does.
+    `n_lines` counts as an editor does. `text` is the file's, decoded, with LF for every line end.
     """
 
     path: str
@@ -121,6 +135,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[Link, ...] = ()
     problems: tuple[Problem, ...] = msgspec.field(default=())
     secrets: tuple[SecretLines, ...] = ()
+    text: str = ""
 
 
 # --- Spans ----------------------------------------------------------------------------------------
@@ -152,15 +167,6 @@ class Span(msgspec.Struct, frozen=True, order=True):
 
     def shifted(self, n_lines: int) -> Span:
         return Span(self.start + n_lines, self.end + n_lines)
-
-
-def span_from_map(line_map: tuple[int, int], *, lines_before: int = 0) -> Span:
-    """Convert markdown-it's map (0-based, end exclusive) to a span.
-
-    `lines_before` is the number of lines that were removed above the parsed text.
-    """
-    first, after = line_map
-    return Span(first + 1 + lines_before, max(after, first + 1) + lines_before)
 
 
 # --- Words of paths and headings ------------------------------------------------------------------

@@ -217,7 +217,7 @@ def _read_chunks(
             heading=shown_sections[chunk.section].heading,
             kind=shown_sections[chunk.section].kind,
             span=chunk.span,
-            text=shown_texts[chunk.chunk].text,
+            text=shown_texts[chunk.chunk],
             reason=reason,
             n_blanks_before=blanks.get(chunk.chunk, 0),
         )

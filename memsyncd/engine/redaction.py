@@ -23,14 +23,13 @@ from memsyncd.store.lookup import StoredNote, StoredSection
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     ChunkSecrets,
-    ChunkText,
     HitSection,
     find_candidates,
     has_secrets,
     read_chunk_secrets,
     read_sections,
-    read_texts,
 )
+from memsyncd.store.texts import read_texts
 
 MAX_EXAMINED_CHUNKS = 20
 
@@ -39,7 +38,7 @@ _Named = TypeVar("_Named", HitSection, StoredSection, StoredNote)
 
 def read_redacted(
     reader: Reader, chosen: Sequence[Candidate | StartChunk], config: Config
-) -> tuple[Mapping[int, HitSection], Mapping[int, ChunkText]]:
+) -> tuple[Mapping[int, HitSection], Mapping[int, str]]:
     """Read the sections of chunks and their texts, by their numbers, as they may be shown.
 
     Each text keeps its number of lines; of a section, heading, kind and tags are redacted.
@@ -52,13 +51,9 @@ def read_redacted(
     return {number: _redact_section(section) for number, section in sections.items()}, shown
 
 
-def _redact_texts(
-    texts: Mapping[int, ChunkText], held: Mapping[int, ChunkSecrets]
-) -> dict[int, ChunkText]:
+def _redact_texts(texts: Mapping[int, str], held: Mapping[int, ChunkSecrets]) -> dict[int, str]:
     return {
-        chunk: replace(
-            text, text=_redact(text.text, held[chunk]) if chunk in held else redact(text.text)
-        )
+        chunk: _redact(text, held[chunk]) if chunk in held else redact(text)
         for chunk, text in texts.items()
     }
 
@@ -91,8 +86,8 @@ def is_secret_word(reader: Reader, word: str) -> bool:
     return _contain(texts, word) and not _contain(shown, word)
 
 
-def _contain(texts: Mapping[int, ChunkText], word: str) -> bool:
-    return any(word in text.text.lower() for text in texts.values())
+def _contain(texts: Mapping[int, str], word: str) -> bool:
+    return any(word in text.lower() for text in texts.values())
 
 
 _Section = TypeVar("_Section", HitSection, StoredSection)

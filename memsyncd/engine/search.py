@@ -322,7 +322,7 @@ def _read_hits(
     for passage, candidate in zip(passages, best, strict=True):
         section = shown_sections[candidate.section]
         title = section.heading[-1] if section.heading else ""
-        body = strip_title(shown_texts[candidate.chunk].text, title)
+        body = strip_title(shown_texts[candidate.chunk], title)
         snippet = highlight(body, matcher, reader.tokenize)
         matched = [
             text for text, found in holders if any(one.chunk in found for one in passage.chunks)

@@ -37,12 +37,14 @@ from memsyncd.errors import StoreFailed, StoreFull
 from memsyncd.files.read import ReadFile, read_note_file
 from memsyncd.files.scan import scan
 from memsyncd.files.scope import find_identity, has_memory
-from memsyncd.store.index import DropNote, Index, PutNote, TouchNote, Update, Written
+from memsyncd.store.index import DropNote, Index, PatchNote, PutNote, TouchNote, Update, Written
 from memsyncd.store.records import Move
 
 # A batch is held in memory, several times over as rows. Larger batches leave freed memory that
 # fragmentation keeps from being returned to the system.
 BATCH_FILES = 256
+# A smaller note is parsed as fast as its old text is read and compared.
+PATCH_BYTES = 64 * 1024
 BATCH_BYTES = 1024 * 1024
 # A sync passes the texts of changed notes on to the history up to this size; others are read again.
 TEXTS_LIMIT_BYTES = 1024 * 1024
@@ -197,7 +199,7 @@ def sync_workspace(
         changes = plan_changes(recorded, read, missing, now_s=0.0, grace_s=float("inf"))
         missing = _without(missing, {old for old, _ in changes.moved})
         _record_moves(workspace, changes, batch, done)
-        for update in _make_updates(batch, changes, config, done):
+        for update in _make_updates(batch, changes, config, index, done):
             updates.append(update)
             if len(updates) % STEP_FILES == 0:
                 workspace.change(pending=max(0, pending - len(updates)))
@@ -281,7 +283,7 @@ def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
 
 
 def _make_updates(
-    batch: list[ReadFile], changes: NoteChanges, config: Config, done: SyncDone
+    batch: list[ReadFile], changes: NoteChanges, config: Config, index: Index, done: SyncDone
 ) -> Iterator[Update]:
     # A daemon that starts and finds no change never needs the parser.
     from memsyncd.core.markdown.parse import parse_note
@@ -296,16 +298,29 @@ def _make_updates(
     for path in (*changes.added, *changes.modified, *came_from):
         file = by_path[path]
         done.keep_text(path, file.data)
-        record = file.record
-        yield PutNote(
+        is_edit = path not in came_from and path not in changes.added
+        patch = _find_patch(file, config, index) if is_edit else None
+        yield patch or PutNote(
             note=parse_note(file.path, file.data, config.chunking, config.guard),
-            stat=record.stat,
-            read_at_ns=record.read_at_ns,
+            stat=file.record.stat,
+            read_at_ns=file.record.read_at_ns,
             moved_from=came_from.get(path),
         )
     for path in changes.touched:
         record = by_path[path].record
         yield TouchNote(path=path, stat=record.stat, read_at_ns=record.read_at_ns)
+
+
+def _find_patch(file: ReadFile, config: Config, index: Index) -> PatchNote | None:
+    """An edit of a large note, if only its lines need be parsed and written."""
+    from memsyncd.core.markdown.patch import parse_patch
+
+    if len(file.data) < PATCH_BYTES or (old := index.read_outline(file.path.text)) is None:
+        return None
+    patch = parse_patch(file.path, file.data, old, config.chunking, config.guard)
+    if patch is None:
+        return None
+    return PatchNote(patch=patch, stat=file.record.stat, read_at_ns=file.record.read_at_ns)
 
 
 def _write(workspace: Workspace, index: Index, updates: list[Update], done: SyncDone) -> None:

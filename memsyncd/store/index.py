@@ -20,6 +20,7 @@ from msgspec.structs import astuple, replace
 
 from memsyncd.core.changes.diff import FileStat, Recorded
 from memsyncd.core.changes.known import KnownStats, pack_record
+from memsyncd.core.markdown.patch import NotePatch, Outline
 from memsyncd.core.model import Note
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import SUFFIX, CheckState, Ending
@@ -38,6 +39,8 @@ from memsyncd.store.rows import (
     add_note,
     change_note,
     drop_note,
+    patch_note,
+    read_outline,
     read_stat_row,
     stat_row,
 )
@@ -96,6 +99,14 @@ class PutNote(msgspec.Struct, frozen=True, kw_only=True):
     moved_from: str | None = None
 
 
+class PatchNote(msgspec.Struct, frozen=True, kw_only=True):
+    """Some lines of an indexed note changed, and no heading: only their sections are written."""
+
+    patch: NotePatch
+    stat: FileStat
+    read_at_ns: int
+
+
 class TouchNote(msgspec.Struct, frozen=True, kw_only=True):
     """The bytes are the same, the stat of the file changed."""
 
@@ -110,7 +121,7 @@ class DropNote(msgspec.Struct, frozen=True):
     path: str
 
 
-Update = PutNote | TouchNote | DropNote
+Update = PutNote | PatchNote | TouchNote | DropNote
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,6 +310,8 @@ class Index:
                     if old_path is not None and note.path not in known:
                         known.pop(old_path, None)
                     known[note.path] = pack_record(note.path, stat, read_at_ns)
+                case PatchNote(patch=patch, stat=stat, read_at_ns=read_at_ns):
+                    known[patch.path] = pack_record(patch.path, stat, read_at_ns)
                 case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
                     if path in known:
                         known[path] = pack_record(path, stat, read_at_ns)
@@ -311,6 +324,8 @@ class Index:
         match update:
             case PutNote():
                 return self._put(update, rows, counts)
+            case PatchNote():
+                return self._patch(update, counts)
             case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
                 self._writer.execute(_TOUCH, (*stat_row(stat), read_at_ns, path))
                 return []
@@ -346,6 +361,28 @@ class Index:
         counts["kept"] += len(plan.kept)
         counts["moved"] += len(plan.shifted)
         return [note.path] if old_path is None else [note.path, old_path]
+
+    def _patch(self, update: PatchNote, counts: dict[str, int]) -> list[str]:
+        path = update.patch.note.path
+        file_id = self._file_id(path)
+        if file_id is None:
+            raise AssertionError("a patch is of a note that the index has")
+        before = self._count_of(file_id)
+        plan, n_moved = patch_note(
+            self._writer, self._ids, file_id, update.patch, update.stat, update.read_at_ns
+        )
+        self.counts += self._count_of(file_id) - before
+        n_kept = before.chunks - len(plan.deleted) - len(plan.shifted) - n_moved
+        counts["upserted"] += len(plan.inserted)
+        counts["deleted"] += len(plan.deleted)
+        counts["kept"] += n_kept
+        counts["moved"] += len(plan.shifted) + n_moved
+        return [path]
+
+    def read_outline(self, path: str) -> Outline | None:
+        """Return what a patch must know of a note as it is indexed, None if it is not."""
+        with translating_errors():
+            return read_outline(self._writer, path)
 
     def _file_id(self, path: str) -> int | None:
         found = self._writer.execute("SELECT id FROM files WHERE path = ?", (path,)).get

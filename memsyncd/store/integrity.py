@@ -22,10 +22,11 @@ import msgspec
 
 from memsyncd.core.changes.diff import Recorded
 from memsyncd.core.model import Note
-from memsyncd.errors import StoreFailed
+from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.connection import deadline, open_reader, translating_errors, truncate_wal
 from memsyncd.store.pool import Reader
-from memsyncd.store.rows import Ids, Row, Rows, add_note, read_stat_row
+from memsyncd.store.rows import Ids, Row, Rows, add_note, make_fts_columns, read_stat_row
+from memsyncd.store.texts import inflate, read_note_text
 
 # A WAL over this size that cannot be truncated is reported: sixteen times what it has between two
 # checkpoints.
@@ -33,6 +34,9 @@ PINNED_WAL_BYTES = 64 * 1024 * 1024
 CHECK_S = 120.0
 N_SHOWN = 5
 ASIDE_MARK = ".damaged-"
+# Of each column of a chunk, the characters that are looked up as a phrase.
+PHRASE_CHARS = 1000
+QUOTE = '"'
 
 
 # --- open files ---------------------------------------------------------------------------------
@@ -202,8 +206,8 @@ def find_damage(path: Path, *, is_thorough: bool) -> list[str]:
     """Return what SQLite finds wrong with the file, in its words.
 
     `is_thorough` also compares every table with its indexes. Both checks run FTS5's
-    `integrity-check`, which compares the words of an index with its text. Raises the classes of
-    `translating_errors`: StoreCorrupt for a file that SQLite cannot read at all.
+    `integrity-check`; whether its words are those of the text, `compare_note` tells. Raises the
+    classes of `translating_errors`: StoreCorrupt for a file that SQLite cannot read at all.
     """
     check = "integrity_check" if is_thorough else "quick_check"
     connection = open_reader(str(path))
@@ -248,16 +252,16 @@ _RECORDED = (
 _STORED = {
     "file": "SELECT digest, size, lines, title, day, kind, tags FROM files WHERE path = ?",
     "sections": (
-        "SELECT s.anchor, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance,"
+        "SELECT s.slugs, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance,"
         " s.priority, s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.expires,"
-        " s.day, s.extra FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
+        " s.day FROM files f JOIN sections s ON s.file = f.id WHERE f.path = ?"
     ),
     "tags": (
-        "SELECT s.anchor, t.tag FROM files f JOIN sections s ON s.file = f.id"
+        "SELECT s.slugs, t.tag FROM files f JOIN sections s ON s.file = f.id"
         " JOIN tags t ON t.section = s.id WHERE f.path = ?"
     ),
     "links": (
-        "SELECT s.anchor, l.line, l.target, l.heading, l.relation FROM files f"
+        "SELECT s.slugs, l.line, l.target, l.heading, l.relation FROM files f"
         " JOIN sections s ON s.file = f.id JOIN links l ON l.section = s.id WHERE f.path = ?"
     ),
     "problems": (
@@ -269,12 +273,18 @@ _STORED = {
         " WHERE f.path = ?"
     ),
     "chunks": (
-        "SELECT s.anchor, c.start_line, c.end_line, c.tokens, c.digest, t.heading, t.text, t.tags,"
-        " t.subwords FROM files f JOIN chunks c ON c.file = f.id"
-        " JOIN sections s ON s.id = c.section LEFT JOIN chunks_fts t ON t.rowid = c.id"
-        " WHERE f.path = ?"
+        "SELECT s.slugs, c.start_line, c.end_line, c.part, c.tokens, c.digest FROM files f"
+        " JOIN chunks c ON c.file = f.id JOIN sections s ON s.id = c.section WHERE f.path = ?"
     ),
 }
+_CHUNK_IDS = (
+    "SELECT c.id, c.start_line, c.end_line, c.part FROM files f JOIN chunks c ON c.file = f.id"
+    " WHERE f.path = ?"
+)
+_HAS_PHRASES = (
+    "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid = ?",
+    "SELECT 1 FROM chunks_exact WHERE chunks_exact MATCH ? AND rowid = ?",
+)
 _ORPHANS = {
     "text of chunks that are gone can still be found": (
         "SELECT count(*) FROM chunks_fts WHERE rowid NOT IN (SELECT id FROM chunks)"
@@ -285,8 +295,7 @@ _ORPHANS = {
     "chunks cannot be found by their exact words": (
         "SELECT count(*) FROM chunks WHERE id NOT IN (SELECT rowid FROM chunks_exact)"
     ),
-    # FTS5 cannot compare the exact words with a text, since that table has none. The number of
-    # words in each column is the same in both tables.
+    # The number of words in each column is the same in both tables.
     "chunks have other exact words than stemmed ones": (
         "SELECT count(*) FROM chunks_fts_docsize a JOIN chunks_exact_docsize b ON b.id = a.id"
         " WHERE a.sz <> b.sz"
@@ -324,13 +333,48 @@ def compare_note(reader: Reader, note: Note, recorded: Recorded) -> list[Differe
     file with the stat of `recorded`. Ids are ignored.
     """
     expected = _make_rows(note, recorded)
+    stored = {part: reader.rows(statement, (note.path,)) for part, statement in _STORED.items()}
+    stored["text"] = [(_read_text(reader, note.path),)]
     found = []
-    for part, statement in _STORED.items():
-        should, stored = Counter(expected[part]), Counter(reader.rows(statement, (note.path,)))
-        if should != stored:
-            missing, surplus = (should - stored).total(), (stored - should).total()
+    for part, rows in stored.items():
+        should, are = Counter(expected[part]), Counter(rows)
+        if should != are:
+            missing, surplus = (should - are).total(), (are - should).total()
             found.append(Difference(part=part, n_missing=missing, n_surplus=surplus))
+    if n_chunks := _count_unfindable(reader, note):
+        found.append(Difference(part="words", n_missing=n_chunks, n_surplus=0))
     return found
+
+
+def _read_text(reader: Reader, path: str) -> str | None:
+    try:
+        return read_note_text(reader, path)
+    except StoreCorrupt:
+        return None
+
+
+def _count_unfindable(reader: Reader, note: Note) -> int:
+    """Count the chunks whose words are not in both FTS5 tables in the order of the text.
+
+    FTS5 keeps no text that its own check could compare with the words.
+    """
+    ids = {tuple(row[1:]): row[0] for row in reader.rows(_CHUNK_IDS, (note.path,))}
+    n_chunks = 0
+    for chunk, columns in zip(note.chunks, make_fts_columns(note), strict=True):
+        chunk_id = ids.get((chunk.start, chunk.end, chunk.part))
+        words = {name: _shorten(text) for name, text in columns.items()}
+        phrases = " ".join(
+            f'{name} : "{text.replace(QUOTE, 2 * QUOTE)}"' for name, text in words.items()
+        )
+        bindings = (phrases, chunk_id)
+        if any(not reader.rows(statement, bindings) for statement in _HAS_PHRASES):
+            n_chunks += any(map(reader.tokenize, words.values()))
+    return n_chunks
+
+
+def _shorten(text: str) -> str:
+    """The whole words at the beginning of a text."""
+    return text if len(text) <= PHRASE_CHARS else text[:PHRASE_CHARS].rpartition(" ")[0]
 
 
 def find_orphans(reader: Reader) -> list[str]:
@@ -342,19 +386,19 @@ def find_orphans(reader: Reader) -> list[str]:
 def _make_rows(note: Note, recorded: Recorded) -> dict[str, list[Row]]:
     rows = Rows()
     add_note(rows, Ids(0, 0, 0), note, recorded.stat, recorded.read_at_ns)
-    anchors = {row[0]: row[2] for row in rows.sections}
+    slugs = {row[0]: row[2] for row in rows.sections}
     file = rows.files[0]
-    texts = {row[0]: row[1:] for row in rows.fts}
     return {
         "file": [(file[2], file[3], *file[9:])],
         "sections": [row[2:] for row in rows.sections],
-        "tags": list(dict.fromkeys((anchors[row[0]], row[1]) for row in rows.tags)),
-        "links": list(_with_anchors(rows.links, anchors)),
+        "tags": list(dict.fromkeys((slugs[row[0]], row[1]) for row in rows.tags)),
+        "links": list(_with_slugs(rows.links, slugs)),
         "problems": [row[1:] for row in rows.problems],
         "secrets": [row[1:] for row in rows.secrets],
-        "chunks": [(anchors[row[2]], *row[3:], *texts[row[0]]) for row in rows.chunks],
+        "chunks": [(slugs[row[2]], *row[3:]) for row in rows.chunks],
+        "text": [("\n".join(inflate(row[3]) for row in rows.texts),)],
     }
 
 
-def _with_anchors(rows: Iterable[Row], anchors: dict[Any, str]) -> Iterable[Row]:
-    return ((anchors[row[0]], *row[1:]) for row in rows)
+def _with_slugs(rows: Iterable[Row], slugs: dict[Any, str]) -> Iterable[Row]:
+    return ((slugs[row[0]], *row[1:]) for row in rows)

@@ -17,9 +17,10 @@ from memsyncd.store.search import compile_filters, find_file_ids
 
 _FILES = "SELECT id, path, title, digest, size, mtime_ns, lines, kind, tags FROM files"
 _SECTIONS = (
-    "SELECT s.file, s.anchor, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance,"
-    " s.status, (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
-    " FROM sections s"
+    "SELECT s.file, f.path || '#' || s.slugs, s.heading, s.level, s.start_line, s.end_line,"
+    " s.kind, s.importance, s.status,"
+    " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
+    " FROM sections s JOIN files f ON f.id = s.file"
 )
 _PROBLEMS = (
     "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file"
@@ -75,16 +76,14 @@ def read_notes(
 
 def read_section(reader: Reader, anchor: str) -> tuple[str, StoredSection] | None:
     """Return the path of the note and the section with this anchor, None if there is none."""
-    rows = reader.rows(f"{_SECTIONS} WHERE s.anchor = ?", (anchor,))
-    if not rows:
-        return None
-    path = reader.rows("SELECT path FROM files WHERE id = ?", (rows[0][0],))[0][0]
-    return str(path), _section(rows[0])
+    path, _, slugs = anchor.rpartition("#")
+    rows = reader.rows(f"{_SECTIONS} WHERE f.path = ? AND s.slugs = ?", (path, slugs))
+    return (path, _section(rows[0])) if rows else None
 
 
 def read_sections_of(reader: Reader, path: str) -> list[StoredSection]:
     """Return the sections of one note by line; none if it is not indexed."""
-    where = "WHERE s.file = (SELECT id FROM files WHERE path = ?) ORDER BY s.start_line"
+    where = "WHERE f.path = ? ORDER BY s.start_line"
     return [_section(row) for row in reader.rows(f"{_SECTIONS} {where}", (path,))]
 
 

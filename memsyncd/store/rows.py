@@ -8,17 +8,19 @@ so that only changed text reaches FTS5. Ids are assigned here, since there is on
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import apsw
 import msgspec
 
 from memsyncd.core.changes.diff import ExistingRow, FileStat, RowChanges, plan_row_changes
-from memsyncd.core.digest import digest_text
-from memsyncd.core.model import Chunk, Note, Section, count_tokens, path_words, title_words
+from memsyncd.core.digest import digest_to_bytes
+from memsyncd.core.markdown.patch import NotePatch, Outline, OutlineSection
+from memsyncd.core.model import Note, count_tokens, path_words, title_words
 from memsyncd.core.search.dates import find_note_date, find_stated_date
-from memsyncd.core.search.words import find_subwords
+from memsyncd.core.search.words import SubwordFinder
+from memsyncd.store.texts import inflate, make_blocks
 
 Row = tuple[Any, ...]
 
@@ -36,27 +38,56 @@ _FILE = (
     " tags=excluded.tags"
 )
 _SECTION_COLUMNS = (
-    "file, anchor, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
-    " status, task, session, source, created, expires, day, extra"
+    "file, slugs, heading, level, start_line, end_line, kind, importance, priority, lifecycle,"
+    " status, task, session, source, created, expires, day"
 )
 _SECTION = (
-    f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+    f"INSERT INTO sections(id, {_SECTION_COLUMNS}) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 )
 _SECTION_UPDATE = (
-    f"UPDATE sections SET ({_SECTION_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
+    f"UPDATE sections SET ({_SECTION_COLUMNS}) = (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?) WHERE id = ?"
 )
 _TAG = "INSERT OR IGNORE INTO tags(section, tag) VALUES(?,?)"
 _LINK = "INSERT INTO links(section, line, target, heading, relation) VALUES(?,?,?,?,?)"
 _PROBLEM = "INSERT INTO problems(file, line, code, problem, hint) VALUES(?,?,?,?,?)"
 _SENSITIVE_LINES = "INSERT INTO secrets(file, start_line, end_line, what) VALUES(?,?,?,?)"
 _CHUNK = (
-    "INSERT INTO chunks(id, file, section, start_line, end_line, tokens, digest)"
-    " VALUES(?,?,?,?,?,?,?)"
+    "INSERT INTO chunks(id, file, section, start_line, end_line, part, tokens, digest)"
+    " VALUES(?,?,?,?,?,?,?,?)"
 )
 _CHUNKS_OF_FILE = (
-    "SELECT id, section, digest, start_line, end_line FROM chunks WHERE file = ?"
+    "SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE file = ?"
     " ORDER BY start_line, id"
 )
+_TEXT = "INSERT INTO texts(file, start_line, end_line, data) VALUES(?,?,?,?)"
+_TEXTS_OF_FILE = "SELECT start_line, end_line, data FROM texts WHERE file = ? ORDER BY start_line"
+# The sections, chunks and blocks of text of a file that begin at lines from ? to before ?.
+_OF_LINES = "file = ? AND start_line >= ? AND start_line < ?"
+_SECTION_IDS = f"SELECT slugs, id FROM sections WHERE {_OF_LINES}"
+_CHUNKS_OF_LINES = (
+    f"SELECT id, section, digest, start_line, end_line, part FROM chunks WHERE {_OF_LINES}"
+    " ORDER BY start_line, id"
+)
+_DELETE_LINKS = f"DELETE FROM links WHERE section IN (SELECT id FROM sections WHERE {_OF_LINES})"
+_DELETE_TAGS = f"DELETE FROM tags WHERE section IN (SELECT id FROM sections WHERE {_OF_LINES})"
+_OUTLINE = (
+    "SELECT slugs, heading, level, start_line FROM sections WHERE file = ? ORDER BY start_line"
+)
+_SHIFT_LINKS = (
+    "UPDATE links SET line = line + :n WHERE section IN"
+    " (SELECT id FROM sections WHERE file = :file AND start_line >= :after)"
+)
+_SHIFT = (
+    "UPDATE {table} SET start_line = start_line + :n, end_line = end_line + :n"
+    " WHERE file = :file AND start_line >= :after"
+)
+# The block of the line above a change is rewritten too: a line that is put in between two blocks
+# would be a block of its own.
+_KEPT_BLOCKS = (
+    "SELECT max(end_line) FILTER (WHERE end_line < ?2 - 1),"
+    " min(start_line) FILTER (WHERE start_line >= ?3) FROM texts WHERE file = ?1"
+)
+_DELETE_BLOCKS = "DELETE FROM texts WHERE file = ? AND start_line > ? AND start_line < ?"
 _FTS = "INSERT INTO chunks_fts(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 _EXACT = "INSERT INTO chunks_exact(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
 
@@ -72,14 +103,15 @@ class Rows(msgspec.Struct):
     links: list[Row] = msgspec.field(default_factory=list)
     problems: list[Row] = msgspec.field(default_factory=list)
     secrets: list[Row] = msgspec.field(default_factory=list)
+    texts: list[Row] = msgspec.field(default_factory=list)
     chunks: list[Row] = msgspec.field(default_factory=list)
     fts: list[Row] = msgspec.field(default_factory=list)
 
     def flush(self, connection: apsw.Connection) -> None:
         tables = (
             (self.files, _FILE), (self.sections, _SECTION), (self.tags, _TAG), (self.links, _LINK),
-            (self.problems, _PROBLEM), (self.secrets, _SENSITIVE_LINES), (self.chunks, _CHUNK),
-            (self.fts, _FTS, _EXACT),
+            (self.problems, _PROBLEM), (self.secrets, _SENSITIVE_LINES), (self.texts, _TEXT),
+            (self.chunks, _CHUNK), (self.fts, _FTS, _EXACT),
         )  # fmt: skip
         for rows, *statements in tables:
             if rows:
@@ -109,7 +141,7 @@ class FtsRow(NamedTuple):
     heading: str
     text: str
     tags: str
-    digest: str
+    digest: bytes
 
 
 def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) -> int:
@@ -117,12 +149,12 @@ def add_note(rows: Rows, ids: Ids, note: Note, stat: FileStat, read_at_ns: int) 
     file_id, ids.file = ids.file, ids.file + 1
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     section_ids = {}
-    for section in note.sections:
+    for section, row in zip(note.sections, _make_section_rows(file_id, note), strict=True):
         section_ids[section.anchor], ids.section = ids.section, ids.section + 1
-        rows.sections.append((section_ids[section.anchor], *_section_row(file_id, section)))
+        rows.sections.append((section_ids[section.anchor], *row))
     _collect_details(rows, file_id, note, section_ids)
-    for chunk, fts_row in zip(note.chunks, make_fts_rows(note), strict=True):
-        _collect_chunk(rows, ids, file_id, section_ids[chunk.anchor], chunk, fts_row)
+    rows.texts.extend((file_id, *block) for block in make_blocks(note.text, note.n_lines))
+    _collect_chunks(rows, ids, file_id, note, section_ids)
     return len(note.chunks)
 
 
@@ -135,31 +167,80 @@ def change_note(
     rows = Rows()
     rows.files.append(_file_row(file_id, note, stat, read_at_ns))
     rows.flush(connection)
-    section_ids, removed = _change_sections(connection, ids, file_id, note.sections)
-    fts_rows = make_fts_rows(note)
+    section_ids, removed = _change_sections(connection, ids, file_id, note)
+    _change_text(connection, file_id, note)
     existing = [
-        ExistingRow(id=row[0], content=(row[1], row[2]), place=(row[3], row[4]))
+        ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
         for row in connection.execute(_CHUNKS_OF_FILE, (file_id,))
     ]
-    expected = [
-        ((section_ids[chunk.anchor], row.digest), (chunk.span.start, chunk.span.end))
-        for chunk, row in zip(note.chunks, fts_rows, strict=True)
-    ]
-    plan = plan_row_changes(existing, expected)
-    _delete_chunks(connection, plan.deleted)
-    places = [(*expected[index][1], chunk_id) for index, chunk_id in plan.shifted]
-    if places:
-        statement = "UPDATE chunks SET start_line = ?, end_line = ? WHERE id = ?"
-        connection.executemany(statement, places)
-    for index in plan.inserted:
-        chunk = note.chunks[index]
-        _collect_chunk(rows, ids, file_id, section_ids[chunk.anchor], chunk, fts_rows[index])
+    plan = _change_chunks(connection, rows, ids, file_id, note, section_ids, existing)
     if removed:
         keys = [(section_id,) for section_id in removed]
         connection.executemany("DELETE FROM sections WHERE id = ?", keys)
     _collect_details(rows, file_id, note, section_ids)
     rows.flush(connection)
     return plan
+
+
+def patch_note(
+    connection: apsw.Connection,
+    ids: Ids,
+    file_id: int,
+    patch: NotePatch,
+    stat: FileStat,
+    read_at_ns: int,
+) -> tuple[RowChanges, int]:
+    """Change the rows of file `file_id` by a patch; return the changes of the chunks that it has,
+    and the number of other chunks that moved.
+    """
+    note, rows = patch.note, Rows()
+    lines = (file_id, patch.start, patch.old_after)
+    section_ids = dict(connection.execute(_SECTION_IDS, lines))
+    anchors = {f"{note.path}#{slugs}": row_id for slugs, row_id in section_ids.items()}
+    if anchors.keys() != {section.anchor for section in note.sections}:
+        raise AssertionError("a patch names other sections than the index has")
+    connection.execute(_DELETE_LINKS, lines)
+    connection.execute(_DELETE_TAGS, lines)
+    existing = [
+        ExistingRow(id=row[0], content=(row[1], row[2]), place=row[3:])
+        for row in connection.execute(_CHUNKS_OF_LINES, lines)
+    ]
+    if patch.n_shift:
+        after = {"file": file_id, "after": patch.old_after, "n": patch.n_shift}
+        connection.execute(_SHIFT_LINKS, after)
+        connection.execute(_SHIFT.format(table="sections"), after)
+        connection.execute(_SHIFT.format(table="chunks"), after)
+    n_moved = connection.changes() if patch.n_shift else 0
+    section_rows = zip(note.sections, _make_section_rows(file_id, note), strict=True)
+    changed = [(*row, anchors[section.anchor]) for section, row in section_rows]
+    connection.executemany(_SECTION_UPDATE, changed)
+    plan = _change_chunks(connection, rows, ids, file_id, note, anchors, existing)
+    _patch_text(connection, file_id, patch)
+    for table in ("problems", "secrets"):
+        connection.execute(f"DELETE FROM {table} WHERE file = ?", (file_id,))
+    rows.files.append(_file_row(file_id, note, stat, read_at_ns))
+    _collect_details(rows, file_id, note, anchors)
+    rows.flush(connection)
+    return plan, n_moved
+
+
+def read_outline(connection: apsw.Connection, path: str) -> Outline | None:
+    """Return what a patch must know of a note as it is indexed, None if it is not."""
+    file = connection.execute("SELECT id, title FROM files WHERE path = ?", (path,)).fetchone()
+    if file is None:
+        return None
+    sections = connection.execute(_OUTLINE, (file[0],))
+    problems = connection.execute("SELECT code FROM problems WHERE file = ?", (file[0],))
+    blocks = connection.execute(_TEXTS_OF_FILE, (file[0],))
+    return Outline(
+        text="\n".join(inflate(data) for _, _, data in blocks),
+        title=file[1],
+        sections=tuple(
+            OutlineSection(f"{path}#{slugs}", tuple(json.loads(heading)), level, start)
+            for slugs, heading, level, start in sections
+        ),
+        problems=frozenset(code for (code,) in problems),
+    )
 
 
 def drop_note(connection: apsw.Connection, file_id: int) -> int:
@@ -170,6 +251,30 @@ def drop_note(connection: apsw.Connection, file_id: int) -> int:
     _delete_chunks(connection, chunk_ids)
     connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
     return len(chunk_ids)
+
+
+def _change_chunks(
+    connection: apsw.Connection,
+    rows: Rows,
+    ids: Ids,
+    file_id: int,
+    note: Note,
+    section_ids: dict[str, int],
+    existing: list[ExistingRow],
+) -> RowChanges:
+    """Delete and move existing chunks, and collect those that are new."""
+    expected = [
+        ((section_ids[chunk.anchor], row.digest), (chunk.start, chunk.end, chunk.part))
+        for chunk, row in zip(note.chunks, make_fts_rows(note), strict=True)
+    ]
+    plan = plan_row_changes(existing, expected)
+    _delete_chunks(connection, plan.deleted)
+    places = [(*expected[index][1], chunk_id) for index, chunk_id in plan.shifted]
+    if places:
+        statement = "UPDATE chunks SET start_line = ?, end_line = ?, part = ? WHERE id = ?"
+        connection.executemany(statement, places)
+    _collect_chunks(rows, ids, file_id, note, section_ids, only=plan.inserted)
+    return plan
 
 
 def _delete_chunks(connection: apsw.Connection, chunk_ids: list[int] | tuple[int, ...]) -> None:
@@ -204,20 +309,45 @@ def make_fts_rows(note: Note) -> list[FtsRow]:
     """Return the FTS5 columns of each chunk: the words of its path and headings, its text, and the
     section's tags.
     """
+    columns = _make_columns(note)
+    return [_make_fts_row(chunk.text, columns[chunk.anchor]) for chunk in note.chunks]
+
+
+def make_fts_columns(note: Note) -> Iterator[dict[str, str]]:
+    """Yield the text of each FTS5 column of each chunk, by the column's name."""
+    rows = Rows()
+    section_ids = {section.anchor: 0 for section in note.sections}
+    _collect_chunks(rows, Ids(0, 0, 0), 0, note, section_ids)
+    for _, heading, text, tags, subwords in rows.fts:
+        yield {"heading": heading, "text": text, "tags": tags, "subwords": subwords}
+
+
+class _Columns(NamedTuple):
+    """The FTS5 columns that the chunks of a section share, and the titles in `heading`."""
+
+    heading: str
+    tags: str
+    titles: tuple[str, ...]
+
+
+def _make_columns(note: Note) -> dict[str, _Columns]:
+    """The columns of the chunks of each section, by anchor."""
     words = path_words(note.path)
-    columns = {
-        s.anchor: (title_words(words, s.heading), " ".join(s.meta.tags)) for s in note.sections
+    return {
+        s.anchor: _Columns(
+            title_words(words, s.heading), " ".join(s.meta.tags), (words, *s.heading)
+        )
+        for s in note.sections
     }
-    return [_make_fts_row(chunk, *columns[chunk.anchor]) for chunk in note.chunks]
 
 
-def _make_fts_row(chunk: Chunk, heading: str, tags: str) -> FtsRow:
-    digest = digest_text(f"{heading}\x1f{tags}\x1f{chunk.digest}")
-    return FtsRow(heading=heading, text=chunk.text, tags=tags, digest=digest)
+def _make_fts_row(text: str, columns: _Columns) -> FtsRow:
+    heading, tags, _ = columns
+    return FtsRow(heading, text, tags, digest_to_bytes(f"{heading}\x1f{tags}\x1f{text}"))
 
 
 def _change_sections(
-    connection: apsw.Connection, ids: Ids, file_id: int, sections: tuple[Section, ...]
+    connection: apsw.Connection, ids: Ids, file_id: int, note: Note
 ) -> tuple[dict[str, int], list[int]]:
     """Write sections that are new or differ; return the id of each anchor, and the ids of sections
     to remove.
@@ -226,9 +356,8 @@ def _change_sections(
     existing = {row[2]: row for row in connection.execute(columns, (file_id,))}
     section_ids: dict[str, int] = {}
     added, changed = [], []
-    for section in sections:
-        row = _section_row(file_id, section)
-        old = existing.pop(section.anchor, None)
+    for section, row in zip(note.sections, _make_section_rows(file_id, note), strict=True):
+        old = existing.pop(row[1], None)
         if old is None:
             section_ids[section.anchor], ids.section = ids.section, ids.section + 1
             added.append((section_ids[section.anchor], *row))
@@ -248,6 +377,28 @@ def _change_sections(
     return section_ids, [row[0] for row in existing.values()]
 
 
+def _change_text(connection: apsw.Connection, file_id: int, note: Note) -> None:
+    blocks = list(make_blocks(note.text, note.n_lines))
+    if connection.execute(_TEXTS_OF_FILE, (file_id,)).fetchall() != blocks:
+        connection.execute("DELETE FROM texts WHERE file = ?", (file_id,))
+        connection.executemany(_TEXT, [(file_id, *block) for block in blocks])
+
+
+def _patch_text(connection: apsw.Connection, file_id: int, patch: NotePatch) -> None:
+    """Rewrite the blocks that hold a changed line; those beneath them move."""
+    kept = connection.execute(_KEPT_BLOCKS, (file_id, patch.first_changed, patch.old_same)).get
+    last_above, first_below = kept[0] or 0, kept[1] or patch.note.n_lines - patch.n_shift + 1
+    of_file = (file_id, last_above, first_below)
+    connection.execute(_DELETE_BLOCKS, of_file)
+    if patch.n_shift:
+        after = {"file": file_id, "after": first_below, "n": patch.n_shift}
+        connection.execute(_SHIFT.format(table="texts"), after)
+    lines = patch.note.text.split("\n")[last_above : first_below - 1 + patch.n_shift]
+    blocks = make_blocks("\n".join(lines), len(lines))
+    rows = [(file_id, start + last_above, end + last_above, data) for start, end, data in blocks]
+    connection.executemany(_TEXT, rows)
+
+
 def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str, int]) -> None:
     for section in note.sections:
         rows.tags.extend((section_ids[section.anchor], tag) for tag in section.meta.tags)
@@ -258,15 +409,27 @@ def _collect_details(rows: Rows, file_id: int, note: Note, section_ids: dict[str
     rows.secrets.extend((file_id, s.span.start, s.span.end, s.what) for s in note.secrets)
 
 
-def _collect_chunk(
-    rows: Rows, ids: Ids, file_id: int, section_id: int, chunk: Chunk, fts_row: FtsRow
+def _collect_chunks(
+    rows: Rows,
+    ids: Ids,
+    file_id: int,
+    note: Note,
+    section_ids: dict[str, int],
+    only: Sequence[int] | None = None,
 ) -> None:
-    chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
-    n_tokens = count_tokens(chunk.text)
-    place = (chunk.span.start, chunk.span.end)
-    rows.chunks.append((chunk_id, file_id, section_id, *place, n_tokens, fts_row.digest))
-    subwords = find_subwords(f"{fts_row.heading}\n{fts_row.text}")
-    rows.fts.append((chunk_id, fts_row.heading, fts_row.text, fts_row.tags, subwords))
+    """Collect the rows of the note's chunks; `only` limits them to those with these indexes."""
+    columns = _make_columns(note)
+    finder = SubwordFinder(note.text)
+    chunks = note.chunks if only is None else [note.chunks[index] for index in only]
+    for chunk in chunks:
+        chunk_id, ids.chunk = ids.chunk, ids.chunk + 1
+        text, place = chunk.text, (chunk.start, chunk.end, chunk.part)
+        of_section = columns[chunk.anchor]
+        heading, _, tags, digest = _make_fts_row(text, of_section)
+        section_id, n_tokens = section_ids[chunk.anchor], count_tokens(text)
+        rows.chunks.append((chunk_id, file_id, section_id, *place, n_tokens, digest))
+        subwords = finder.find(of_section.titles, text, chunk.start)
+        rows.fts.append((chunk_id, heading, text, tags, subwords))
 
 
 def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
@@ -277,14 +440,22 @@ def _file_row(file_id: int, note: Note, stat: FileStat, read_at_ns: int) -> Row:
     )  # fmt: skip
 
 
-def _section_row(file_id: int, section: Section) -> Row:
-    meta = section.meta
-    return (
-        file_id, section.anchor, to_json_list(section.heading), section.level,
-        section.span.start, section.span.end, meta.kind, meta.importance, meta.priority,
-        meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
-        meta.expires, find_stated_date(meta), _to_json(meta.extra) if meta.extra else "",
-    )  # fmt: skip
+def _make_section_rows(file_id: int, note: Note) -> Iterator[Row]:
+    """Yield the columns of each section, without its id."""
+    n_path = len(note.path) + 1
+    # Most sections share the metadata of the note, whose date need not be read again for each.
+    days: dict[tuple[str | None, int], str | None] = {}
+    for section in note.sections:
+        meta = section.meta
+        key = meta.created, id(meta.extra)
+        if key not in days:
+            days[key] = find_stated_date(meta)
+        yield (
+            file_id, section.anchor[n_path:], to_json_list(section.heading), section.level,
+            section.start, section.end, meta.kind, meta.importance, meta.priority,
+            meta.lifecycle, meta.status, meta.task, meta.session, meta.source, meta.created,
+            meta.expires, days[key],
+        )  # fmt: skip
 
 
 def to_json_list(words: Sequence[str]) -> str:

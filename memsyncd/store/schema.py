@@ -2,8 +2,10 @@
 
 index.db: the schema, the tokenizer, and the version and policy of the chunker make one fingerprint,
 which `meta` stores; `user_version` has its first bits. A file with another fingerprint is rebuilt,
-never migrated. FTS5 keeps the only copy of the text: there are no triggers, and changing a chunk's
-lines does not touch it. `chunks_exact` has the words as they are written, and no text.
+never migrated. `texts` keeps the only copy of a note's text, deflated in blocks of lines; a chunk's
+text is read from its lines. The two FTS5 tables have words and no text: `chunks_fts` has their
+stems, `chunks_exact` the words as they are written. There are no triggers, and changing a chunk's
+lines touches neither. `sections.slugs` is a section's anchor without its note's path and the `#`.
 
 records.db: numbered migrations that keep everything.
 """
@@ -50,7 +52,7 @@ CREATE TABLE files(
 CREATE TABLE sections(
   id INTEGER PRIMARY KEY,
   file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
-  anchor TEXT NOT NULL UNIQUE,
+  slugs TEXT NOT NULL,
   heading TEXT NOT NULL,
   level INTEGER NOT NULL CHECK (level BETWEEN 0 AND 6),
   start_line INTEGER NOT NULL CHECK (start_line >= 1),
@@ -66,9 +68,8 @@ CREATE TABLE sections(
   created TEXT,
   expires TEXT,
   day TEXT,
-  extra TEXT NOT NULL DEFAULT ''
+  UNIQUE (file, slugs)
 ) STRICT;
-CREATE INDEX sections_by_file ON sections(file);
 CREATE INDEX sections_by_kind ON sections(kind) WHERE kind IS NOT NULL;
 CREATE INDEX sections_archived ON sections(id) WHERE status = 'archived';
 
@@ -111,14 +112,24 @@ CREATE TABLE chunks(
   section INTEGER NOT NULL REFERENCES sections(id) ON DELETE CASCADE,
   start_line INTEGER NOT NULL CHECK (start_line >= 1),
   end_line INTEGER NOT NULL CHECK (end_line >= start_line),
+  part INTEGER NOT NULL DEFAULT 0 CHECK (part >= 0),
   tokens INTEGER NOT NULL CHECK (tokens >= 0),
-  digest TEXT NOT NULL
+  digest BLOB NOT NULL
 ) STRICT;
 CREATE INDEX chunks_by_file ON chunks(file);
 CREATE INDEX chunks_by_section ON chunks(section);
 
+CREATE TABLE texts(
+  id INTEGER PRIMARY KEY,
+  file INTEGER NOT NULL REFERENCES files(id) ON DELETE CASCADE,
+  start_line INTEGER NOT NULL CHECK (start_line >= 1),
+  end_line INTEGER NOT NULL CHECK (end_line >= start_line),
+  data BLOB NOT NULL
+) STRICT;
+CREATE INDEX texts_by_lines ON texts(file, start_line, end_line);
+
 CREATE VIRTUAL TABLE chunks_fts USING fts5(
-  heading, text, tags, subwords, tokenize='{TOKENIZER}'
+  heading, text, tags, subwords, content='', contentless_delete=1, tokenize='{TOKENIZER}'
 );
 CREATE VIRTUAL TABLE chunks_exact USING fts5(
   heading, text, tags, subwords, content='', contentless_delete=1, tokenize='{EXACT_TOKENIZER}'

@@ -47,15 +47,13 @@ _ALL_TASKS = "SELECT DISTINCT task FROM sections WHERE task IS NOT NULL"
 _BELOW = "SELECT id FROM files WHERE path = ? OR (path >= ? AND path < ?)"
 _DAY = "coalesce(s.day, (SELECT day FROM files WHERE id = s.file))"
 _TASK = f"s.task COLLATE NOCASE IN {_VALUES}"
-# An anchor contains the slugs of the section and of those above it. They are compared between
-# dashes, so that only whole words match.
-_SLUGS = (
-    "'-' || replace(substr(s.anchor, (SELECT length(path) FROM files WHERE id = s.file) + 2),"
-    " '/', '-/-') || '-'"
-)
+# The slugs of the section and of those above it. They are compared between dashes, so that only
+# whole words match.
+_SLUGS = "'-' || replace(s.slugs, '/', '-/-') || '-'"
+_ANCHOR = "((SELECT path FROM files WHERE id = s.file) || '#' || s.slugs)"
 _SECTION = (
     "EXISTS (SELECT 1 FROM json_each({values}) WHERE iif(instr(value, '#'),"
-    " s.anchor = value OR (s.anchor > value || '/' AND s.anchor < value || '0'),"
+    f" {_ANCHOR} = value OR ({_ANCHOR} > value || '/' AND {_ANCHOR} < value || '0'),"
     f" instr({_SLUGS}, value)))"
 )
 
@@ -310,7 +308,7 @@ def _candidate(row: tuple[Any, ...], stemmed: float, exact: float) -> Candidate:
 # --- the rows of hits ---------------------------------------------------------------------------
 
 _SECTIONS = (
-    "SELECT s.id, s.anchor, s.heading, s.kind, s.importance, f.digest,"
+    "SELECT s.id, f.path || '#' || s.slugs, s.heading, s.kind, s.importance, f.digest,"
     " (SELECT group_concat(tag, char(31) ORDER BY tag) FROM tags WHERE section = s.id)"
     " FROM sections s JOIN files f ON f.id = s.file WHERE s.id IN (SELECT value FROM json_each(?))"
 )
@@ -318,10 +316,6 @@ _FEATURES = (
     "SELECT c.id, s.importance, s.kind, coalesce(s.day, f.day), f.mtime_ns"
     " FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = c.file"
     " WHERE c.id IN (SELECT value FROM json_each(?))"
-)
-_TEXTS = (
-    "SELECT rowid, heading, text, tags FROM chunks_fts"
-    " WHERE rowid IN (SELECT value FROM json_each(?))"
 )
 # Chunks contain all lines of a section that are not blank.
 _BLANK_LINES = """
@@ -346,14 +340,6 @@ class HitSection(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
-class ChunkText(msgspec.Struct, frozen=True, kw_only=True):
-    """The FTS5 columns of a chunk."""
-
-    heading: str
-    text: str
-    tags: str
-
-
 def read_sections(reader: Reader, ids: Iterable[int]) -> dict[int, HitSection]:
     """Return sections by id."""
     return {
@@ -376,12 +362,6 @@ def read_ranking_features(reader: Reader, chunks: Iterable[int]) -> dict[int, Ra
         row[0]: RankingFeatures(importance=row[1], kind=row[2], day=row[3], saved_s=row[4] / 1e9)
         for row in rows
     }
-
-
-def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, ChunkText]:
-    """Return the text of chunks."""
-    rows = reader.rows(_TEXTS, (json.dumps(chunks),))
-    return {row[0]: ChunkText(heading=row[1], text=row[2], tags=row[3]) for row in rows}
 
 
 def count_blank_lines_before(reader: Reader, sections: Iterable[int]) -> dict[int, int]:

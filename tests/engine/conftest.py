@@ -33,6 +33,7 @@ from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.protocol.memory import HistoryParams, MemoryParams, RevisionInfo, UndoParams
 from memsyncd.protocol.search import ContextAnswer, ContextParams, SearchAnswer, SearchParams
+from memsyncd.store.texts import read_note_text
 
 POLICY = Config(chunking=ChunkingConfig(max_tokens=20, overlap=0))
 
@@ -184,9 +185,11 @@ class Bench:
         return [row[0] for row in self.ask("SELECT path FROM files ORDER BY path")]
 
     def texts(self) -> dict[str, str]:
-        """Path and text of notes that have one chunk."""
-        rows = "SELECT f.path, t.text FROM chunks c JOIN files f ON f.id = c.file JOIN chunks_fts t ON t.rowid = c.id"
-        return dict(self.ask(rows))
+        """Path and text of notes that are not empty."""
+        assert self.workspace.readers is not None
+        with self.workspace.readers.acquire(5) as reader:
+            texts = {path: read_note_text(reader, path) for path in self.paths()}
+        return {path: text for path, text in texts.items() if text}
 
 
 @pytest.fixture

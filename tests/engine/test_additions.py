@@ -42,7 +42,10 @@ def test_an_addition_becomes_a_section_of_the_note_of_its_kind(bench: Any) -> No
         ("db",),
         0.9,
     )
-    assert bench.ask("SELECT anchor FROM sections WHERE kind = 'decision'") == [(added.anchor,)]
+    assert bench.ask(
+        "SELECT path || '#' || slugs FROM sections JOIN files ON files.id = file"
+        " WHERE sections.kind = 'decision'"
+    ) == [(added.anchor,)]
 
 
 def test_existing_text_is_not_rewritten(bench: Any) -> None:

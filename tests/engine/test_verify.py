@@ -97,9 +97,9 @@ OTHERWISE = [
         *(
             f"UPDATE sections SET {each} WHERE level = 1"
             for each in (
-                "anchor = 'MEMORY.md#other'", "heading = '[]'", "level = 2", "end_line = end_line + 1", "kind = 'x'",
+                "slugs = 'other'", "heading = '[]'", "level = 2", "end_line = end_line + 1", "kind = 'x'",
                 "importance = 0.1", "priority = 'P2'", "lifecycle = 'session'", "status = 'archived'", "task = NULL",
-                "session = 'x'", "source = NULL", "created = 'x'", "expires = 'x'", "day = 'x'", "extra = ''",
+                "session = 'x'", "source = NULL", "created = 'x'", "expires = 'x'", "day = 'x'",
             )
         ),
         "DELETE FROM tags WHERE tag = 'cache'",
@@ -113,11 +113,21 @@ OTHERWISE = [
         "UPDATE secrets SET what = 'x'",
         "UPDATE chunks SET start_line = start_line + 1, end_line = end_line + 1",
         "UPDATE chunks SET tokens = tokens + 1",
-        "UPDATE chunks SET digest = 'x' WHERE id = (SELECT max(id) FROM chunks)",
         "DELETE FROM chunks WHERE id = (SELECT min(id) FROM chunks)",
         "DELETE FROM chunks_fts WHERE rowid = (SELECT max(id) FROM chunks)",
-        "UPDATE chunks_fts SET text = 'other words' WHERE rowid = (SELECT max(id) FROM chunks)",
-        "UPDATE chunks_fts SET subwords = 'other subwords' WHERE rowid = (SELECT max(id) FROM chunks)",
+        "UPDATE chunks SET digest = x'00' WHERE id = (SELECT max(id) FROM chunks)",
+        "UPDATE chunks SET part = part + 1 WHERE id = (SELECT max(id) FROM chunks)",
+        "DELETE FROM texts WHERE id = (SELECT max(id) FROM texts)",
+        "UPDATE texts SET data = (SELECT data FROM texts ORDER BY id DESC LIMIT 1)",
+        "UPDATE texts SET data = x'00'",
+        *(
+            f"REPLACE INTO {table}(rowid, heading, text, tags, subwords) SELECT max(id), {columns} FROM chunks"
+            for table in ("chunks_fts", "chunks_exact")
+            for columns in (
+                "'MEMORY plain', 'more some words', '', ''", "'MEMORY other', 'some more words', '', ''",
+                "'', 'other words', '', ''",
+            )
+        ),
     ]  # fmt: skip
 
 

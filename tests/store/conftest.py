@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 
 from memsyncd.config import ChunkingConfig, GuardConfig
@@ -13,7 +12,9 @@ from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.notepath import NotePath
 from memsyncd.store.index import Index, PutNote
+from memsyncd.store.pool import Reader
 from memsyncd.store.schema import compute_fingerprint
+from memsyncd.store.texts import read_note_text, read_texts
 
 POLICY = ChunkingConfig(max_tokens=20, overlap=0)
 FINGERPRINT = compute_fingerprint("chunks of a test")
@@ -38,25 +39,32 @@ def dump_index(path: Path) -> dict[str, list[tuple[object, ...]]]:
     statements = {
         "files": "SELECT path, digest, size, mtime_ns, ctime_ns, inode, device, read_at_ns, lines, title, day, kind,"
         " tags FROM files",
-        "sections": "SELECT f.path, s.anchor, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
-        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.expires, s.day, s.extra"
+        "sections": "SELECT f.path, s.slugs, s.heading, s.level, s.start_line, s.end_line, s.kind, s.importance, s.priority,"
+        " s.lifecycle, s.status, s.task, s.session, s.source, s.created, s.expires, s.day"
         " FROM sections s JOIN files f ON f.id = s.file",
-        "tags": "SELECT s.anchor, t.tag FROM tags t JOIN sections s ON s.id = t.section",
-        "links": "SELECT s.anchor, l.line, l.target, l.heading, l.relation FROM links l JOIN sections s ON s.id = l.section",
+        "tags": "SELECT f.path, s.slugs, t.tag FROM tags t JOIN sections s ON s.id = t.section"
+        " JOIN files f ON f.id = s.file",
+        "links": "SELECT f.path, s.slugs, l.line, l.target, l.heading, l.relation FROM links l"
+        " JOIN sections s ON s.id = l.section JOIN files f ON f.id = s.file",
         "problems": "SELECT f.path, p.line, p.code, p.problem, p.hint FROM problems p JOIN files f ON f.id = p.file",
-        "chunks": "SELECT f.path, s.anchor, c.start_line, c.end_line, c.tokens, c.digest, t.heading, t.text, t.tags"
-        " FROM chunks c JOIN files f ON f.id = c.file JOIN sections s ON s.id = c.section JOIN chunks_fts t ON t.rowid = c.id",
-        "counts": "SELECT (SELECT count(*) FROM chunks), (SELECT count(*) FROM chunks_fts), (SELECT count(*) FROM sections),"
+        "chunks": "SELECT f.path, s.slugs, c.start_line, c.end_line, c.part, c.tokens, c.digest, f1.sz, f2.sz"
+        " FROM chunks c JOIN files f ON f.id = c.file JOIN sections s ON s.id = c.section"
+        " JOIN chunks_fts_docsize f1 ON f1.id = c.id JOIN chunks_exact_docsize f2 ON f2.id = c.id",
+        "counts": "SELECT (SELECT count(*) FROM chunks), (SELECT count(*) FROM chunks_fts), (SELECT count(*) FROM chunks_exact), (SELECT count(*) FROM sections),"
         " (SELECT count(*) FROM tags), (SELECT count(*) FROM links), (SELECT count(*) FROM problems)",
     }
-    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    reader = Reader(str(path))
     try:
-        return {
-            name: sorted(connection.execute(statement).fetchall(), key=repr)
-            for name, statement in statements.items()
+        dumped = {
+            name: sorted(reader.rows(statement), key=repr) for name, statement in statements.items()
         }
+        paths = [str(row[0]) for row in dumped["files"]]
+        dumped["texts"] = [(path, read_note_text(reader, path)) for path in paths]
+        ids = [row[0] for row in reader.rows("SELECT id FROM chunks")]
+        dumped["chunk texts"] = sorted((text,) for text in read_texts(reader, ids).values())
+        return dumped
     finally:
-        connection.close()
+        reader.connection.close()
 
 
 @pytest.fixture(scope="session")

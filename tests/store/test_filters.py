@@ -61,7 +61,7 @@ def find(index: Index, filters: Filters) -> set[str]:
     with index.pool.acquire(5) as reader:
         allowed, bindings = compile_filters(reader, filters)
         rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
-        statement = f"SELECT s.anchor FROM chunks c JOIN sections s ON s.id = c.section WHERE c.id IN ({rows})"
+        statement = f"SELECT f.path || '#' || s.slugs FROM chunks c JOIN sections s ON s.id = c.section JOIN files f ON f.id = s.file WHERE c.id IN ({rows})"
         return {row[0] for row in reader.rows(statement, bindings)}
 
 

@@ -22,6 +22,7 @@ from memsyncd.store.index import Counts, DropNote, Index, PutNote, TouchNote, Up
 from memsyncd.store.integrity import Tampering
 from memsyncd.store.rows import read_stat_row, stat_row
 from memsyncd.store.schema import SCHEMA, compute_fingerprint, compute_user_version, create_schema
+from memsyncd.store.texts import read_note_text
 from tests.store.conftest import put_note
 
 Put = Callable[..., PutNote]
@@ -387,7 +388,9 @@ def test_a_reader_sees_a_settled_batch_whole_or_not_at_all(index: Index, put: Pu
         assert reader.rows("SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'before'") == [
             (2,)
         ]
-    assert ask(index, "SELECT path, text FROM files, chunks_fts") == [("MEMORY.md", "after")]
+    with index.pool.acquire(5) as reader:
+        assert read_note_text(reader, "MEMORY.md") == "after"
+        assert read_note_text(reader, ".memories/a.md") == ""
 
 
 # --- keeping --------------------------------------------------------------------------------------
@@ -543,7 +546,7 @@ def test_the_schema_refuses_unknown_values_of_enumerations(tmp_path: Path) -> No
     connection.execute("PRAGMA foreign_keys = 1")
     connection.execute(
         "INSERT INTO files VALUES(1, 'MEMORY.md', 'd', 1, 1, 1, 1, 1, 1, 1, 't', NULL, NULL, '');"
-        "INSERT INTO sections(id, file, anchor, heading, level, start_line, end_line) VALUES(1, 1, 'MEMORY.md#', '[]', 0, 1, 1)"
+        "INSERT INTO sections(id, file, slugs, heading, level, start_line, end_line) VALUES(1, 1, '', '[]', 0, 1, 1)"
     )
     for column, value in {
         "priority": "P9",

@@ -13,7 +13,8 @@ from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed
 from memsyncd.store import pool as pool_module
 from memsyncd.store.index import DropNote, Index, PutNote
 from memsyncd.store.pool import MAX_IDLE, ConnectionPool, Reader
-from memsyncd.store.search import find_candidates, read_sections, read_texts
+from memsyncd.store.search import find_candidates, read_sections
+from memsyncd.store.texts import read_texts
 
 Put = Callable[..., PutNote]
 
@@ -68,7 +69,7 @@ def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhi
         [candidate] = find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
         index.apply([DropNote("MEMORY.md")])
         assert read_sections(reader, [candidate.section])[candidate.section].anchor == "MEMORY.md#a"
-        assert read_texts(reader, [candidate.chunk])[candidate.chunk].text == "# a\nredis"
+        assert read_texts(reader, [candidate.chunk])[candidate.chunk] == "# a\nredis"
     with index.pool.acquire(5) as reader:
         assert not find_candidates(reader, '"redis"', NO_FILTERS, limit=5)
 

@@ -9,8 +9,15 @@ import apsw
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memsyncd.store.index import DropNote, Index, PutNote, Update
+from memsyncd.config import ChunkingConfig, GuardConfig
+from memsyncd.core.markdown.patch import parse_patch
+from memsyncd.core.notepath import NotePath
+from memsyncd.store.index import FTS_TABLES, DropNote, Index, PatchNote, PutNote, Update
+from memsyncd.store.lookup import read_anchors
 from memsyncd.store.rows import to_json_list
+from memsyncd.store.texts import read_texts
+
+POLICY = ChunkingConfig(max_tokens=20, overlap=0)
 
 Put = Callable[..., PutNote]
 Dump = Callable[[Path], dict[str, list[tuple[object, ...]]]]
@@ -25,9 +32,12 @@ def ask(index: Index, statement: str, *bindings: object) -> list[tuple[object, .
 
 def find_ids(index: Index) -> dict[str, int]:
     """Chunk ids by text."""
-    return {
-        str(text): int(str(row)) for row, text in ask(index, "SELECT rowid, text FROM chunks_fts")
-    }
+    return {text: chunk for chunk, text in find_texts(index).items()}
+
+
+def find_texts(index: Index) -> dict[int, str]:
+    with index.pool.acquire(5) as reader:
+        return read_texts(reader, [row[0] for row in reader.rows("SELECT id FROM chunks")])
 
 
 @given(st.lists(st.text(max_size=20), max_size=3))
@@ -36,11 +46,9 @@ def test_headings_are_kept_as_any_reader_of_json_expects(words: list[str]) -> No
 
 
 def find_places(index: Index) -> dict[str, tuple[int, int]]:
-    rows = ask(
-        index,
-        "SELECT t.text, start_line, end_line FROM chunks c JOIN chunks_fts t ON t.rowid = c.id",
-    )
-    return {str(text): (int(str(start)), int(str(end))) for text, start, end in rows}
+    texts = find_texts(index)
+    rows = ask(index, "SELECT id, start_line, end_line FROM chunks")
+    return {texts[int(str(one))]: (int(str(start)), int(str(end))) for one, start, end in rows}
 
 
 # --- what a changed note costs --------------------------------------------------------------------
@@ -49,16 +57,16 @@ def find_places(index: Index) -> dict[str, tuple[int, int]]:
 def test_lines_inserted_above_move_spans_and_write_nothing_to_fts(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", NOTE)])
     ids, places = find_ids(index), find_places(index)
-    data = ask(index, "SELECT id, block FROM chunks_fts_data ORDER BY id")
-    content = ask(index, "SELECT * FROM chunks_fts_content ORDER BY id")
+    data = [ask(index, f"SELECT id, block FROM {table}_data ORDER BY id") for table in FTS_TABLES]
     written = index.apply([put("MEMORY.md", f"\n\n\n{NOTE}")])
     assert (written.upserted, written.deleted, written.kept, written.moved) == (0, 0, 0, 4)
     assert find_ids(index) == ids
     assert find_places(index) == {
         text: (start + 3, end + 3) for text, (start, end) in places.items()
     }
-    assert ask(index, "SELECT id, block FROM chunks_fts_data ORDER BY id") == data
-    assert ask(index, "SELECT * FROM chunks_fts_content ORDER BY id") == content
+    assert data == [
+        ask(index, f"SELECT id, block FROM {table}_data ORDER BY id") for table in FTS_TABLES
+    ]
 
 
 def test_only_the_chunk_that_changed_is_rewritten(index: Index, put: Put) -> None:
@@ -82,13 +90,17 @@ def test_a_section_that_moves_within_its_note_keeps_its_chunks(index: Index, put
 def test_a_changed_heading_rewrites_the_sections_beneath_it(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", NOTE)])
     index.apply([put("MEMORY.md", NOTE.replace("# blue", "# azure"))])
-    found = ask(index, "SELECT heading FROM chunks_fts ORDER BY rowid")
-    assert {heading for (heading,) in found} == {
-        "MEMORY red",
-        "MEMORY azure",
-        "MEMORY azure dark #tint",
-        "MEMORY green",
-    }
+    ids = find_ids(index)
+    for words, texts in {
+        "MEMORY red": {"# red\none"},
+        "MEMORY azure": {"# azure\ntwo", "## dark #tint\nthree [[link]]"},
+        "MEMORY azure dark tint": {"## dark #tint\nthree [[link]]"},
+        "MEMORY green": {"# green\nfour"},
+        "blue": set(),
+    }.items():
+        match = f'heading : "{words}"'
+        found = ask(index, "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?", match)
+        assert {chunk for (chunk,) in found} == {ids[text] for text in texts}
 
 
 def test_a_tag_that_changes_rewrites_the_section(index: Index, put: Put) -> None:
@@ -124,7 +136,9 @@ def test_a_moved_note_keeps_its_rows(index: Index, put: Put) -> None:
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'heading : new'") == [
         (4,)
     ]
-    assert not ask(index, "SELECT anchor FROM sections WHERE anchor LIKE '%old%'")
+    with index.pool.acquire(5) as reader:
+        assert read_anchors(reader, ".memories/old-name.md") == []
+        assert read_anchors(reader, ".memories/new/name.md")[0] == ".memories/new/name.md#red"
 
 
 def test_a_move_from_an_unindexed_path_adds_the_note(index: Index, put: Put) -> None:
@@ -146,7 +160,7 @@ def test_notes_may_swap_paths_in_one_transaction(
 def test_dropping_a_note_deletes_all_its_rows(index: Index, put: Put) -> None:
     index.apply([put("MEMORY.md", f"---\nkind: x\nodd: [\n---\n{NOTE}")])
     index.apply([DropNote("MEMORY.md")])
-    for table in ("files", "sections", "tags", "links", "problems", "chunks", "chunks_fts"):
+    for table in ("files", "sections", "tags", "links", "problems", "chunks", "texts", *FTS_TABLES):
         assert ask(index, f"SELECT count(*) FROM {table}") == [(0,)], table
 
 
@@ -237,6 +251,8 @@ def draw_settle(data: st.DataObject, disk: dict[str, str], put: Put) -> list[Upd
 
 
 def find_path(update: Update) -> str:
+    if isinstance(update, PatchNote):
+        return update.patch.note.path
     return update.note.path if isinstance(update, PutNote) else update.path
 
 
@@ -245,5 +261,81 @@ def check_whole(path: Path) -> None:
     connection = apsw.Connection(str(path))
     assert connection.execute("PRAGMA integrity_check").get == "ok"
     assert not connection.execute("PRAGMA foreign_key_check").fetchall()
-    connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('integrity-check', 1)")
+    for table in FTS_TABLES:
+        connection.execute(f"INSERT INTO {table}({table}, rank) VALUES('integrity-check', 1)")
     connection.close()
+
+
+# --- patches --------------------------------------------------------------------------------------
+
+
+def make_patch(index: Index, update: PutNote) -> PatchNote | None:
+    """The same change as a patch, if it is one."""
+    old = index.read_outline(update.note.path)
+    assert old is not None
+    patch = parse_patch(
+        NotePath(update.note.path), update.note.text.encode(), old, POLICY, GuardConfig()
+    )
+    if patch is None:
+        return None
+    return PatchNote(patch=patch, stat=update.stat, read_at_ns=update.read_at_ns)
+
+
+@given(data=st.data())
+def test_an_index_that_was_patched_equals_one_made_anew(
+    put: Put, dump: Dump, data: st.DataObject
+) -> None:
+    long = "word " * 700
+    lines = ["# first"]
+    for number in range(data.draw(st.integers(2, 12))):
+        lines += [
+            f"# head {number}",
+            "",
+            f"{long}{number} #tag{number}",
+            "",
+            f"see [[note{number}]]",
+        ]
+    with tempfile.TemporaryDirectory() as folder:
+        index = Index(Path(folder) / "patched.db", "f" * 32)
+        index.apply([put("MEMORY.md", "\n".join(lines)), put(".memories/a.md", NOTE)])
+        for tick in range(2, 2 + data.draw(st.integers(1, 5))):
+            at = data.draw(st.integers(1, len(lines)))
+            after = at + data.draw(st.integers(0, 2))
+            kept = [line for line in lines[at:after] if line.startswith("#")]
+            lines[at:after] = [*kept, *data.draw(st.lists(st.sampled_from(MORE), max_size=3))]
+            update = put("MEMORY.md", "\n".join(lines), tick=tick)
+            written = index.apply([make_patch(index, update) or update])
+            assert written.kept + written.moved + written.upserted == len(update.note.chunks)
+        fresh = Index(Path(folder) / "fresh.db", "f" * 32)
+        fresh.apply([update, put(".memories/a.md", NOTE)])
+        index.close()
+        fresh.close()
+        reopened = Index(Path(folder) / "patched.db", "f" * 32)
+        reopened.close()
+        assert index.counts == fresh.counts == reopened.counts
+        assert dump(Path(folder) / "patched.db") == dump(Path(folder) / "fresh.db")
+        check_whole(Path(folder) / "patched.db")
+
+
+MORE = (
+    "",
+    "text",
+    "- item #other",
+    "word " * 2000,
+    "```",
+    "> [[link]]",
+    "password: Tr0ub4dor3xQ9z",
+)
+
+
+def test_a_patch_rewrites_one_section_of_many(index: Index, put: Put) -> None:
+    lines = [line for n in range(200) for line in (f"# head {n}", f"text {n} {'word ' * 60}")]
+    index.apply([put("MEMORY.md", "\n".join(lines))])
+    before = dict(ask(index, "SELECT start_line, data FROM texts"))
+    lines[201:202] = ["other words", "", "and more"]
+    patch = make_patch(index, put("MEMORY.md", "\n".join(lines), tick=2))
+    assert patch is not None
+    written = index.apply([patch])
+    assert (written.upserted, written.deleted, written.kept, written.moved) == (1, 1, 100, 99)
+    after = dict(ask(index, "SELECT start_line, data FROM texts"))
+    assert len(set(after.values()) - set(before.values())) <= 3

@@ -12,10 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
-from memsyncd.core.digest import digest_text
 from memsyncd.core.markdown.blockrules import BLANKS
 from memsyncd.core.markdown.scanner import Block
-from memsyncd.core.model import QUARTERS_PER_TOKEN, Chunk, Span, count_quarters
+from memsyncd.core.model import QUARTERS_PER_TOKEN, Chunk, count_quarters
 
 CHUNK_LIMIT_CHARS = 65_536
 
@@ -115,19 +114,21 @@ class Packer:
 
     def _make_chunks(self, anchor: str, start: int, end: int) -> list[Chunk]:
         text = "\n".join(self._lines[start:end])
-        span = Span(start + 1, end)
-        texts = (text,) if len(text) <= CHUNK_LIMIT_CHARS else _split_long_text(text)
-        return [
-            Chunk(anchor=anchor, span=span, text=part, digest=digest_text(part)) for part in texts
-        ]
+        if len(text) <= CHUNK_LIMIT_CHARS:
+            return [Chunk(anchor, start + 1, end, text)]
+        parts = enumerate(split_long_text(text))
+        return [Chunk(anchor, start + 1, end, part, number) for number, part in parts]
 
 
-def _split_long_text(text: str) -> Iterator[str]:
+def split_long_text(text: str) -> list[str]:
+    """Split the text of a chunk's lines into parts that are short enough to be indexed."""
+    parts: list[str] = []
     at = 0
     while len(text) - at > CHUNK_LIMIT_CHARS:
         end = at + CHUNK_LIMIT_CHARS
         blank = text.rfind(" ", end - _CUT_BACK_CHARS, end)
         end = blank + 1 if blank > 0 else end
-        yield text[at:end]
+        parts.append(text[at:end])
         at = end
-    yield text[at:]
+    parts.append(text[at:])
+    return parts

@@ -148,6 +148,10 @@ def _find_end(lines: Sequence[str]) -> int:
 
 
 def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
+    flat = _read_flat_pairs(text)
+    if flat is not None:
+        yield from flat
+        return
     _refuse_growth(text)
     root = yaml.compose(text, Loader=_LOADER)
     if root is None:
@@ -156,6 +160,36 @@ def _read_pairs(text: str) -> Iterator[tuple[str, yaml.Node | str, int]]:
         raise _NoMapping
     for key, value in root.value:
         yield _render(key), value, key.start_mark.line
+
+
+# Front matter as nearly all of it is written: each line a key and a value that YAML reads as
+# nothing but this text, or a list of such values.
+_QUOTED = r'"[ !#-\[\]-~]*"|\'[ -&(-~]*\''
+_PLAIN = r"[A-Za-z0-9](?:[A-Za-z0-9_./()+-]| (?=[A-Za-z0-9_./()+-]))*"
+_FLAT_LIST = rf"\[ *(?:(?:{_QUOTED}|{_PLAIN})(?: *, *(?:{_QUOTED}|{_PLAIN}))* *)?\]"
+_FLAT_LINE = re.compile(
+    rf"([A-Za-z_][A-Za-z0-9_.-]{{0,99}}):(?: +({_QUOTED}|{_PLAIN}|{_FLAT_LIST}))? *"
+)
+_FLAT_ITEM = re.compile(f"{_QUOTED}|{_PLAIN}")
+
+
+def _read_flat_pairs(text: str) -> list[tuple[str, yaml.Node | str, int]] | None:
+    """The pairs that YAML gives for flat front matter, None for any other. YAML takes long."""
+    pairs: list[tuple[str, yaml.Node | str, int]] = []
+    for at, line in enumerate(text.split("\n")):
+        found = _FLAT_LINE.fullmatch(line)
+        if found is None:
+            return None
+        pairs.append((found[1], _make_flat_node(found[2] or ""), at))
+    return pairs
+
+
+def _make_flat_node(written: str) -> yaml.Node:
+    if written[:1] == "[":
+        items = [_make_flat_node(item) for item in _FLAT_ITEM.findall(written)]
+        return yaml.SequenceNode("", items)
+    is_quoted = written[:1] in ("'", '"')
+    return yaml.ScalarNode("", written[1:-1] if is_quoted else written)
 
 
 def _refuse_growth(text: str) -> None:

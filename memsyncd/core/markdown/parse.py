@@ -33,7 +33,6 @@ from memsyncd.core.model import (
     Problem,
     Section,
     make_problem,
-    span_from_map,
 )
 from memsyncd.core.notepath import NotePath, is_plain
 
@@ -58,7 +57,7 @@ def parse_note(
     blocks = split_paragraphs(lines) if has_paragraphs else split_blocks(lines, front.n_lines)
     raw_sections = split_sections(path.text, lines, blocks, has_top=front.n_lines > 0)
     mentions = find_mentions(decoded.text, lines, blocks)
-    sections, problems = _make_sections(path.text, lines, raw_sections, front.meta, mentions)
+    sections, problems = make_sections(path.text, lines, raw_sections, front.meta, mentions)
     warned = find_warnings(path.text, decoded.text, guard) if guard else NO_WARNINGS
     packer = Packer(lines, policy, is_ascii=decoded.text.isascii())
     return Note(
@@ -68,27 +67,29 @@ def parse_note(
         title=_note_title(path, front.meta, raw_sections),
         meta=front.meta,
         sections=sections,
-        chunks=_make_chunks(packer, raw_sections, front.n_lines),
-        links=_make_links(raw_sections, mentions),
+        chunks=make_chunks(packer, raw_sections, front.n_lines),
+        links=make_links(raw_sections, mentions),
         problems=(
             *decoded.problems,
             *front.problems,
             *problems,
-            *_find_conflicts(path.text, decoded),
-            *_find_unclosed_block(path.text, lines, blocks),
+            *find_conflicts(path.text, decoded),
+            *find_unclosed_block(path.text, lines, blocks),
             *warned.problems,
         ),
         secrets=warned.secrets,
+        text=decoded.text,
     )
 
 
-def _make_sections(
+def make_sections(
     path: str,
     lines: Sequence[str],
     raw_sections: Sequence[RawSection],
     note_meta: Meta,
     mentions: Sequence[Mention],
 ) -> tuple[tuple[Section, ...], list[Problem]]:
+    """Make the sections, and report what is wrong with their own metadata."""
     tags = _group_tags(raw_sections, mentions)
     sections: list[Section] = []
     problems: list[Problem] = []
@@ -100,10 +101,8 @@ def _make_sections(
             problems.extend(found)
         if at in tags:
             meta = replace(meta, tags=distinct_tags((*meta.tags, *tags[at])))
-        span = span_from_map((raw.start, raw.end))
-        sections.append(
-            Section(anchor=raw.anchor, heading=raw.heading, level=raw.level, span=span, meta=meta)
-        )
+        end = max(raw.end, raw.start + 1)
+        sections.append(Section(raw.anchor, raw.heading, raw.level, raw.start + 1, end, meta))
     return tuple(sections), problems
 
 
@@ -130,9 +129,8 @@ def _group_tags(
     return tags
 
 
-def _make_links(
-    raw_sections: Sequence[RawSection], mentions: Sequence[Mention]
-) -> tuple[Link, ...]:
+def make_links(raw_sections: Sequence[RawSection], mentions: Sequence[Mention]) -> tuple[Link, ...]:
+    """Make the links, each of the section that holds its line."""
     starts = [raw.start for raw in raw_sections]
     return tuple(
         Link(
@@ -147,7 +145,7 @@ def _make_links(
     )
 
 
-def _make_chunks(
+def make_chunks(
     packer: Packer, raw_sections: Sequence[RawSection], n_front_lines: int
 ) -> tuple[Chunk, ...]:
     """Front matter is a chunk of its own, so that every line can be found and no other text is
@@ -177,7 +175,7 @@ def _note_title(path: NotePath, meta: Meta, raw_sections: Sequence[RawSection]) 
     return title[:TITLE_LIMIT_CHARS] or path.name.rpartition(".")[0]
 
 
-def _find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
+def find_unclosed_block(path: str, lines: Sequence[str], blocks: Sequence[Block]) -> list[Problem]:
     """Report a fence or comment that nothing closes.
 
     It takes in the rest of the note, so it can only be the last block.
@@ -216,7 +214,7 @@ def _is_closed_fence(lines: Sequence[str], block: Block) -> bool:
     return block.end > block.start + 1 and len(closing) >= n_marks and not closing.strip(mark)
 
 
-def _find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
+def find_conflicts(path: str, decoded: Decoded) -> list[Problem]:
     """One problem for the first conflict that git left: `<<<<<<<`, `=======` and `>>>>>>>` in
     order.
     """

@@ -211,6 +211,8 @@ class _Scan:
     # --- paragraphs, and lines that may prove to be paragraphs ------------------------------------
 
     def _scan_special(self, at: int, line: str) -> int:
+        if line[0] == "#" and "|" not in line:
+            return self._scan_heading(at)
         text = line.lstrip(BLANKS)
         if not text:
             return at + 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from memsyncd.core.guard.secrets import redact
@@ -64,13 +65,13 @@ def heading_text(lines: Sequence[str], block: Block) -> str:
     """The plain text of a heading, one line, without its marks."""
     first = lines[block.start].strip()
     if first.startswith("#") and block.end == block.start + 1:
-        text = first.lstrip("#")[: 2 * HEADING_LIMIT_CHARS]
-        text = _CLOSING_MARKS.sub("", text) if "#" in text else text
-    else:
-        text = " ".join(line.strip() for line in lines[block.start : block.end - 1])
+        return _strip_marks(first[: 2 * HEADING_LIMIT_CHARS + 6])
+    text = " ".join(line.strip() for line in lines[block.start : block.end - 1])
     return _strip_inline(text[: 2 * HEADING_LIMIT_CHARS])[:HEADING_LIMIT_CHARS]
 
 
+# Notes of one kind repeat their headings.
+@lru_cache(maxsize=1024)
 def make_slug(text: str) -> str:
     """Lower case, words joined by `-`, letters and digits of any script; `section` if nothing is
     left.
@@ -79,6 +80,14 @@ def make_slug(text: str) -> str:
     """
     slug = "-".join(_NO_SLUG.sub("", redact(text).lower()).replace("-", " ").split())
     return slug[:SLUG_LIMIT_CHARS].rstrip("-") or "section"
+
+
+@lru_cache(maxsize=1024)
+def _strip_marks(line: str) -> str:
+    """The plain text of an ATX heading's line."""
+    text = line.lstrip("#")[: 2 * HEADING_LIMIT_CHARS]
+    text = _CLOSING_MARKS.sub("", text) if "#" in text else text
+    return _strip_inline(text)[:HEADING_LIMIT_CHARS]
 
 
 def _strip_inline(text: str) -> str:

@@ -8,6 +8,9 @@ indexed as words of their own next to the text.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 # A longer run is not a name composed of words.
@@ -25,6 +28,8 @@ _UNSPACED = (
     "\U00020000-\U0003134f"
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
+# All bytes of UTF-8 but those that begin a character of `_UNSPACED`.
+_SPACED_BYTES = bytes({*range(256)} - {0xE0, 0xE1, *range(0xE3, 0xEE), 0xEF, 0xF0})
 _MARKS = re.compile(r"[^\w]|_")
 _HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 # The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the
@@ -42,7 +47,9 @@ _CAMEL_CASE = re.compile(
     rf"[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
 )
 _CAMEL_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SHARP = re.compile(r"#(?<=[CFJcfj]#)")
+# The look-behinds follow the sign, so that the search can skip to the next one.
+_PLUSES = re.compile(r"\+\+(?<=\b[A-Za-z]\+\+)(?![\w#+])")
+_SHARP = re.compile(r"#(?<=\b[CFJcfj]#)(?![\w#+])")
 _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
 _SIGNS = {"++": "plusplus", "#": "sharp"}
 
@@ -52,14 +59,86 @@ def find_subwords(text: str) -> str:
 
     The same words as `find_subword_ranges`, faster.
     """
-    subwords: list[str] = []
+    subwords = [word for _, words in _find_humped(text) for word in words]
+    subwords += [subword[2] for subword in _other_subword_ranges(text)]
+    return " ".join(subwords)
+
+
+class SubwordFinder:
+    """Find the subwords of many pieces of one text, each beneath titles, as `find_subwords` does.
+
+    The pieces are whole lines and overlap: the text is scanned once, and each title once.
+    """
+
+    def __init__(self, text: str) -> None:
+        """`text` has LF for every line end."""
+        self._text = text
+        self._found = _find_by_sort(text)
+        self._starts = [[start for start, _ in found] for found in self._found]
+        self._titles: dict[str, list[list[str]]] = {}
+        self._line_starts: list[int] = []
+        if any(self._found):
+            lengths = [len(line) + 1 for line in text.split("\n")]
+            self._line_starts.extend(accumulate(lengths, initial=0))
+
+    def find(self, titles: Sequence[str], piece: str, line: int) -> str:
+        """Return the subwords of the titles, joined by blanks, and of `piece`, which begins at line
+        `line`, 1-based.
+        """
+        start = self._line_starts[line - 1] if self._line_starts else 0
+        if self._line_starts and not self._is_at(start, piece):
+            return find_subwords(f"{' '.join(titles)}\n{piece}")
+        of_titles = [self._titles.get(title) or self._add_title(title) for title in titles]
+        subwords: list[str] = []
+        for sort, starts in enumerate(self._starts):
+            for of_title in of_titles:
+                subwords += of_title[sort]
+            if starts:
+                first = bisect_left(starts, start)
+                after = bisect_left(starts, start + len(piece), first)
+                for _, words in self._found[sort][first:after]:
+                    subwords += words
+        return " ".join(subwords)
+
+    def _add_title(self, title: str) -> list[list[str]]:
+        words = [[word for _, some in found for word in some] for found in _find_by_sort(title)]
+        self._titles[title] = words
+        return words
+
+    def _is_at(self, start: int, piece: str) -> bool:
+        """False for a part of a line, which may end within a name."""
+        end = start + len(piece)
+        return self._text.startswith(piece, start) and self._text[end : end + 1] in ("", "\n")
+
+
+# Where a name or a run begins, and its subwords.
+_Found = list[tuple[int, list[str]]]
+
+
+def _find_by_sort(text: str) -> tuple[_Found, _Found, _Found]:
+    """The subwords of names composed of words, of names with signs, and of scripts without
+    spaces.
+    """
+    humped = _find_humped(text)
+    signed = [(start, [word]) for start, _, word in _signed_ranges(text)]
+    if not _may_be_unspaced(text):
+        return humped, signed, []
+    runs = [
+        (run.start(), [place[2] for place in _pair_ranges(run[0], run.start())])
+        for run in _RUN.finditer(text)
+    ]
+    return humped, signed, runs
+
+
+def _find_humped(text: str) -> _Found:
+    """The place and the subwords of each name composed of words."""
+    humped: _Found = []
     sorts = text.encode("ascii", "replace").translate(_SORTS)
     for hump in _SORTED_HUMP.finditer(sorts):
         start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
         if end - start <= NAME_LIMIT_CHARACTERS:
-            subwords += _CAMEL_WORD.findall(text, start, end)
-    subwords += [subword[2] for subword in _other_subword_ranges(text)]
-    return " ".join(subwords)
+            humped.append((start, _CAMEL_WORD.findall(text, start, end)))
+    return humped
 
 
 def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
@@ -78,13 +157,23 @@ def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
 
 def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     """The subwords from signed names and from scripts without spaces; few texts have any."""
-    subwords: list[tuple[int, int, str]] = []
-    if "++" in text or ("#" in text and _SHARP.search(text)):
-        subwords += [(m.start(), m.end(), f"{m[1]}{_SIGNS[m[2]]}") for m in _SIGNED.finditer(text)]
-    if not text.isascii():
+    subwords = _signed_ranges(text)
+    if _may_be_unspaced(text):
         for run in _RUN.finditer(text):
             subwords += _pair_ranges(run[0], run.start())
     return subwords
+
+
+def _signed_ranges(text: str) -> list[tuple[int, int, str]]:
+    found = [m for sign in (_PLUSES, _SHARP) for m in sign.finditer(text)]
+    return sorted((m.start() - 1, m.end(), f"{text[m.start() - 1]}{_SIGNS[m[0]]}") for m in found)
+
+
+def _may_be_unspaced(text: str) -> bool:
+    """False if no character of a script without spaces is in the text."""
+    return not text.isascii() and bool(
+        text.encode("utf-8", "replace").translate(None, delete=_SPACED_BYTES)
+    )
 
 
 def character_pairs(run: str) -> tuple[str, ...]:

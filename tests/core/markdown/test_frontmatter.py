@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsyncd.core.markdown import frontmatter
 from memsyncd.core.markdown.frontmatter import (
     FRONT_MATTER_LIMIT_CHARS,
     find_front_matter,
@@ -131,3 +132,18 @@ def test_no_problem_repeats_a_misplaced_secret() -> None:
         "duplicate_key",
     ]
     assert not any(token[:12] in problem.problem for problem in found.problems)
+
+
+FLAT_PARTS = st.sampled_from([
+    "key", "tags", "importance", "kind", ":", ": ", " ", "a", "1", "no", "~", "2024-01-01", '"a b"', "'c'", '""',
+    '"', "'", "[", "]", ", ", ",", "[a, b]", "- ", "#", " #", "!", "&", "*", "?", "|", ">", "{", "}", "@", "\\", "\n",
+    "\nkind: ", "\ntags: ", ".", "(", "é", "\t",
+])  # fmt: skip
+
+
+@given(st.lists(FLAT_PARTS, max_size=12).map(lambda parts: f"key: {''.join(parts)}"))
+def test_flat_front_matter_is_read_as_yaml_reads_it(text: str) -> None:
+    found = parse_meta("a.md", text, 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frontmatter, "_read_flat_pairs", lambda text: None)
+        assert found == parse_meta("a.md", text, 1)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from memsyncd.core.search.words import (
     NAME_LIMIT_CHARACTERS,
+    SubwordFinder,
     find_subword_ranges,
     find_subwords,
     is_unspaced,
@@ -82,3 +83,31 @@ def test_a_subword_is_found_at_its_range(text: str) -> None:
 @given(st.text(st.sampled_from("aB1 _+#.C日本é"), max_size=60))
 def test_every_indexed_subword_has_a_range(text: str) -> None:
     assert find_subwords(text).split() == [word for _, _, word in find_subword_ranges(text)]
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["aB", "HTTPServer", "plain", "C++", "C#", "日本", "é", "x1Y2", " ", "_", "a" * 90]
+    ),
+    max_size=5,
+).map("".join)
+
+
+@given(st.lists(WORDS, min_size=1, max_size=6), st.lists(WORDS, max_size=3), st.data())
+def test_the_subwords_of_a_piece_of_a_text_are_those_of_the_piece_alone(
+    lines: list[str], titles: list[str], data: st.DataObject
+) -> None:
+    finder = SubwordFinder("\n".join(lines))
+    for _ in range(2):
+        first = data.draw(st.integers(1, len(lines)))
+        piece = "\n".join(lines[first - 1 : data.draw(st.integers(first, len(lines)))])
+        piece = (
+            piece[: data.draw(st.integers(0, len(piece)))] if data.draw(st.booleans()) else piece
+        )
+        assert finder.find(titles, piece, first) == find_subwords(f"{' '.join(titles)}\n{piece}")
+
+
+@given(st.characters())
+def test_no_character_of_a_script_without_spaces_is_overlooked(character: str) -> None:
+    if is_unspaced(character):
+        assert find_subwords(f"a {character} b") == character

@@ -1,0 +1,86 @@
+"""Store the text of notes once, deflated in blocks of lines, and read the text of chunks from it.
+
+A block ends at the first line end after `BLOCK_CHARS` characters: small enough that reading a chunk
+inflates little, large enough to compress well. The text of a chunk is that of its lines; only a
+line too long for one chunk has several, of which `part` names one.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from memsyncd.core.markdown.chunks import split_long_text
+from memsyncd.errors import StoreCorrupt
+from memsyncd.store.pool import Reader
+
+BLOCK_CHARS = 8192
+_LEVEL = 3
+
+# First and last line, and the deflated text of these lines, joined by newlines.
+TextBlock = tuple[int, int, bytes]
+
+_CHUNKS = (
+    "SELECT c.id, c.start_line, c.end_line, c.part, t.id, t.start_line, t.data FROM chunks c"
+    " JOIN texts t ON t.file = c.file AND t.start_line <= c.end_line AND t.end_line >= c.start_line"
+    " WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id, t.start_line"
+)
+_NOTE = (
+    "SELECT start_line, end_line, data FROM texts"
+    " WHERE file = (SELECT id FROM files WHERE path = ?) ORDER BY start_line"
+)
+
+
+def make_blocks(text: str, n_lines: int) -> Iterator[TextBlock]:
+    r"""Yield the blocks of a note's text, whose lines end with `\n`; the last may have no end."""
+    at, line = 0, 1
+    while line <= n_lines:
+        end = text.find("\n", at + BLOCK_CHARS)
+        if end < 0:
+            end, last = len(text) - text.endswith("\n"), n_lines
+        else:
+            last = line + text.count("\n", at, end)
+        yield line, last, zlib.compress(text[at:end].encode(), _LEVEL)
+        at, line = end + 1, last + 1
+
+
+def read_note_text(reader: Reader, path: str) -> str:
+    """Return the text of a note, without a last line end; empty if it is not indexed."""
+    return "\n".join(inflate(row[2]) for row in reader.rows(_NOTE, (path,)))
+
+
+def read_texts(reader: Reader, chunks: Sequence[int]) -> dict[int, str]:
+    """Return the text of chunks."""
+    blocks: dict[int, list[str]] = {}
+    parts: dict[int, int] = {}
+    found: dict[int, list[str]] = {}
+    for row in reader.rows(_CHUNKS, (json.dumps(chunks),)):
+        chunk, start, end, parts[row[0]], block, first, data = row
+        lines = blocks.get(block)
+        if lines is None:
+            lines = blocks[block] = inflate(data).split("\n")
+        found.setdefault(chunk, []).extend(lines[max(0, start - first) : end + 1 - first])
+    return {chunk: _take_part("\n".join(lines), parts[chunk]) for chunk, lines in found.items()}
+
+
+def inflate(data: Any) -> str:
+    """Return the text of a block. Raises StoreCorrupt if it is damaged."""
+    try:
+        return zlib.decompress(data).decode()
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise StoreCorrupt(
+            "the database is damaged: a text cannot be inflated",
+            hint="memsyncd rebuilds it by itself",
+        ) from error
+
+
+def _take_part(text: str, part: int) -> str:
+    parts = split_long_text(text)
+    if part < len(parts):
+        return parts[part]
+    raise StoreCorrupt(
+        "the database is damaged: a chunk is no part of its lines",
+        hint="memsyncd rebuilds it by itself",
+    )

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import msgspec
+from hypothesis import assume, event, given, settings
+from hypothesis import strategies as st
+
+from memsyncd.config import Config
+from memsyncd.core.markdown import parse
+from memsyncd.core.markdown import patch as patches
+from memsyncd.core.markdown.patch import NotePatch, Outline, OutlineSection
+from memsyncd.core.model import Note
+from memsyncd.core.notepath import NotePath
+
+PATH = NotePath(".memories/a.md")
+CONFIG = Config()
+
+LINES = st.sampled_from([
+    "# red", "## blue", "# red", "### deep #tag", "Setext", "===", "---", "text here", "more text #tag", "", "", "",
+    "- item #tag", "- rel [[x#y]]", "  more", "    code", "```", "~~~", "| a | b |", "|---|---|", "> quote", "> # head",
+    "<!-- memory: {kind: Decision, tags: [a b]} -->", "<!-- open", "-->", "<div>", "</div>", "<pre>", "[ref]: /url", "[ref]:",
+    "'title'", "kind: x", "tags: [x, y]", "word " * 30, "日本語", "1. one", "* star", "<<<<<<< a", "=======", ">>>>>>> b",
+    "password: Tr0ub4dor3xQ9z", "see [x](b.md)", "   # indented", "\t# tab", "#", "x" * 70_000,
+])  # fmt: skip
+HEADS = st.sampled_from(["# red", "## blue", "# red", "### deep #tag", "# `x` #"])
+TEXTS = st.lists(LINES, max_size=25) | st.lists(HEADS | LINES | st.just(""), max_size=40)
+
+
+def parse_note(path: NotePath, data: bytes) -> Note:
+    return parse.parse_note(path, data, CONFIG.chunking, CONFIG.guard)
+
+
+def parse_patch(path: NotePath, data: bytes, old: Outline) -> NotePatch | None:
+    return patches.parse_patch(path, data, old, CONFIG.chunking, CONFIG.guard)
+
+
+def make_outline(note: Note) -> Outline:
+    return Outline(
+        text=note.text.removesuffix("\n"),
+        title=note.title,
+        sections=tuple(
+            OutlineSection(one.anchor, one.heading, one.level, one.start) for one in note.sections
+        ),
+        problems=frozenset(problem.code for problem in note.problems),
+    )
+
+
+def apply_patch(old: Note, patch: NotePatch) -> Note:
+    """The note after the edit, of the old one's parts and the patch's."""
+
+    def join(name: str, get_line: str) -> tuple[object, ...]:
+        kept = getattr(old, name)
+        moved = [
+            msgspec.structs.replace(
+                one,
+                **{
+                    field: getattr(one, field) + patch.n_shift
+                    for field in ("start", "end", "line")
+                    if hasattr(one, field)
+                },
+            )
+            for one in kept
+            if getattr(one, get_line) >= patch.old_after
+        ]
+        above = [one for one in kept if getattr(one, get_line) < patch.start]
+        return (*above, *getattr(patch.note, name), *moved)
+
+    return msgspec.structs.replace(
+        patch.note,
+        sections=join("sections", "start"),
+        chunks=join("chunks", "start"),
+        links=join("links", "line"),
+    )
+
+
+def edit(data: st.DataObject, lines: list[str]) -> list[str]:
+    """The lines after one change, anywhere."""
+    first = data.draw(st.integers(0, len(lines)))
+    after = data.draw(st.integers(first, min(len(lines), first + 3)))
+    put = data.draw(st.lists(LINES, max_size=3) | st.just(["text"]) | st.just([]))
+    return [*lines[:first], *put, *lines[after:]]
+
+
+@settings(max_examples=400)
+@given(TEXTS, st.data())
+def test_a_patch_gives_the_note_that_parsing_all_of_it_gives(
+    lines: list[str], data: st.DataObject
+) -> None:
+    edited = edit(data, lines)
+    assume(edited != lines)
+    old = parse_note(PATH, "\n".join(lines).encode())
+    new = "\n".join(edited).encode()
+    patch = parse_patch(PATH, new, make_outline(old))
+    event(f"patched: {patch is not None}")
+    if patch is not None:
+        assert apply_patch(old, patch) == parse_note(PATH, new)
+
+
+def test_one_line_changes_its_section_alone() -> None:
+    lines = [line for number in range(50) for line in (f"# head {number}", "", "text", "")]
+    old = parse_note(PATH, "\n".join(lines).encode())
+    lines[102] = "other"
+    lines.insert(103, "more")
+    patch = parse_patch(PATH, "\n".join(lines).encode(), make_outline(old))
+    assert patch is not None
+    assert [section.heading for section in patch.note.sections] == [("head 25",)]
+    assert (patch.start, patch.old_after, patch.n_shift) == (101, 105, 1)
+    assert apply_patch(old, patch) == parse_note(PATH, "\n".join(lines).encode())
+
+
+def test_a_heading_that_changes_asks_for_the_whole_note() -> None:
+    old = parse_note(PATH, b"# one\n\ntext\n\n# two\n\ntext\n")
+    assert parse_patch(PATH, b"# one\n\ntext\n\n# three\n\ntext\n", make_outline(old)) is None
+    assert parse_patch(PATH, b"# one\n\n## new\n\n# two\n\ntext\n", make_outline(old)) is None
