@@ -311,7 +311,8 @@ class Index:
                         known.pop(old_path, None)
                     known[note.path] = pack_record(note.path, stat, read_at_ns)
                 case PatchNote(patch=patch, stat=stat, read_at_ns=read_at_ns):
-                    known[patch.path] = pack_record(patch.path, stat, read_at_ns)
+                    path = patch.note.path
+                    known[path] = pack_record(path, stat, read_at_ns)
                 case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
                     if path in known:
                         known[path] = pack_record(path, stat, read_at_ns)

@@ -58,7 +58,7 @@ def bench(make_bench: Callable[..., Any]) -> Any:
 
 def harm(bench: Any) -> None:
     other = apsw.Connection(str(bench.workspace.index_path))
-    other.execute("UPDATE chunks_fts_content SET c1 = 'something else' WHERE id = 3")
+    other.execute("UPDATE chunks_fts_data SET block = randomblob(length(block)) WHERE id > 10")
     other.close()
 
 

@@ -38,7 +38,7 @@ def write_raw(path: Path, statement: str) -> None:
     other.close()
 
 
-PART_TEXT = "UPDATE chunks_fts_content SET c1 = 'something else' WHERE id = 3"
+PART_TEXT = "UPDATE chunks_fts_data SET block = randomblob(length(block)) WHERE id > 10"
 
 
 def check(index: Index, part: str) -> str:
