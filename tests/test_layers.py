@@ -43,6 +43,13 @@ CLIENT_PATH = (
 FORBIDDEN_NAME_PARTS = frozenset(
     {"util", "helper", "common", "misc", "base", "manager", "runner", "coordinator", "processor"}
 )
+# Private names of an earlier code base; the field's terms replaced them.
+RETIRED_NAMES = frozenset(
+    """
+    doorbell footing gathering glance handover heed house lane leaning leg lend oddity patience
+    pulse ring rung see_others stray sweeping tally tips vitals
+    """.split()
+)
 OPEN_MARKS = ("TODO", "FIXME", "XXX", "NotImplementedError", "pragma: no cover")
 FILE_LIMIT_LINES = 600
 SHORT_MODULE_LINES = 60
@@ -195,6 +202,29 @@ def test_names_come_from_the_field() -> None:
         for named, line in find_named(tree)
     ]
     assert not [(place, name) for place, name in names if FORBIDDEN_NAME_PARTS & split_name(name)]
+
+
+def test_retired_names_do_not_return() -> None:
+    wrong = {
+        f"{name}: {named}"
+        for name, tree in parse_all().items()
+        for named in find_identifiers(tree)
+        if {named, *split_name(named)} & RETIRED_NAMES
+    }
+    assert not wrong
+
+
+def find_identifiers(tree: ast.AST) -> set[str]:
+    """All names that a module binds: definitions, parameters, variables and attributes."""
+    found = {name for name, _ in find_named(tree)}
+    for node in walk(tree):
+        if isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            found.add(node.attr)
+    return found
 
 
 def test_a_public_name_of_core_has_one_meaning() -> None:
@@ -360,7 +390,7 @@ def split_name(name: str) -> set[str]:
     return {word.lower().removesuffix("s") for word in spaced.split("_")}
 
 
-def test_every_module_says_which_question_it_answers() -> None:
+def test_every_module_has_a_docstring() -> None:
     # A marker of a package may be empty.
     modules = [name for name in parse_all() if not name.endswith(("__init__.py", "__main__.py"))]
     assert not [name for name in modules if not ast.get_docstring(parse_all()[name])]
@@ -373,8 +403,7 @@ def test_nothing_is_left_open() -> None:
 
 
 def test_events_are_logged_by_their_constants() -> None:
-    """No event's name and no key is made up on the spot, so none can hold a note's text or a
-    query."""
+    """No event's name and no key is made up in place, so none can contain a note's text or a query."""
     wrong = [
         f"{name}:{call.lineno}: {describe_wrong(call)}"
         for name in parse_all()

@@ -75,7 +75,7 @@ def test_any_text_is_ascii_in_json() -> None:
 
 
 @pytest.mark.parametrize("form", ["json", "console"])
-def test_a_traceback_is_shown_when_asked_for(form: Literal["json", "console"]) -> None:
+def test_a_traceback_is_shown_on_request(form: Literal["json", "console"]) -> None:
     stream = io.StringIO()
     set_up(stream, form=form)
     try:

@@ -128,7 +128,7 @@ class FairQueue(Generic[Job]):
     def finish(self, started: Started[Job], took_s: float | None = None) -> None:
         """The job has ended, or will not run after all: its slot is free.
 
-        `took_s` tells how long it took, if it ran, and so what to expect of the client's next.
+        `took_s` says how long it took, if it ran, and so what to expect of the client's next.
         """
         started.flow.n_running -= 1
         self.n_running -= 1

@@ -1,7 +1,7 @@
 """Back up the history of a workspace, and restore it from a backup.
 
-Jobs for the worker. A restore changes no note: what the notes say, where it differs from what they
-said last in the backup, becomes revisions, as after any change by another program.
+Jobs for the worker. A restore changes no note: texts of notes that differ from the last
+ones in the backup become revisions, as after any change by another program.
 """
 
 from __future__ import annotations

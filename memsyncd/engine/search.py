@@ -1,7 +1,7 @@
-"""Searches workspaces: parse the query, find candidates, rank and join them, read and highlight.
+"""Search workspaces: parse the query, find candidates, rank and join them, read and highlight.
 
-A search of one workspace asks the store twice, for candidates with their ranking features and for
-what the answer shows; between and after them it asks `core` to rank and to render. Both reads see
+A search of one workspace queries the store twice, for candidates with their ranking features
+and for what the answer shows; `core` ranks in between and renders afterwards. Both reads see
 one committed generation. Notes that a fresh scan no longer found (`RunOptions.absent`) are left
 out, although the index still has them.
 """
@@ -70,7 +70,7 @@ READ_S = 1.0
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the daemon runs a search or builds a context, beside what the client asks for.
+    """How the daemon runs a search or builds a context, besides the parameters of the client.
 
     `absent` are notes that must not be shown: workspace ids and paths. `now_s` is seconds since
     1970. `timeout_s` is None for the request's own limit, or the configured one.

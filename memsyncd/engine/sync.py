@@ -21,6 +21,7 @@ from memsyncd.core.changes.diff import (
     Missing,
     Recorded,
     Snapshot,
+    Suspects,
     find_suspects,
     is_disk_away,
     plan_changes,
@@ -179,10 +180,7 @@ def sync_workspace(
         index.check_not_truncated()
     done = SyncDone(started_at_s=clock.wall_s(), began_s=started_s, generation=index.generation)
     workspace.detect_memory()
-    snapshot, recorded = _scan(workspace, index, request)
-    if is_away(workspace, recorded, snapshot):
-        snapshot = replace(snapshot, root_state="missing")
-    suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
+    snapshot, recorded, suspects = _scan(workspace, index, request)
     missing = track_missing(
         workspace.missing, recorded, snapshot, suspects.vanished, now_s=clock.now_s()
     )
@@ -221,7 +219,21 @@ def sync_workspace(
 
 def _scan(
     workspace: Workspace, index: Index, request: SyncRequest
-) -> tuple[Snapshot, dict[str, Recorded]]:
+) -> tuple[Snapshot, Mapping[str, Recorded], Suspects]:
+    """Scan, and compare with the records of what was scanned."""
+    snapshot, recorded = _scan_and_look_up(workspace, index, request)
+    if is_away(workspace, recorded, snapshot):
+        snapshot = replace(snapshot, root_state="missing")
+    suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
+    if suspects.vanished and workspace.link_folders and snapshot.only is not None:
+        # What vanished may be a link: another one to the same target now stands for that.
+        return _scan(workspace, index, replace(request, only=None))
+    return snapshot, recorded, suspects
+
+
+def _scan_and_look_up(
+    workspace: Workspace, index: Index, request: SyncRequest
+) -> tuple[Snapshot, Mapping[str, Recorded]]:
     """Scan, and look up the records of the notes that the scan has not found unchanged."""
     if request.only is None and not request.is_full:
         known = index.known_stats()
@@ -383,7 +395,7 @@ def _merge_problems(
 # --- a disk that is not mounted ---
 #
 # An empty mount point looks like a folder whose notes were all deleted. The index knows on which
-# device each note lies. A new index knows nothing, so the records, which outlive it, are told.
+# device each note lies. A new index does not, so the records, which outlive it, store it too.
 
 
 def is_away(workspace: Workspace, recorded: Mapping[str, Recorded], snapshot: Snapshot) -> bool:

@@ -1,7 +1,7 @@
 """Run all registered workspaces: open, close, add, remove and reload them.
 
-`Workspaces` joins the registry, the worker, the scheduler and the watch service. It lives on the
-event loop; the server asks it for workspaces, scans and edits.
+`Workspaces` joins the registry, the worker, the scheduler and the watch service. It runs on the
+event loop; the server calls it for workspaces, scans and edits.
 """
 
 from __future__ import annotations

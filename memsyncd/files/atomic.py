@@ -208,7 +208,7 @@ def choose_rename() -> RenameAt | None:
 # --- open folders -------------------------------------------------------------------------------
 #
 # A folder beneath the root is kept open by its descriptor, and files are changed by name within
-# that descriptor. `is_in_place` tells whether the path of the folder still leads to it.
+# that descriptor. `is_in_place` says whether the path of the folder still leads to it.
 
 FOLDER_MODE = 0o700
 

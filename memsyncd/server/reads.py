@@ -223,7 +223,7 @@ class PathLookup:
         self._socket_path = socket_path
 
     def needs_disk(self, text: str | None) -> bool:
-        """True if only the disk can tell which workspace this names."""
+        """True if the disk is needed to find the workspace of this name."""
         if text is None or not text.startswith(("/", "~")):
             return False
         return not self._workspaces.is_root(text)

@@ -227,7 +227,7 @@ def _read_schema(connection: apsw.Connection) -> dict[tuple[str, str], tuple[obj
 
 
 def swap_in(staged: Path, records: Path, *, now_s: float, is_kept: bool) -> Path | None:
-    """Put an adopted file in the place of records.db, which nobody may have open.
+    """Put an adopted file in the place of records.db, which no connection may have open.
 
     With `is_kept` the present file stays beside it under another name, which is returned. Raises
     the classes of `naming_failures`; records.db is unchanged then.

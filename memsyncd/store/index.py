@@ -1,7 +1,7 @@
 """Write one workspace's index.db.
 
 `Index` is for the writer's thread alone; its `pool` may be used from any thread. Every write is one
-of a closed union of updates. Opening never repairs: IndexUnfit tells why a file must be rebuilt,
+of a closed union of updates. Opening never repairs: IndexUnfit says why a file must be rebuilt,
 and the engine builds another beside it.
 """
 

@@ -144,7 +144,7 @@ def create_schema(connection: apsw.Connection, fingerprint: str, *, generation: 
 
 
 def compute_user_version(fingerprint: str) -> int:
-    """Return 31 bits of the fingerprint, never zero: other programs tell schemas apart by it."""
+    """Return 31 bits of the fingerprint, never zero: other programs distinguish schemas by it."""
     return (int(fingerprint[:8], 16) & 0x7FFFFFFF) or 1
 
 

@@ -156,7 +156,7 @@ class WatchTargets:
         observer = self.observer
         assert observer is not None
         self.accessed = target
-        # Earlier refusals stay known during the attempt: `status` may be asked meanwhile.
+        # Earlier refusals stay known during the attempt: `status` may read them meanwhile.
         self._newly_refused.clear()
         is_watched = self._try_to_watch(observer, target)
         self._forget_old_refusals(target)

@@ -1,9 +1,8 @@
-"""What would one find without memsyncd? The same questions, asked of simpler things, for figures to
-be read against.
+"""Answers of simpler programs to the same questions, for comparison.
 
-`Fts` cuts notes into chunks of 1,600 characters with 320 of overlap, at line ends, and asks
-SQLite's FTS5: for all words of a question, quoted, as many tools do, or for any of them but
-stopwords. `Ripgrep` gives whole notes, by how many of the question's words it finds in them.
+`Fts` cuts notes into chunks of 1,600 characters with 320 of overlap, at line ends, and queries
+SQLite's FTS5 for all words of a question, quoted, as many tools do, or for any of them but
+stopwords. `Ripgrep` returns whole notes, by how many of the question's words it finds in them.
 """
 
 from __future__ import annotations
@@ -59,18 +58,18 @@ class Ripgrep:
     """ripgrep over the files as they are."""
 
     def __init__(self, question_set: QuestionSet, program: str) -> None:
-        self._asked, self._program = question_set, program
+        self._question_set, self._program = question_set, program
 
     def ask(self, scope: str, text: str) -> list[Lines]:
         words = find_words(text)
         if not words:
             return []
         found: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-        for path, word in self._find(self._asked.folder / scope, words):
+        for path, word in self._find(self._question_set.folder / scope, words):
             found[path][word.lower()] += 1
         ordered = sorted(found, key=lambda path: (-len(found[path]), -found[path].total(), path))
         return [
-            Lines(path=path, start=1, end=len(self._asked.notes[scope][path]))
+            Lines(path=path, start=1, end=len(self._question_set.notes[scope][path]))
             for path in ordered[:N_RESULTS]
         ]
 

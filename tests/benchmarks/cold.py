@@ -36,7 +36,7 @@ from tests.benchmarks.home import Home, running
 from tests.benchmarks.process import read_cpu_s, read_rss_mb
 
 N_ROUNDS = 3
-LOOK_S = 0.01
+POLL_S = 0.01
 CALM_S = 9.0
 """After a first index the daemon gives memory back within this time."""
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
@@ -50,11 +50,11 @@ def measure(corpus: Path) -> Iterator[Figure]:
     texts = [
         decode_note(path.name, path.read_bytes()).text for path in sorted(corpus.rglob("*.md"))
     ]
-    syncs, raws, looks = [], [], []
+    syncs, raws, scans = [], [], []
     for _ in range(N_ROUNDS):
         raws.append(time_cpu(lambda folder: insert_raw(folder, rows)))
         syncs.append(time_cpu(lambda folder: index_workspace(corpus, folder)))
-        looks.append(time_cpu(lambda _: look_for_secrets(texts)))
+        scans.append(time_cpu(lambda _: search_secrets(texts)))
     sync_s, raw_s = find_median(syncs), find_median(raws)
     n_bytes = sum(len(text) for _, _, text, _ in rows)
     yield Figure(
@@ -65,7 +65,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
         note=f"{len(rows):,} chunks, {n_bytes / 1e6:.0f} MB of text; {sync_s:.2f} / {raw_s:.2f} s",
     )
     yield Figure(name="reading the notes / bare FTS5, CPU", value=parse_s / raw_s, unit="x")
-    share = 100 * find_median(looks) / sync_s
+    share = 100 * find_median(scans) / sync_s
     yield Figure(
         name="looking for secrets and instructions, of a cold index, CPU",
         value=share,
@@ -114,8 +114,7 @@ def measure_daemon(home: Home, corpus: Path, rows: list[Row]) -> Iterator[Figure
 
 
 def index_and_ask(home: Home, corpus: Path) -> list[float]:
-    """Have the daemon index, ask for its status all the while, and tell how long each answer
-    took."""
+    """Have the daemon index, request its status all the time, and return how long each answer took."""
     waits_ms: list[float] = []
     with home.client() as client:
         client.call("workspace.add", path=str(corpus))
@@ -126,11 +125,11 @@ def index_and_ask(home: Home, corpus: Path) -> list[float]:
             workspace = status["workspaces"][0]
             if workspace["state"] == "ready" and not workspace["pending"]:
                 return waits_ms
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
 
 def read_chunks(corpus: Path) -> tuple[list[Row], float]:
-    """What FTS5 is given for each chunk, and the processor time that reading the notes took."""
+    """The rows that FTS5 gets for each chunk, and the processor time that reading the notes took."""
     began_s = time.process_time()
     rows: list[Row] = []
     for path in sorted(corpus.rglob("*.md")):
@@ -147,7 +146,7 @@ def read_chunks(corpus: Path) -> tuple[list[Row], float]:
     return rows, time.process_time() - began_s
 
 
-def look_for_secrets(texts: list[str]) -> None:
+def search_secrets(texts: list[str]) -> None:
     for text in texts:
         find_warnings("", text, POLICY.guard)
 

@@ -1,5 +1,6 @@
-"""What does one changed line of a 1 MB note cost? Against the same note written anew, and against
-merely reading it."""
+"""Measure the cost of one changed line of a 1 MB note, against the same note written again, and
+against reading it.
+"""
 
 from __future__ import annotations
 

@@ -17,13 +17,13 @@ from tests.benchmarks import (
     answers,
     cold,
     commands,
-    crowd,
+    concurrent_clients,
     edits,
     idle,
-    lives,
     saves,
     scans,
     searches,
+    start_and_stop,
     writes,
 )
 from tests.benchmarks.figure import Figure
@@ -32,13 +32,13 @@ MEASUREMENTS: dict[str, Callable[[Path], Iterator[Figure]]] = {
     "cold": cold.measure,
     "searches": searches.measure,
     "answers": answers.measure,
-    "crowd": crowd.measure,
+    "concurrent_clients": concurrent_clients.measure,
     "saves": saves.measure,
     "scans": scans.measure,
     "writes": writes.measure,
     "edits": edits.measure,
     "idle": idle.measure,
-    "lives": lives.measure,
+    "start_and_stop": start_and_stop.measure,
     "commands": commands.measure,
 }
 

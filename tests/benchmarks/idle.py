@@ -2,7 +2,7 @@
 take more after a busy time?
 
 Idle is a minute in which nothing is saved and nobody asks, with the configuration that everybody
-has: the timed look at all notes falls into it twice. Beyond these looks nothing may wake up, which
+has: the reconcile of all notes falls into it twice. Beyond these nothing may wake up, which
 is seen where they are switched off. Busy is when notes are saved, renamed and removed, folders come
 and go, and clients come, ask and leave; afterwards the disk is as it was.
 """
@@ -30,11 +30,11 @@ from tests.benchmarks.process import (
 SIZES = (1, 10, 50)
 N_NOTES = 20
 IDLE_S = 60.0
+# After the last sync the index is maintained once, and memory is released.
 CALM_S = 9.0
-"""After the last sync the index is tidied, once, and memory given back."""
-FIRST_LOOK_S = 30.0
-"""The first timed look reads once more what was read within moments of being saved; idleness begins
-after it."""
+# The first reconcile reads notes again that were read within moments of being saved; idleness
+# begins after it.
+FIRST_SCAN_S = 30.0
 SILENT_S = 10.0
 WITHOUT_LOOKS = "[sync]\nreconcile_s = 3600\n"
 BUDGET = {
@@ -50,8 +50,8 @@ BUDGET = {
 Chosen for a laptop on its battery, not after what was measured: less than one wake-up a second, a
 thousandth of a core for ten workspaces, no thread for any of them.
 """
+# Workspaces that are kept busy, if there are so many.
 N_BUSY = 10
-"""Workspaces that are kept busy, if there are so many."""
 N_ROUNDS = 10
 N_CLIENTS = 16
 PATIENT_MS = 30_000
@@ -59,7 +59,7 @@ PATIENT_MS = 30_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUsage:
-    """What a process holds, and what it has used so far."""
+    """The resources of a process, and its use so far."""
 
     rss_mb: float
     fds: int
@@ -92,7 +92,7 @@ def _measure_silence() -> Iterator[Figure]:
         before = measure_process(home.pid)
         time.sleep(SILENT_S)
         after = measure_process(home.pid)
-    note = f"{SIZES[-1]} workspaces, timed looks switched off"
+    note = f"{SIZES[-1]} workspaces, reconciles switched off"
     yield Figure(
         name=f"silent, wake-ups in {SILENT_S:.0f} s",
         value=after.wake_ups - before.wake_ups,
@@ -111,7 +111,7 @@ def _measure_silence() -> Iterator[Figure]:
 def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
     with running() as home:
         roots = _fill(home, n_workspaces)
-        time.sleep(FIRST_LOOK_S)
+        time.sleep(FIRST_SCAN_S)
         before = measure_process(home.pid)
         time.sleep(IDLE_S)
         after = measure_process(home.pid)
@@ -137,7 +137,7 @@ def _measure_idle(n_workspaces: int) -> Iterator[Figure]:
 
 def _tell_growth(name: str, first: ResourceUsage, second: ResourceUsage) -> Iterator[Figure]:
     yield Figure(name=f"{name}: open files more", value=second.fds - first.fds, unit="", target=0)
-    # Those that read for clients begin one by one, when they are first needed.
+    # Query threads start one by one, on first use.
     yield Figure(
         name=f"{name}: threads", value=second.threads, unit="", target=BUDGET["threads"][0]
     )
@@ -158,7 +158,7 @@ def _fill(home: Home, n_workspaces: int) -> list[Path]:
 
 
 def _be_busy(home: Home, roots: list[Path]) -> None:
-    """Save, rename, remove, ask; then wait until it is quiet again."""
+    """Save, rename, remove, search; then wait until it is idle again."""
     for number in range(N_ROUNDS):
         for root in roots[:N_BUSY]:
             _change_notes(root / ".memories", number)

@@ -44,7 +44,7 @@ Ask = Callable[[str, str], list[Lines]]
 
 @dataclass(slots=True)
 class MethodResult:
-    """What one way to ask came to: the figures of each question, and how long it took."""
+    """The result of one method: the figures of each question, and how long it took."""
 
     name: str
     figures: list[dict[str, float]] = field(default_factory=list)

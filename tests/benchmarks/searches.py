@@ -1,8 +1,8 @@
-"""What does the socket add to a search? The same questions, by turns, to a daemon and to its index
-from this process.
+"""Measure what the socket adds to a search: the same questions, by turns, to a daemon and to its
+index from this process.
 
-Questions are made of headings that stand in the notes, the same ones each run: a rare word, a few
-words, a sentence.
+Questions are made of headings of the notes, the same ones each run: a rare word, a few words, a
+sentence.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def measure(corpus: Path) -> Iterator[Figure]:
         def match_only(query: str) -> None:
             assert workspace.old_readers is not None
             match = compile_query(parse_query(query))
-            with workspace.old_readers.lend(10.0) as reader:
+            with workspace.old_readers.acquire(10.0) as reader:
                 find_candidates(reader, match, NO_FILTERS, limit=N_CANDIDATES)
 
         with home.client() as client:

@@ -54,7 +54,7 @@ STOPPED = process_checks.Process(
 
 
 @pytest.mark.parametrize(
-    ("answers", "running", "worst", "said"),
+    ("answers", "running", "worst", "message"),
     [
         ([answer()], [DAEMON], ("daemon", "ok"), "pid 7"),
         ([SILENT, answer("/other.sock")], [], ("daemon", "ok"), "pid 7"),
@@ -73,11 +73,11 @@ def test_the_answering_daemon_is_checked(
     answers: list[daemon_checks.PingResult],
     running: list[process_checks.Process],
     worst: tuple[str, str],
-    said: str,
+    message: str,
 ) -> None:
     found = daemon_checks.check_daemon(answers, running, version="1.0", protocol=1)
     assert find_worst(found) == worst
-    assert any(said in finding.what for finding in found)
+    assert any(message in finding.what for finding in found)
     check_remedies(found)
 
 
@@ -271,11 +271,11 @@ def test_other_users_may_read_the_configuration_but_not_write_it(
 
 
 @pytest.mark.parametrize(
-    ("told", "n_found"),
+    ("reported", "n_found"),
     [("/c/config.toml", 0), ("/c/config.toml (none: defaults)", 0), ("/d/config.toml", 1), ("", 1)],
 )
-def test_a_daemon_that_reads_another_configuration_is_found(told: str, n_found: int) -> None:
-    assert len(folder_checks.check_config_path(told, "/c/config.toml")) == n_found
+def test_a_daemon_that_reads_another_configuration_is_found(reported: str, n_found: int) -> None:
+    assert len(folder_checks.check_config_path(reported, "/c/config.toml")) == n_found
 
 
 # --- file systems -------------------------------------------------------------------------------
@@ -509,9 +509,9 @@ def make_head(page_bytes: int = 4096) -> bytes:
 def test_a_database_is_recognized_by_its_first_bytes_and_its_size(
     head: bytes, size_bytes: int, trouble: str
 ) -> None:
-    said = folder_checks.find_damage(head, size_bytes)
-    assert trouble in said
-    assert bool(trouble) == bool(said)
+    message = folder_checks.find_damage(head, size_bytes)
+    assert trouble in message
+    assert bool(trouble) == bool(message)
 
 
 def test_a_damaged_list_of_workspaces_is_a_finding_and_not_a_failure(tmp_path: Path) -> None:

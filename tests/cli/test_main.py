@@ -360,8 +360,8 @@ def test_config_prints_the_same_as_json(env: dict[str, str], tmp_path: Path) -> 
     assert shown["origins"]["sync.debounce_ms"].endswith("c.toml:2")
     file.write_text("[sync]\ndebouce_ms = 50\nreconcile_s = 'x'\n")
     checked = call(env, "config", "check", str(file), "--json")
-    told = json.loads(checked.stdout)
-    assert (checked.returncode, told["is_fine"], len(told["wrong"])) == (78, False, 2)
+    reported = json.loads(checked.stdout)
+    assert (checked.returncode, reported["is_fine"], len(reported["wrong"])) == (78, False, 2)
     assert json.loads(call(env, "config", "path", "--json").stdout) == {
         "path": f"{tmp_path}/.config/memsyncd/config.toml"
     }
@@ -423,12 +423,12 @@ def test_a_client_command_imports_nothing_of_the_daemon_and_nothing_slow(
     loaded = set(found.stdout.split())
     clients = {"memsyncd.client", "memsyncd.client.connection", "memsyncd.client.fastjson"}
     ours = {"memsyncd", *clients, "memsyncd.dirs", "memsyncd.errors"}
-    asked = {
+    requested = {
         name
         for name in loaded
         if name.startswith("memsyncd") and not f"{name}.".startswith("memsyncd.cli.")
     }
-    assert asked - {"memsyncd.client.anchors"} == ours
+    assert requested - {"memsyncd.client.anchors"} == ours
     slow = {
         "argparse",
         "typing",

@@ -1,6 +1,6 @@
-"""Commands and what they answer, against the real daemon, as a person would see them.
+"""Commands and their output, against the real daemon, as a person would see them.
 
-In a transcript a line that begins with `$ ` is done by a shell; what follows is what it must print:
+In a transcript a line that begins with `$ ` is run by a shell; what follows is its expected output:
 `! ` marks lines of stderr, `[n]` the exit status if it is not 0, and `<word>` stands for any text.
 Lines that begin with `// ` are remarks.
 """
@@ -29,7 +29,7 @@ from memsyncd.client.connection import Client
 PACKAGE_HOME = str(Path(memsyncd.__file__).parents[1])
 TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 MAX_SCREEN_BYTES = 1 << 20
-# A guard for machines that are busy with other things.
+# A guard against hanging on busy machines.
 SHELL_S = 50
 
 
@@ -37,7 +37,7 @@ class ShellSession:
     """A home of its own, and a shell in it in which `memsyncd` is the program under test."""
 
     def __init__(self, home: Path, run_dir: str) -> None:
-        # Where notes lie, and the user's home unless a test is a guest in another's.
+        # The folder of the notes, and the user's home unless a test has its own.
         self.home = self.cwd = home
         programs = home / "bin"
         programs.mkdir()
@@ -66,7 +66,7 @@ class ShellSession:
         )
 
     def tell(self, line: str) -> list[str]:
-        """What a transcript says of this line."""
+        """The output of this line in the form of a transcript."""
         word, _, rest = line.partition(" ")
         if word == "cd":
             self.cwd = (self.cwd / rest).resolve()
@@ -92,8 +92,8 @@ class ShellSession:
                 time.sleep(0.01)
 
     def show(self, line: str, *, interrupt_after: str = "", types: str = "") -> str:
-        """What a terminal is sent while this line is done; Ctrl-C is pressed once it has shown a
-        text, `types` typed at once.
+        """What a terminal receives while this line runs; Ctrl-C is pressed once it has shown a
+        text, `types` is typed at once.
         """
         leader, follower = pty.openpty()
         process = subprocess.Popen(
@@ -150,7 +150,7 @@ def base_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ShellSess
 
 @pytest.fixture
 def session(base_session: ShellSession, tmp_path: Path) -> Iterator[ShellSession]:
-    """A seat whose daemon runs already, and looks after nothing yet."""
+    """A session whose daemon runs already, without workspaces."""
     session = copy.copy(base_session)
     session.home = session.cwd = tmp_path.resolve()
     session.env = dict(base_session.env)
@@ -160,7 +160,7 @@ def session(base_session: ShellSession, tmp_path: Path) -> Iterator[ShellSession
 
 
 def read_steps(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Each line to do, with what it must print."""
+    """Each line to run, with its expected output."""
     steps: list[tuple[str, list[str]]] = []
     for text in path.read_text().splitlines():
         if text.startswith("$ "):
@@ -178,9 +178,11 @@ def find_pattern(wanted: list[str], home: Path) -> str:
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: str(path.stem))
 def test_the_output_equals_the_transcript(shell: ShellSession, path: Path) -> None:
     for line, wanted in read_steps(path):
-        told = "\n".join(shell.tell(line)).strip("\n")
+        reported = "\n".join(shell.tell(line)).strip("\n")
         pattern = find_pattern(wanted, shell.home)
-        assert re.fullmatch(pattern, told), f"$ {line}\n{told}\n--- wanted\n" + "\n".join(wanted)
+        assert re.fullmatch(pattern, reported), f"$ {line}\n{reported}\n--- wanted\n" + "\n".join(
+            wanted
+        )
 
 
 def write_note(shell: ShellSession, path: str, text: str) -> None:

@@ -71,7 +71,7 @@ def test_a_configured_kind_replaces_a_predefined_one_or_is_added() -> None:
     assert find_kind(config.kinds, "Recipe") == KindDefaults(".memories/recipes.md", 0.2)
 
 
-def test_an_unknown_kind_is_remembered_where_no_kind_is() -> None:
+def test_an_unknown_kind_is_added_where_no_kind_is() -> None:
     for kind in ("rumour", None):
         assert find_kind(Config().kinds, kind) == OTHER_KINDS
 

@@ -71,6 +71,6 @@ def test_the_next_check_comes_in_time_for_every_limit_and_never_at_once_again(
 
 
 def test_a_stalled_disk_is_described_with_its_folder_and_duration() -> None:
-    said = describe_stall("/home/ann/notes", 42.4)
-    assert said.startswith("the disk under /home/ann/notes has not answered for 42 s: ")
-    assert "check the mount" in said
+    message = describe_stall("/home/ann/notes", 42.4)
+    assert message.startswith("the disk under /home/ann/notes has not answered for 42 s: ")
+    assert "check the mount" in message

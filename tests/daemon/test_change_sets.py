@@ -1,5 +1,6 @@
 """A daemon that is killed while it changes many notes: before the next one answers, all of them are
-changed or none."""
+changed or none.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
 
 N_ADDED, N_CLEARED = 6, 30
+# Kills of each kind; the engine's own tests kill at each step.
 N_KILLS = 2
-"""Of each kind; the engine's own tests kill at each step."""
 MUCH = 110
+# About as long as the write takes, so that most kills occur in the middle of it.
 KILL_WITHIN_S = {"note.add_many": 0.06, "memory.clear": 0.25}
-"""About as long as the write takes, so that most kills come in the middle of it."""
 
 
 class KillLoop:
-    """A workspace of a daemon that dies again and again in the middle of one kind of write."""
+    """A workspace whose daemon is killed repeatedly in the middle of one kind of write."""
 
     def __init__(self, home: Home, method: str, seed: int) -> None:
         self.home, self.method, self.chance = home, method, random.Random(seed)
@@ -47,8 +48,7 @@ class KillLoop:
             return daemon, client.call("workspace.add", path=str(self.root))["workspaces"][0]["id"]
 
     def run(self) -> None:
-        """One life: write, be killed, and be looked at by the next daemon, which goes on with the
-        next."""
+        """One round: write, kill, check with the next daemon."""
         daemon, place_id = self.start()
         with daemon.client() as client:
             self.write_notes()
@@ -76,7 +76,7 @@ class KillLoop:
             client.call(self.method, workspace=place_id, **params)
 
     def check(self, before: dict[str, str]) -> None:
-        """Ask at once for what would show a half, and then look at the disk."""
+        """Search at once for half of a change set, and then compare the disk."""
         daemon, place_id = self.start()
         with daemon.client() as client:
             ask = self.chance.choice([self._search, self._view])
@@ -94,7 +94,7 @@ class KillLoop:
         daemon.kill()
 
     def _search(self, client: Any, place_id: str) -> set[str]:
-        """The notes that say what all of them should, or none."""
+        """The notes that have the text of a complete change set, or none."""
         word = "everywhere" if self.method == "note.add_many" else "note"
         return {
             hit["path"]

@@ -1,10 +1,10 @@
-"""Whatever happens to the files, the watcher or the daemon: in the end the index says what the disk
-says, by itself.
+"""Whatever happens to the files, the watcher or the daemon, the index becomes equal to the disk by
+itself.
 
-Hypothesis makes up stories of writes, moves, swaps and faults on a real folder. In one the engine
-runs in this process, where its watcher can be made to fail; in the other the daemon is a process
-that is killed and started again. After each story the index must become equal to the disk without
-anybody asking for a look, and a sync must find nothing left to do.
+Hypothesis generates scenarios of writes, moves, swaps and faults on a real folder. In one kind the
+engine runs in this process, where its watcher can be made to fail; in the other the daemon is a
+process that is killed and started again. After each scenario the index must become equal to the
+disk without a requested scan, and a sync must find no difference.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
     ReadNotes = Callable[[Path], dict[str, str]]
 
+# A guard: a watcher that died repeatedly is only rebuilt after some seconds.
 SETTLE_S = 20.0
-"""A guard: a watcher that died again and again is only rebuilt after some seconds."""
 GRACE_S = 0.3
 FAULTS = 3
 MEMORY, MEMORIES = "MEMORY.md", ".memories"
@@ -70,16 +70,16 @@ PAUSES = st.sampled_from([0.0, 0.0, 0.02, 0.12, 0.5])
 
 
 class IndexUnderTest(Protocol):
-    """What is put through it all: something that keeps an index of one folder."""
+    """The program under test: something that keeps an index of one folder."""
 
     def notes(self) -> dict[str, str]: ...
     def find_fresh(self, word: str) -> set[str]: ...
     def state(self) -> str:
-        """The workspace's state; another word while changes are known that are not indexed."""
+        """The workspace's state; another word while known changes are not indexed."""
         ...
 
     def sync(self) -> int:
-        """Sync and return how many notes that found different."""
+        """Sync and return how many notes it found changed."""
         ...
 
     def close(self) -> None: ...
@@ -219,7 +219,7 @@ class DaemonUnderTest:
 
 
 class Scenario(RuleBasedStateMachine):
-    """What people, programs and misfortune do to files."""
+    """What people, programs and faults do to files."""
 
     home: ClassVar[Home]
     read_notes: ClassVar[ReadNotes]
@@ -245,7 +245,7 @@ class Scenario(RuleBasedStateMachine):
         self.subject = self.open_body()
 
     open_body: Callable[[], IndexUnderTest]
-    """What lives on the folder: each kind of story opens its own."""
+    """The program that indexes the folder: each kind of scenario starts its own."""
 
     # --- what programs do ---
 
@@ -463,8 +463,9 @@ class Scenario(RuleBasedStateMachine):
         return place
 
     def _has_room(self, place: Path) -> bool:
-        """True if this can be made a file or folder: nothing of another kind stands there or above,
-        and no link into nothing."""
+        """True if this can be created as a file or folder: nothing of another kind is there or
+        above, and no dangling link.
+        """
         is_file = bool(place.suffix)
         is_free = not os.path.lexists(place) or (place.is_file() if is_file else place.is_dir())
         above = [
@@ -488,14 +489,13 @@ class Scenario(RuleBasedStateMachine):
         self.steps.append(step)
 
     def _fail(self, complaint: str) -> None:
-        told = "\n".join(self.steps)
+        reported = "\n".join(self.steps)
         state = (
             f"index {self.subject.notes()}\ndisk  {self.read_disk()}\nstate {self.subject.state()}"
         )
-        # At once: told again a story may go well, and then Hypothesis complains of that and of
-        # nothing else.
-        print(f"{complaint}\n{state}\n{told}\n{self.home.read_log()}")
-        raise AssertionError(f"{complaint}\n{state}\n{told}")
+        # At once: a repeated scenario may succeed, and then Hypothesis reports only that.
+        print(f"{complaint}\n{state}\n{reported}\n{self.home.read_log()}")
+        raise AssertionError(f"{complaint}\n{state}\n{reported}")
 
 
 class EngineScenario(Scenario):
@@ -527,7 +527,7 @@ class EngineScenario(Scenario):
 
 
 class DaemonScenario(Scenario):
-    """With a daemon that is killed, too, and files that change while there is none."""
+    """With a daemon that is killed, too, and files that change while none runs."""
 
     subject: DaemonUnderTest
     is_up = True
@@ -546,7 +546,7 @@ class DaemonScenario(Scenario):
         if self.is_there():
             (self.delete if is_deleted else self.write)(path)
         if fate == "lost":
-            # There is none if the root was away when it was lost before.
+            # There is none if the root was missing when it was lost before.
             shutil.rmtree(self.home.folder / "cache", ignore_errors=True)
         elif fate == "damaged":
             self._damage_indexes()
@@ -583,15 +583,15 @@ class DaemonScenario(Scenario):
 
 
 def run_scenarios(
-    scenario: type[Scenario], home: Home, on_disk: ReadNotes, *, n_stories: int, n_steps: int
+    scenario: type[Scenario], home: Home, on_disk: ReadNotes, *, n_scenarios: int, n_steps: int
 ) -> None:
     scenario.home, scenario.read_notes = home, staticmethod(on_disk)
     how = settings(
-        max_examples=n_stories,
+        max_examples=n_scenarios,
         stateful_step_count=n_steps,
         deadline=None,
         database=None,
-        phases=[Phase.generate],  # what depends on time cannot be shrunk; the story is told instead
+        phases=[Phase.generate],  # Timing cannot be shrunk; a failure prints its steps instead.
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
@@ -601,13 +601,13 @@ def run_scenarios(
 def test_the_index_equals_the_disk_after_any_events_on_files_and_watcher(
     home: Home, on_disk: ReadNotes
 ) -> None:
-    run_scenarios(EngineScenario, home, on_disk, n_stories=6, n_steps=20)
+    run_scenarios(EngineScenario, home, on_disk, n_scenarios=6, n_steps=20)
 
 
 def test_the_index_equals_the_disk_after_kills_of_the_daemon(
     make_home: Callable[[], Home], on_disk: ReadNotes
 ) -> None:
-    run_scenarios(DaemonScenario, make_home(), on_disk, n_stories=2, n_steps=15)
+    run_scenarios(DaemonScenario, make_home(), on_disk, n_scenarios=2, n_steps=15)
 
 
 @pytest.mark.soak
@@ -615,7 +615,7 @@ def test_the_index_equals_the_disk_after_kills_of_the_daemon(
 def test_the_index_equals_the_disk_after_long_sequences_of_events(
     home: Home, on_disk: ReadNotes
 ) -> None:
-    run_scenarios(EngineScenario, home, on_disk, n_stories=200, n_steps=50)
+    run_scenarios(EngineScenario, home, on_disk, n_scenarios=200, n_steps=50)
 
 
 @pytest.mark.soak
@@ -623,4 +623,4 @@ def test_the_index_equals_the_disk_after_long_sequences_of_events(
 def test_the_index_equals_the_disk_after_many_kills(
     make_home: Callable[[], Home], on_disk: ReadNotes
 ) -> None:
-    run_scenarios(DaemonScenario, make_home(), on_disk, n_stories=100, n_steps=30)
+    run_scenarios(DaemonScenario, make_home(), on_disk, n_scenarios=100, n_steps=30)

@@ -1,5 +1,4 @@
-"""A block for a prompt, asked of the daemon: what was saved a moment ago is in it, and it says what
-it left out."""
+"""Context blocks from the daemon: they contain the latest save, and list what they omit."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ DECISIONS = "# Decisions\n\n## Postgres\n<!-- memory: {kind: decision} -->\n\nWe
 
 @pytest.fixture(scope="module")
 def filled_place(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One for all; who adds a note takes it away again."""
+    """One daemon for all; a test that adds a note removes it again."""
     root = home.make_folder()
     write_first_notes(root)
     (root / ".memories" / "decisions.md").write_text(DECISIONS)

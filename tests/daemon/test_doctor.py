@@ -1,5 +1,6 @@
-"""`memsyncd doctor` against what really goes wrong: each fault is made, found, and healed by the
-remedy that is named."""
+"""`memsyncd doctor` against real faults: each fault is made, found, and corrected by the remedy
+that is named.
+"""
 
 from __future__ import annotations
 
@@ -45,10 +46,10 @@ class Report:
     """What `memsyncd doctor --json` printed, and its exit status."""
 
     status: int
-    told: dict[str, Any]
+    reported: dict[str, Any]
 
     def findings(self, check: str) -> list[dict[str, str]]:
-        return [finding for finding in self.told["findings"] if finding["check"] == check]
+        return [finding for finding in self.reported["findings"] if finding["check"] == check]
 
     def level(self, check: str) -> str | None:
         """The worst level of a check."""
@@ -74,16 +75,19 @@ def run(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]
 
 
 def do(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """The same within this process: what a command finds and says does not depend on whose process
-    it is."""
-    said, complained = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(said), redirect_stderr(complained):
+    """The same within this process: the result of a command does not depend on its process."""
+    message, complained = io.StringIO(), io.StringIO()
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(message),
+        redirect_stderr(complained),
+    ):
         for name in set(os.environ) - home.env.keys() - env.keys():
             patch.delenv(name)
         for name, value in {**home.env, **env}.items():
             patch.setenv(name, value)
         status = main(words)
-    return subprocess.CompletedProcess(words, status, said.getvalue(), complained.getvalue())
+    return subprocess.CompletedProcess(words, status, message.getvalue(), complained.getvalue())
 
 
 def examine(home: Home, *words: str, **env: str) -> Report:
@@ -91,10 +95,12 @@ def examine(home: Home, *words: str, **env: str) -> Report:
     assert done.stdout, done.stderr
     report = Report(done.returncode, json.loads(done.stdout))
     asks = [
-        finding for finding in report.told["findings"] if finding["level"] in ("warning", "error")
+        finding
+        for finding in report.reported["findings"]
+        if finding["level"] in ("warning", "error")
     ]
     assert all(finding["remedy"] for finding in asks), asks
-    assert report.status in ((1,) if asks else (0,)) or report.told["daemon"] is None
+    assert report.status in ((1,) if asks else (0,)) or report.reported["daemon"] is None
     return report
 
 
@@ -117,7 +123,7 @@ def records_of(place: Place) -> Path:
 
 
 def write(path: Path, *statements: str) -> None:
-    """As another program would that knows no better."""
+    """Write to the index as another program would."""
     connection = apsw.Connection(str(path))
     connection.set_busy_timeout(5000)
     for statement in statements:
@@ -126,7 +132,7 @@ def write(path: Path, *statements: str) -> None:
 
 
 def damage(path: Path) -> None:
-    """Overwrite pages in the middle, wherever the newest of them stand."""
+    """Overwrite pages in the middle of the file."""
     for name in (path, path.with_name(f"{path.name}-wal")):
         if name.exists() and name.stat().st_size > 8192:
             file = os.open(name, os.O_RDWR)
@@ -148,7 +154,7 @@ def test_a_healthy_installation_passes_all_checks(home: Home, place: Place) -> N
     assert {check: report.level(check) for check in well} == dict.fromkeys(well, "ok")
     [verified] = report.findings("verify")
     assert "2 notes" in verified["what"]
-    assert report.told["daemon"]["pid"] == place.daemon.process.pid
+    assert report.reported["daemon"]["pid"] == place.daemon.process.pid
 
 
 def test_passed_checks_are_printed_in_one_line(home: Home, place: Place) -> None:
@@ -167,9 +173,9 @@ def test_all_workspaces_are_examined_by_default(
     home: Home, place: Place, make_place: Callable[..., Place]
 ) -> None:
     other = make_place(home.make_folder())
-    both = {finding["workspace"] for finding in examine(home).told["findings"]}
+    both = {finding["workspace"] for finding in examine(home).reported["findings"]}
     assert {place.id, other.id} <= both
-    one = {finding["workspace"] for finding in examine(home, str(other.root)).told["findings"]}
+    one = {finding["workspace"] for finding in examine(home, str(other.root)).reported["findings"]}
     assert one == {other.id, None}
 
 
@@ -178,8 +184,7 @@ def test_all_workspaces_are_examined_by_default(
 
 @pytest.fixture(scope="module")
 def make_quiet(make_home: Callable[..., Home]) -> Callable[[], Home]:
-    """Start a daemon that looks at nothing by itself, so that nothing is mended before it is
-    found."""
+    """Start a daemon that makes no scans, so that no fault is repaired before it is found."""
 
     def make() -> Home:
         home = make_home("[sync]\nenabled = false\n")
@@ -203,7 +208,7 @@ def unscanned(quiet_home: Home) -> Iterator[UnscannedWorkspace]:
 
 
 class UnscannedWorkspace:
-    """A workspace that nobody looks at."""
+    """A workspace that no scan reads."""
 
     def __init__(self, home: Home) -> None:
         root = home.make_folder()
@@ -344,9 +349,9 @@ def test_verify_during_saves_finds_no_difference_and_delays_no_client(
     saver.start()
     try:
         with place.daemon.client() as client:
-            asked = client.send("doctor", workspace=place.id, verify=True)
+            requested = client.send("doctor", workspace=place.id, verify=True)
             assert place.find("keepsake") == {"MEMORY.md"}
-            report = client.wait(asked, timeout_s=WAIT_S)
+            report = client.wait(requested, timeout_s=WAIT_S)
     finally:
         is_over.set()
         saver.join()
@@ -370,9 +375,9 @@ def test_problems_of_notes_are_grouped_by_kind(home: Home, place: Place) -> None
         for check in ("notes_skipped", "sync_conflict", "conflict_markers")
     }
     assert levels == dict.fromkeys(levels, "warning")
-    where = " ".join(finding["where"] for finding in report.told["findings"])
+    where = " ".join(finding["where"] for finding in report.reported["findings"])
     assert all(name in where for name in ("large.md", "conflicted copy", "merge.md:3", "link.md"))
-    assert "/etc/hostname" not in json.dumps(report.told)
+    assert "/etc/hostname" not in json.dumps(report.reported)
 
 
 def test_a_missing_folder_is_found_and_healthy_again_after_its_return(
@@ -454,7 +459,7 @@ def test_a_stopped_daemon_is_distinguished_from_an_ended_one_with_any_number_of_
     for client in waiting:
         client.close()
     subprocess.run(["/bin/sh", "-c", go_on], check=True)
-    # It meets all who have left before it meets this one.
+    # It handles all disconnected clients before this one.
     wait_for(lambda: examine(home).level("daemon") == "ok", "it did not go on")
     elsewhere = examine(home, XDG_RUNTIME_DIR=str(home.folder))
     assert (

@@ -1,5 +1,4 @@
-"""Limits of the system, in namespaces of their own: few watches, a small disk in memory, a
-read-only disk."""
+"""Limits of the system, in separate namespaces: few watches, a small memory disk, a read-only disk."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def examine_in(home: Home, script: str, **env: str) -> list[dict[str, Any]]:
-    """What `memsyncd doctor --json` finds, called last in a script of its own namespaces."""
+    """The findings of `memsyncd doctor --json`, called last in a script of its own namespaces."""
     command = [*OWN_USERS, "sh", "-ec", f"{script}\n{PROGRAM} doctor --json || true"]
     done = subprocess.run(
         command, env={**home.env, **env}, capture_output=True, text=True, check=False, timeout=50

@@ -1,5 +1,4 @@
-"""What the doctor names is made for real, the remedy followed as it stands there, and looked at
-again."""
+"""Each finding of the doctor is caused, its remedy followed literally, and checked again."""
 
 from __future__ import annotations
 
@@ -20,9 +19,10 @@ from tests.programs import succeeds
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home, Place
 
-AS_SOMEBODY = ["unshare", "--user", "--map-user=54321", "--map-group=54321", "sh", "-ec"]
-"""Root may read everything; under another number the same process may not."""
+# Root can read everything; under another user id the same process cannot.
+AS_OTHER_USER = ["unshare", "--user", "--map-user=54321", "--map-group=54321", "sh", "-ec"]
 DAY_S = 86400
+# A Python process with this on its path has a clock that a file sets.
 CLOCK = """
 import os, time
 _time_ns = time.time_ns
@@ -31,14 +31,13 @@ def time_ns():
         return _time_ns() + int(file.read()) * 10**9
 time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
 """
-"""Whoever starts Python with this on its path has a clock that a file sets."""
 PROGRAM = f"'{sys.executable}' -m memsyncd"
 
 
 def test_problems_of_notes_disappear_after_their_remedies(home: Home, place: Place) -> None:
     memories = place.root / ".memories"
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
-    odd = {
+    unusual = {
         "secret": (memories / "token.md", f"token: {token[:40]}\n"),
         "prompt_injection": (
             memories / "web.md",
@@ -51,12 +50,12 @@ def test_problems_of_notes_disappear_after_their_remedies(home: Home, place: Pla
         "sync_conflict": (memories / "a.sync-conflict-20260304-101112-ABCDEFG.md", "# A\n"),
         "notes_skipped": (memories / "large.md", "x" * 3_000_000),
     }
-    for note, text in odd.values():
+    for note, text in unusual.values():
         note.write_text(text)
     place.find("x", wait="disk")
     report = examine(home, place.id)
-    assert {check: report.level(check) for check in odd} == dict.fromkeys(odd, "warning")
-    for check, (note, _) in odd.items():
+    assert {check: report.level(check) for check in unusual} == dict.fromkeys(unusual, "warning")
+    for check, (note, _) in unusual.items():
         assert note.name in " ".join(finding["where"] for finding in report.findings(check))
         note.write_text("# Resolved, split, taken out\n")
     (memories / "a.sync-conflict-20260304-101112-ABCDEFG.md").unlink()
@@ -80,7 +79,7 @@ def test_problems_of_notes_disappear_after_their_remedies(home: Home, place: Pla
         == 0
     )
     healed = examine(home, "--verify", place.id)
-    assert {check: healed.level(check) for check in odd} == dict.fromkeys(odd)
+    assert {check: healed.level(check) for check in unusual} == dict.fromkeys(unusual)
     assert healed.status == 0
 
 
@@ -121,8 +120,9 @@ def test_a_damaged_current_text_is_found_by_verify_and_repaired_by_the_next_read
 
 
 def write_findings(place: Place) -> None:
-    """One note that says three things, one after another; through memsyncd, which records all of
-    them at once."""
+    """One note with three texts, one after another, written through memsyncd, which records all of
+    them at once.
+    """
 
     def remember(command: str, **what: str) -> None:
         place.client.call(
@@ -166,7 +166,7 @@ def test_a_damaged_list_of_workspaces_is_reported_without_a_daemon_and_set_aside
 def test_an_unreadable_folder_is_one_finding_until_it_is_readable(
     make_home: Callable[[], Home],
 ) -> None:
-    if not succeeds(*AS_SOMEBODY, "true"):
+    if not succeeds(*AS_OTHER_USER, "true"):
         pytest.skip("needs user namespaces, for root may read everything")
     home = make_home()
     root = home.make_folder()
@@ -186,7 +186,7 @@ def test_an_unreadable_folder_is_one_finding_until_it_is_readable(
         {PROGRAM} doctor --json || echo $?
     """
     done = subprocess.run(
-        [*AS_SOMEBODY, script],
+        [*AS_OTHER_USER, script],
         env=home.env,
         capture_output=True,
         text=True,

@@ -1,5 +1,6 @@
-"""Secrets and instructions in notes, as clients of the daemon meet them, and what the configuration
-makes of it."""
+"""Secrets and prompt injection in notes, as clients of the daemon see them, and the configuration
+of both checks.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a daemon that has nothing to do, do nothing, and does it hold no more after a busy time than before?"""
+"""An idle daemon does nothing, and holds no more resources after load than before."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ QUIET_S = 1.0
 FALLS_ASLEEP_WITHIN_S = 40.0
 N_CLIENTS = 10
 N_MANY = 12
-LOOK_S = 0.5
+POLL_S = 0.5
 N_LOOKS = 3
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 class ResourceUsage(NamedTuple):
-    """What a process holds."""
+    """The resources of a process."""
 
     threads: int
     fds: int
@@ -35,7 +35,7 @@ class ResourceUsage(NamedTuple):
 
 @pytest.fixture(scope="module")
 def home(make_home: Callable[..., Any]) -> Any:
-    """Its daemon looks at nothing by the clock."""
+    """Its daemon makes no reconciles."""
     return make_home("[sync]\nreconcile_s = 3600\n")
 
 
@@ -107,7 +107,7 @@ def test_no_thread_wakes_up_between_reconciles(home: Any, daemon: Any, roots: li
         time.sleep(QUIET_S)
         return count_wake_ups(daemon) == before
 
-    # Some seconds after the last sync the index is tidied, and then nothing is left to do.
+    # Some seconds after the last sync the index is maintained once; then nothing is left to do.
     wait_until(
         is_asleep,
         lambda: f"something wakes up again and again:\n{home.read_log()}",
@@ -118,17 +118,17 @@ def test_no_thread_wakes_up_between_reconciles(home: Any, daemon: Any, roots: li
 def test_reconciles_of_all_workspaces_wake_up_together_and_without_changes_log_and_write_nothing(
     make_home: Callable[..., Any],
 ) -> None:
-    home = make_home(f"[sync]\nreconcile_s = {LOOK_S}\n")
+    home = make_home(f"[sync]\nreconcile_s = {POLL_S}\n")
     daemon = home.start()
     for _ in range(N_MANY):
         add(daemon, fill(home.make_folder()))
 
     def is_calm() -> bool:
         before = count_wake_ups(daemon)
-        time.sleep(N_LOOKS * LOOK_S)
+        time.sleep(N_LOOKS * POLL_S)
         return count_wake_ups(daemon) - before < N_MANY * N_LOOKS
 
-    # A wake-up for each would be as many as that, and a look at each by itself took several.
+    # Separate wake-ups for each would be as many, and separate scans several.
     wait_until(
         is_calm,
         lambda: f"something wakes up again and again:\n{home.read_log()}",
@@ -163,7 +163,7 @@ def test_reconciles_of_all_workspaces_wake_up_together_and_without_changes_log_a
             )
             return observe() == before
 
-        # As above: what is tidied in the meantime is, once.
+        # As above: maintenance happens once meanwhile.
         wait_until(
             is_still,
             lambda: f"something is said or written again and again:\n{home.read_log()}",
@@ -180,7 +180,7 @@ def test_after_load_the_numbers_of_threads_files_and_watches_are_as_before(
     daemon: Any, roots: list[Path]
 ) -> None:
     be_busy(daemon, roots)
-    # Only what is opened when it is first needed may have come; from then on nothing more does.
+    # Only resources opened on first use may be new; from then on nothing more is opened.
     wait_until(
         lambda: measure(daemon).watches == 9,
         lambda: f"{measure(daemon)} after being busy once",

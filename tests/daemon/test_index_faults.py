@@ -1,5 +1,6 @@
-"""Somebody deletes, replaces or damages what memsyncd keeps for itself: it heals, says so, and
-answers as well as can be."""
+"""Files of memsyncd are deleted, replaced or damaged: it repairs them, reports that, and answers as
+well as possible.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.kept import WorkspaceFiles, wait_for
+from tests.daemon.workspace_files import WorkspaceFiles, wait_for
 from tests.programs import succeeds
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def replace_by_text(index: Path) -> None:
 def replace_by_a_folder(index: Path) -> None:
     delete(index)
     index.mkdir()
-    (index / "file").write_text("somebody's own\n")
+    (index / "file").write_text("another program's\n")
 
 
 def delete_shared(index: Path) -> None:
@@ -126,8 +127,9 @@ def flip_here_and_there(index: Path) -> None:
 
 
 def harm_words(index: Path) -> None:
-    """As a person may with the sqlite3 shell: the tables are whole, and what FTS5 keeps in them is
-    not."""
+    """As a person might with the sqlite3 shell: the tables are complete, but FTS5's shadow tables
+    are not.
+    """
     with contextlib.closing(sqlite3.connect(index, isolation_level=None)) as file:
         file.execute("UPDATE chunks_fts_data SET block = randomblob(length(block)) WHERE id > 10")
         file.execute("DELETE FROM chunks_exact_idx")
@@ -152,18 +154,18 @@ AWAY = [
     replace_by_a_folder,
 ]
 DAMAGE = [truncate, overwrite_middle, overwrite_head, flip_here_and_there, harm_words]
-# An orderly end does these itself.
+# A clean stop does these itself.
 ONLY_WHILE_OPEN = [delete_wal, delete_shared]
 
 
 def test_an_index_that_is_removed_while_it_is_open_is_rebuilt(
     make_kept: Callable[[], WorkspaceFiles],
 ) -> None:
-    harmed = {harm: make_kept() for harm in AWAY}
-    for harm, kept in harmed.items():
-        harm(kept.index)
-    for harm, kept in harmed.items():
-        kept.wait_rebuilt(harm.__name__)
+    harmed = {tamper: make_kept() for tamper in AWAY}
+    for tamper, kept in harmed.items():
+        tamper(kept.index)
+    for tamper, kept in harmed.items():
+        kept.wait_rebuilt(tamper.__name__)
         kept.wait_healed()
         assert "index_corrupt" in kept.log()
 
@@ -174,15 +176,15 @@ def test_a_removed_index_is_noticed_by_a_request_before_the_next_reconcile(
     own.config.write_text("[sync]\nreconcile_s = 600\n")
     kept = WorkspaceFiles(own, own.start())
     ways = {"status": {}, "search": {"query": "larch"}}
-    for harm, ask in itertools.product((delete, delete_folder, replace_by_an_empty_one), ways):
+    for tamper, ask in itertools.product((delete, delete_folder, replace_by_an_empty_one), ways):
         kept.settle()
         n_rebuilt = kept.log().count("index_rebuilt")
-        harm(kept.index)
+        tamper(kept.index)
         with contextlib.suppress(StoreFailed):
             kept.client.call(ask, **ways[ask])
         wait_for(
             lambda n=n_rebuilt: kept.log().count("index_rebuilt") > n,
-            f"it was not rebuilt: {harm.__name__}, {ask}",
+            f"it was not rebuilt: {tamper.__name__}, {ask}",
         )
         kept.wait_healed()
     kept.client.close()
@@ -221,7 +223,7 @@ def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_reques
     assert is_said()
     n_rebuilt = count_rebuilt()
     for _ in range(10):
-        # Looks at the folder go on, and whether they meet the damage or not, it is no less there.
+        # Scans of the folder continue, and whether they find the damage or not, it remains.
         with contextlib.suppress(MemsyncdError):
             kept.find("larch")
         assert kept.status()["state"] != "ready"
@@ -231,15 +233,18 @@ def test_damage_that_recurs_within_ten_minutes_is_reported_and_rebuilt_on_reques
     kept.wait_healed()
 
 
-# --- between two lives ---
+# --- between two starts ---
 
 
 @pytest.fixture(scope="module")
 def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceFiles]]:
     """Workspaces of a daemon that was stopped and started again, by what was done to each of them
-    in between."""
+    in between.
+    """
     home = make_home(LOOKS)
-    harms = {harm.__name__: harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN}
+    harms = {
+        tamper.__name__: tamper for tamper in (*AWAY, *DAMAGE) if tamper not in ONLY_WHILE_OPEN
+    }
     first = home.start()
     all_kept = {
         name: WorkspaceFiles(home, first)
@@ -248,8 +253,8 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceF
     (all_kept["other"].root / ".memories" / "other.md").write_text("hazel\n")
     assert all_kept["other"].find("hazel", wait="disk")
     assert first.stop() == 0
-    for name, harm in harms.items():
-        harm(all_kept[name].index)
+    for name, tamper in harms.items():
+        tamper(all_kept[name].index)
     shutil.copyfile(all_kept["other"].index, all_kept["as other"].index)
     for name in ("no root", "no root, no index"):
         all_kept[name].root.rename(all_kept[name].root.parent / "aside")
@@ -265,14 +270,14 @@ def second_life(make_home: Callable[..., Home]) -> Iterator[dict[str, WorkspaceF
 
 
 @pytest.mark.parametrize(
-    "harm",
-    [harm for harm in (*AWAY, *DAMAGE) if harm not in ONLY_WHILE_OPEN],
-    ids=lambda harm: harm.__name__,
+    "tamper",
+    [tamper for tamper in (*AWAY, *DAMAGE) if tamper not in ONLY_WHILE_OPEN],
+    ids=lambda tamper: tamper.__name__,
 )
 def test_an_index_damaged_between_two_starts_is_rebuilt(
-    second_life: dict[str, WorkspaceFiles], harm: Callable[[Path], None]
+    second_life: dict[str, WorkspaceFiles], tamper: Callable[[Path], None]
 ) -> None:
-    second_life[harm.__name__].wait_healed()
+    second_life[tamper.__name__].wait_healed()
 
 
 def test_an_index_of_another_workspace_is_not_used(
@@ -383,7 +388,7 @@ def test_an_unwritable_index_is_reported_and_still_searched(
 
 @pytest.fixture
 def small_disk(own: Home) -> Iterator[Callable[[str], None]]:
-    """Puts the index on a disk of its own; call with another size to make it larger."""
+    """Mount the index on a disk of its own; call with another size to enlarge it."""
     folder = own.folder / "cache"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=400k,mode=700", "none", str(folder)]
@@ -440,7 +445,7 @@ def test_deleted_text_leaves_every_file_of_the_index_after_quiet_time(kept: Work
     note.write_text("# Password\n\nnone\n")
     assert not kept.find(SECRET, wait="disk")
     kept.wait(lambda: not holds_secret(kept.index.parent), "it stayed")
-    # What it said is in the history, packed or plain, until that is told to forget it.
+    # Its text is in the history, compressed or plain, until it is purged.
     kept.client.call("history.purge", containing=SECRET, workspace=kept.id)
     assert not kept.client.call("history", path=".memories/secret.md", workspace=kept.id)[
         "revisions"

@@ -1,4 +1,4 @@
-"""How the daemon begins, goes on and ends, seen by those who start it, talk to it and stop it."""
+"""Start, operation and stop of the daemon, seen by those who start it, connect to it and stop it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from memsyncd.errors import MemsyncdError, NoDaemon, Unsafe
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home, Place
 
+# A guard: an idle machine takes five seconds at most, whatever clients are connected.
 STOP_S = 15.0
-"""A guard: a machine with nothing else to do takes five seconds at most, whoever is connected."""
 WAIT_S = 15.0
 N_MANY = 800
 
 
 @pytest.fixture
 def own(make_home: Callable[[], Home]) -> Home:
-    """A home for one test, whose daemon that test starts and ends."""
+    """A home for one test, whose daemon that test starts and stops."""
     return make_home()
 
 
@@ -57,7 +57,7 @@ def call(home: Home, *words: str, **env: str) -> subprocess.CompletedProcess[str
 
 
 def is_answering(socket_path: str) -> bool:
-    """A socket's file is there a moment before anybody listens."""
+    """A socket's file exists a moment before anything listens."""
     try:
         with Client(socket_path, WAIT_S) as client:
             return bool(client.call("ping"))
@@ -75,7 +75,7 @@ def wait_for(is_so: Callable[[], bool]) -> None:
 # --- configuration ---
 
 
-# Whatever else a configuration may have wrong is refused where it is read: tests/config.
+# Other errors of a configuration are refused where it is read: tests/config.
 BROKEN = {
     "[sync]\ndebounce = 5\n": (":2: sync.debounce: no such key", "debounce_ms"),
     '[[workspace]]\npath = "/"\n': ("workspace /", "project"),
@@ -346,7 +346,7 @@ def test_the_log_contains_neither_notes_nor_queries(home: Home, place: Place) ->
 
 
 def put_in_place_of(path: str) -> socket.socket:
-    """A socket of somebody else's, listening where the path leads from now on."""
+    """A socket of another program, listening where the path leads from now on."""
     sock = socket.socket(socket.AF_UNIX)
     sock.bind(f"{path}.new")
     sock.listen()
@@ -359,11 +359,11 @@ def test_a_deleted_or_stale_socket_is_bound_again_and_that_of_another_daemon_is_
 ) -> None:
     own.config.write_text("[sync]\nreconcile_s = 0.2\n")
     daemon = own.start()
-    for harm in (
+    for tamper in (
         lambda: os.unlink(own.socket_path),
         lambda: put_in_place_of(own.socket_path).close(),
     ):
-        harm()
+        tamper()
         wait_for(lambda: is_answering(own.socket_path))
         with daemon.client() as client:
             assert client.call("ping")["pid"] == daemon.process.pid

@@ -1,5 +1,6 @@
-"""Do the counters say what happened? A real daemon, asked and written to; beside it what the system
-says of its process."""
+"""Counters of a real daemon that is queried and written to, compared with what the system reports
+of its process.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_a_save_a_rename_and_a_removal_are_counted(
     grown = {
         change: n - before["notes_total"][change] for change, n in after["notes_total"].items()
     }
-    # On a busy machine the two halves of a renaming may be seen apart.
+    # On a busy machine the two halves of a rename may be seen separately.
     assert grown["added"] + grown["moved"] == 2, grown
     assert grown["removed"] == grown["added"], grown
     assert grown["modified"] >= 1, grown
@@ -91,7 +92,7 @@ def test_writes_and_all_revisions_are_counted(
 ) -> None:
     place.wait(
         lambda: of_workspace(ask(), place)["revisions_total"] == 0,
-        "notes that stood there first are no revisions",
+        "notes of the first recording are not revisions",
     )
     place.client.call("note.add", content="elm", note="trees", workspace=place.id)
     place.wait(lambda: of_workspace(ask(), place)["writes_total"] == 1, "a write was not counted")
@@ -151,7 +152,7 @@ def test_process_metrics_equal_those_of_the_system(
 ) -> None:
     proc = Path(f"/proc/{place.daemon.process.pid}")
 
-    def look() -> tuple[int, int, int]:
+    def check() -> tuple[int, int, int]:
         watches = 0
         for fd in os.listdir(proc / "fdinfo"):
             with contextlib.suppress(FileNotFoundError):  # closed meanwhile
@@ -159,11 +160,11 @@ def test_process_metrics_equal_those_of_the_system(
         return len(os.listdir(proc / "task")), len(os.listdir(proc / "fd")), watches
 
     def is_so() -> bool:
-        told = ask()
-        return look() == (
-            told["process"]["threads"],
-            told["process"]["fds"],
-            told["watcher"]["watches"],
+        reported = ask()
+        return check() == (
+            reported["process"]["threads"],
+            reported["process"]["fds"],
+            reported["watcher"]["watches"],
         )
 
     place.wait(is_so, "threads, descriptors or watches differ")
@@ -197,8 +198,8 @@ def test_an_idle_daemon_has_empty_queues(place: Any, ask: Callable[[], dict[str,
 
 
 def test_the_text_has_the_same_values(place: Any) -> None:
-    told = place.client.call("metrics", text=True)
-    assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in told["text"]
+    reported = place.client.call("metrics", text=True)
+    assert f'memsyncd_notes{{workspace="{place.id}"}} 2\n' in reported["text"]
     assert "text" not in place.client.call("metrics")
 
 
@@ -264,14 +265,14 @@ def test_counters_never_shrink_after_a_change_of_the_configuration(
     before = read_growing()
     assert before["memsyncd_index_rebuilds_total", (("workspace", place.id),)] == 1
     assert before["memsyncd_revisions_total", (("workspace", place.id),)] >= 1
-    # Notes are read otherwise from now on, so each workspace is opened anew.
+    # Notes are parsed differently from now on, so each workspace is opened again.
     config, was = place.home.config, place.home.config.read_text()
     config.write_text(f"{was}[chunking]\nmax_tokens = 90\n")
     place.daemon.process.send_signal(signal.SIGHUP)
     try:
         place.wait(
             lambda: place.client.call("metrics")["workspaces"][-1]["rebuilds_total"] >= 1,
-            "it was not opened anew",
+            "it was not opened again",
         )
         place.wait_found("ash", ".memories/trees.md")
         after = read_growing()
@@ -295,8 +296,8 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
         with pytest.raises(MemsyncdError):
             place.client.call("get", path="none.md", workspace=place.id)
 
-    def is_each_told() -> bool:
-        # What is asked here is itself told only once it is counted.
+    def is_each_logged() -> bool:
+        # A request of this test is reported only once it is counted.
         metrics, lines = (
             ask(),
             [json.loads(line) for line in place.home.log.read_text().splitlines()],
@@ -314,7 +315,7 @@ def test_each_sync_and_each_request_has_one_line_with_its_duration(
             of_workspace(metrics, place)["syncs"]["total"],
         )
 
-    place.wait(is_each_told, "lines and counts differ")
+    place.wait(is_each_logged, "lines and counts differ")
 
 
 def test_each_request_has_one_log_line_without_query_and_result(place: Any) -> None:

@@ -1,5 +1,6 @@
-"""Somebody deletes, replaces or damages what notes said before: nothing of it is thrown away, and
-what is lost is said."""
+"""Records are deleted, replaced or damaged: no part is deleted by memsyncd, and what is lost is
+reported.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.daemon.kept import WorkspaceFiles
+from tests.daemon.workspace_files import WorkspaceFiles
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Daemon, Home
@@ -41,7 +42,7 @@ def kept(home: Home, daemon: Daemon) -> Iterator[WorkspaceFiles]:
 
 @pytest.fixture
 def pair(make_home: Callable[..., Home]) -> Iterator[tuple[WorkspaceFiles, WorkspaceFiles]]:
-    """Two of a daemon that ends before the test does."""
+    """Two files of a daemon that ends before the test does."""
     home = make_home(LOOKS)
     daemon = home.start()
     pair = WorkspaceFiles(home, daemon), WorkspaceFiles(home, daemon)
@@ -65,7 +66,7 @@ def write(kept: WorkspaceFiles, *numbers: int) -> None:
 
 
 def written(kept: WorkspaceFiles) -> list[int]:
-    """Which writes the history knows, newest first."""
+    """The writes that the history has, newest first."""
     revisions = kept.client.call("history", workspace=kept.id)["revisions"]
     return [
         int(one["path"].removeprefix(".memories/w").removesuffix(".md"))
@@ -86,7 +87,7 @@ def start_again(pair: tuple[WorkspaceFiles, WorkspaceFiles]) -> None:
 
 
 def written_on_disk(kept: WorkspaceFiles) -> list[int]:
-    """The same, as whoever comes after a crash would find it."""
+    """The same, as a reader after a crash would find it."""
     with tempfile.TemporaryDirectory(dir=kept.home.folder) as folder:
         for suffix in ("", "-wal"):
             with contextlib.suppress(FileNotFoundError):
@@ -100,10 +101,10 @@ def written_on_disk(kept: WorkspaceFiles) -> list[int]:
 
 
 def empty_log(kept: WorkspaceFiles) -> None:
-    """Have all of it stand in the file, as it does sooner or later."""
+    """Move all rows to the file, as happens sooner or later."""
     with contextlib.closing(sqlite3.connect(kept.records)) as file:
         file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    # A full scan records the size that the file has now.
+    # A full scan records the current size of the file.
     kept.client.call("sync", workspace=kept.id)
 
 
@@ -154,16 +155,16 @@ def delete_folder(kept: WorkspaceFiles) -> None:
 def replace_by_a_folder(kept: WorkspaceFiles) -> None:
     delete(kept)
     kept.records.mkdir()
-    (kept.records / "file").write_text("somebody's own\n")
+    (kept.records / "file").write_text("another program's\n")
 
 
 @pytest.mark.parametrize(
-    "harm", [delete, delete_folder, replace_by_a_folder], ids=lambda harm: harm.__name__
+    "tamper", [delete, delete_folder, replace_by_a_folder], ids=lambda tamper: tamper.__name__
 )
 def test_records_removed_while_they_are_open_are_created_again_and_reported(
-    kept: WorkspaceFiles, harm: Callable[[WorkspaceFiles], None]
+    kept: WorkspaceFiles, tamper: Callable[[WorkspaceFiles], None]
 ) -> None:
-    harm(kept)
+    tamper(kept)
     wait_for_log(kept, "records.db was deleted or replaced")
     write(kept, 3)
     assert written(kept) == [3]
@@ -181,7 +182,7 @@ def test_a_backup_put_in_place_of_open_records_is_used(kept: WorkspaceFiles) -> 
     backup.replace(kept.records)
     wait_for_log(kept, "records.db was deleted or replaced")
     write(kept, 5)
-    # What came after the backup may be there as well, if its log went with it.
+    # Changes after the backup may be there as well, if the backup came with its WAL.
     assert [number for number in written(kept) if number not in (3, 4)] == [5, 2, 1, 0]
     assert [number for number in written_on_disk(kept) if number not in (3, 4)] == [5, 2, 1, 0]
 

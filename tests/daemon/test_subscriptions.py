@@ -1,4 +1,4 @@
-"""Who subscribes hears of every change once, and of what happened before."""
+"""A subscriber is notified of every change once, and of earlier ones on request."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def listener(place: Place) -> Iterator[Client]:
 
 def receive(client: Client) -> dict[str, Any]:
     """The parameters of the next notification."""
-    method, told = next(iter(client.notifications()))
+    method, notified = next(iter(client.notifications()))
     assert method == "changed"
-    return dict(told)
+    return dict(notified)
 
 
 def save(place: Place, path: str, text: str) -> int:
@@ -51,15 +51,15 @@ def test_each_change_is_notified_with_its_generation_and_paths(
     answer = listener.call("subscribe", workspace=place.id)
     assert answer["generations"] == {place.id: place.status()["generation"]}
     generation = save(place, "MEMORY.md", "larch")
-    told = receive(listener)
-    assert (told["subscription"], told["workspace"], told["paths"]) == (
+    notified = receive(listener)
+    assert (notified["subscription"], notified["workspace"], notified["paths"]) == (
         answer["subscription"],
         place.id,
         ["MEMORY.md"],
     )
-    assert told["generation"] == generation > answer["generations"][place.id]
-    assert told["chunks"] > 0
-    assert told["complete"]
+    assert notified["generation"] == generation > answer["generations"][place.id]
+    assert notified["chunks"] > 0
+    assert notified["complete"]
     (place.root / "MEMORY.md").unlink()
     assert receive(listener)["paths"] == ["MEMORY.md"]
 
@@ -72,8 +72,8 @@ def test_only_the_subscribed_paths_are_notified(
     save(place, "MEMORY.md", "larch")
     save(other, ".memories/a.md", "maple")
     save(place, ".memories/a.md", "hazel")
-    told = receive(listener)
-    assert (told["workspace"], told["paths"]) == (place.id, [".memories/a.md"])
+    notified = receive(listener)
+    assert (notified["workspace"], notified["paths"]) == (place.id, [".memories/a.md"])
 
 
 def test_a_subscription_without_a_workspace_covers_all(
@@ -100,10 +100,10 @@ def test_changes_since_a_generation_are_notified_first_and_once(
     save(place, ".memories/a.md", "maple")
     latest = save(place, "MEMORY.md", "hazel")
     listener.call("subscribe", workspace=place.id, since=generation)
-    told = receive(listener)
-    assert sorted(told["paths"]) == [".memories/a.md", "MEMORY.md"]
-    assert told["generation"] == latest
-    assert told["complete"]
+    notified = receive(listener)
+    assert sorted(notified["paths"]) == [".memories/a.md", "MEMORY.md"]
+    assert notified["generation"] == latest
+    assert notified["complete"]
     save(place, ".memories/b.md", "rowan")
     assert receive(listener)["paths"] == [".memories/b.md"]
 
@@ -118,7 +118,7 @@ def test_a_subscriber_with_the_current_generation_gets_only_later_changes(
 
 
 @pytest.mark.parametrize("since", [0, -1])
-def test_a_subscriber_from_before_the_remembered_changes_is_told_so(
+def test_a_subscriber_from_before_the_kept_changes_is_notified_of_the_gap(
     place: Place, listener: Client, since: int
 ) -> None:
     place.client.call("sync", workspace=place.id, rebuild=True)
@@ -126,7 +126,9 @@ def test_a_subscriber_from_before_the_remembered_changes_is_told_so(
     assert not receive(listener)["complete"]
 
 
-def test_a_subscriber_with_a_future_generation_is_told_so(place: Place, listener: Client) -> None:
+def test_a_subscriber_with_a_future_generation_is_notified_of_the_gap(
+    place: Place, listener: Client
+) -> None:
     listener.call("subscribe", workspace=place.id, since=place.status()["generation"] + 1000)
     assert not receive(listener)["complete"]
 
@@ -178,11 +180,11 @@ def test_many_changes_at_once_are_few_notifications(place: Place, listener: Clie
         (source / f"{number}.md").write_text(f"larch {number}\n")
     source.rename(place.root / ".memories" / "many")
     received: set[str] = set()
-    n_told = 0
+    n_reported = 0
     while len(received) < 100:
         received.update(receive(listener)["paths"])
-        n_told += 1
-    assert n_told < 10
+        n_reported += 1
+    assert n_reported < 10
     shutil.rmtree(place.root / ".memories" / "many")
 
 

@@ -1,4 +1,6 @@
-"""The cache folder cannot be used: whoever asks hears why, and is answered as soon as it can."""
+"""The cache folder cannot be used: requests are answered with the reason, and work as soon as it
+can.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,13 @@ import pytest
 
 from memsyncd.client import Client
 from memsyncd.errors import MemsyncdError, StoreFailed
-from tests.daemon.kept import wait_for
+from tests.daemon.workspace_files import wait_for
 
 if TYPE_CHECKING:
     from tests.daemon.conftest import Home
 
+# So that only a request tries it again.
 CONFIG = "[sync]\nreconcile_s = 3600\n"
-"""So that nothing but a question has it tried again."""
 QUESTIONS = [
     ("search", {"query": "larch"}),
     ("search", {"query": "larch", "wait": "disk"}),

@@ -1,4 +1,4 @@
-"""Which workspace is meant, which are there, and what of a folder belongs to it."""
+"""Which workspace a name selects, which exist, and which files of a folder belong to it."""
 
 from __future__ import annotations
 
@@ -364,7 +364,7 @@ def test_includes_and_excludes_select_the_notes(make_place: MakePlace, home: Hom
 
 @pytest.fixture
 def configure(home: Home, daemon: Daemon) -> Iterator[Callable[[str], None]]:
-    """Have the daemon read this configuration, until the test is over."""
+    """Use this configuration until the end of the test."""
 
     def write_config(text: str) -> None:
         n_reloads = home.log.read_text().count("config_reloaded")

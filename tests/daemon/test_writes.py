@@ -1,5 +1,6 @@
-"""Nothing that was written is ever lost: many writers at once, others who write without asking, and
-a daemon that is killed."""
+"""No written text is ever lost: many concurrent writers, other programs that save, and a daemon
+that is killed.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ MUCH = 1000
 
 @pytest.fixture
 def place(place: Any) -> Any:
-    """The history knows what stands there: whoever asks for it comes after those who look."""
+    """The history is complete: a request for it runs after the scans."""
     assert revisions(place) == []
     return place
 
@@ -43,29 +44,29 @@ def memory(
     return client.call("memory", workspace=place.id, command=command, path=path, **parameters)
 
 
-def revisions(place: Any, **asked: object) -> list[dict[str, Any]]:
-    """The history, the oldest first, however long it is."""
+def revisions(place: Any, **requested: object) -> list[dict[str, Any]]:
+    """The whole history, the oldest first."""
     found: list[dict[str, Any]] = []
     before = None
     while page := place.client.call(
-        "history", workspace=place.id, limit=200, before=before, **asked
+        "history", workspace=place.id, limit=200, before=before, **requested
     )["revisions"]:
         found += page
         before = page[-1]["revision"]
     return found[::-1]
 
 
-def run_together(acts: list[Callable[[], None]]) -> None:
-    """Do all of these at once; the first failure is this function's."""
-    with ThreadPoolExecutor(len(acts)) as threads:
-        for done in [threads.submit(act) for act in acts]:
+def run_together(actions: list[Callable[[], None]]) -> None:
+    """Run all of these at once; raise the first failure."""
+    with ThreadPoolExecutor(len(actions)) as threads:
+        for done in [threads.submit(action) for action in actions]:
             done.result()
 
 
-def is_refused(act: Callable[[], object]) -> bool:
-    """Try it; True if what was read stands no more."""
+def is_refused(action: Callable[[], object]) -> bool:
+    """Try it; True if the text that was read is not current any more."""
     try:
-        act()
+        action()
     except Conflict:
         return True
     return False
@@ -95,9 +96,9 @@ def test_subscribers_are_notified_of_a_write(place: Any) -> None:
     with place.daemon.client() as listener:
         listener.call("subscribe", workspace=place.id)
         memory(place.client, place, "create", "/memories/heard.md", file_text="heard\n")
-        method, told = next(listener.notifications(timeout_s=10))
+        method, reported = next(listener.notifications(timeout_s=10))
     assert method == "changed"
-    assert told["paths"] == [".memories/heard.md"]
+    assert reported["paths"] == [".memories/heard.md"]
 
 
 # --- many writers ---------------------------------------------------------------------------------
@@ -147,8 +148,8 @@ def test_a_stale_write_is_refused_and_can_be_repeated(place: Any) -> None:
                 )
 
     run_together([count] * 4)
-    # A repeated write whose result stands succeeds, so two who count from one number may both have
-    # counted it.
+    # A repeated write whose result is current succeeds, so two who count from one number may both
+    # have counted it.
     past = revisions(place, path=".memories/count.md")
     assert int((place.root / ".memories/count.md").read_text()) == len(past) - 1
 
@@ -157,8 +158,7 @@ def test_a_stale_write_is_refused_and_can_be_repeated(place: Any) -> None:
 def test_any_interleaving_of_writers_equals_some_order_of_those_that_succeeded(
     place: Any, make_place: Any, home: Any, seed: int
 ) -> None:
-    """The history says which order: done again one after another, the same commands lead to the
-    same files."""
+    """The history has the order: the same commands one after another lead to the same files."""
     succeeded: dict[str, dict[str, Any]] = {}
 
     def write(agent: int) -> None:
@@ -223,7 +223,7 @@ def read_all(root: Path) -> dict[str, bytes]:
 
 
 def wait_for_tip(place: Any, path: str) -> None:
-    """Until the history has seen the note as it stands."""
+    """Wait until the history has the current text of the note."""
     file = place.root / path
     digest = digest_bytes(file.read_bytes()) if file.exists() else None
     place.wait(
@@ -263,8 +263,7 @@ def test_a_note_that_others_deleted_or_moved_can_be_restored(place: Any) -> None
 
 
 def test_a_write_over_an_unindexed_save_keeps_the_saved_text(place: Any) -> None:
-    """However close on an editor's heels a write comes, what the editor had saved is in the
-    history."""
+    """However soon a write follows a save of an editor, the saved text is in the history."""
     for number in range(20):
         (place.root / "MEMORY.md").write_text(f"saved {number}\n")
         memory(
@@ -281,8 +280,9 @@ def test_a_write_over_an_unindexed_save_keeps_the_saved_text(place: Any) -> None
 
 
 def test_concurrent_saves_of_an_editor_and_writes_of_clients_lose_nothing(place: Any) -> None:
-    """Whatever stood on the disk when a write was made is in the history, and whatever was saved
-    last is on the disk."""
+    """Every text that was on the disk at a write is in the history, and the last save is on the
+    disk.
+    """
     saved: list[bytes] = []
     is_over = threading.Event()
     note = place.root / "MEMORY.md"
@@ -365,8 +365,9 @@ def write_until_killed(
 
 
 def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
-    """A daemon's violent death under writers: what it had answered is on the disk, and no line is
-    torn."""
+    """A daemon that is killed during writes: what it acknowledged is on the disk, and no line is
+    torn.
+    """
     note = root / ".memories/killed.md"
     acknowledged: list[list[str]] = [[], [], []]
     is_over = threading.Event()
@@ -391,7 +392,7 @@ def write_and_kill(daemon: Any, root: Path, chance: random.Random) -> None:
 
 
 def check(successor: Any, root: Path) -> None:
-    """The history goes without a gap to what stands there, and can be gone back and forth."""
+    """The history has no gap up to the current text, and can be undone and redone."""
     note = root / ".memories/killed.md"
     if note.read_text() == "begin\n":
         return  # none was killed yet, or before the first write of all
@@ -410,9 +411,10 @@ def check(successor: Any, root: Path) -> None:
         assert not [name for name in os.listdir(note.parent) if name.startswith(".")]
 
 
-def kill_and_look(home: Any, seeds: range) -> None:
-    """One daemon after another is killed under writers; each finds that its predecessor has lost
-    nothing."""
+def kill_and_check(home: Any, seeds: range) -> None:
+    """Daemons are killed one after another during writes; each finds that its predecessor has lost
+    nothing.
+    """
     root: Path = home.make_folder()
     (root / ".memories").mkdir()
     (root / ".memories/killed.md").write_text("begin\n")
@@ -427,7 +429,7 @@ def kill_and_look(home: Any, seeds: range) -> None:
 
 @pytest.mark.timeout(120)
 def test_a_killed_daemon_loses_no_acknowledged_write_and_tears_no_note(make_home: Any) -> None:
-    kill_and_look(make_home(), range(N_KILLS))
+    kill_and_check(make_home(), range(N_KILLS))
 
 
 @pytest.mark.soak
@@ -435,7 +437,7 @@ def test_a_killed_daemon_loses_no_acknowledged_write_and_tears_no_note(make_home
 def test_a_daemon_killed_a_thousand_times_loses_nothing(make_home: Any) -> None:
     home = make_home()
     for start in range(0, MUCH, 50):
-        kill_and_look(home, range(start, start + 50))
+        kill_and_check(home, range(start, start + 50))
 
 
 def test_a_history_that_is_switched_on_records_current_texts_at_once(place: Any) -> None:

@@ -1,4 +1,4 @@
-"""A workspace on the real disk, and someone to take the steps of its jobs at once."""
+"""A workspace on the real disk, whose jobs run at once."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def other_program_reading(path: Path) -> Iterator[None]:
 
 @dataclass(kw_only=True)
 class Bench:
-    """One workspace, its folder, and a clock that goes only when told to."""
+    """One workspace, its folder, and a clock that the test sets."""
 
     root: Path
     workspace: Workspace
@@ -119,7 +119,7 @@ class Bench:
         return sync_workspace(self.workspace, self.config, self.clock, request)
 
     def update(self) -> SyncDone:
-        """As rounds do: sync, or make an index first."""
+        """Sync as the scheduler does, or build an index first."""
         return take(update_index(self.workspace, self.config, self.clock, SyncRequest()))
 
     def close_for_good(self) -> None:
@@ -132,7 +132,7 @@ class Bench:
         return take(edit_workspace(self.workspace, self.config, self.clock, decide))
 
     def memory(self, command: str, path: str | None = None, **parameters: Any) -> Answer:
-        """One command of the memory tool, carried out to its end."""
+        """Run one command of the memory tool to its end."""
         params = MemoryParams(command=command, path=path, **parameters)  # type: ignore[arg-type]
         if command == "view":
             return view(self.workspace, params)
@@ -157,11 +157,11 @@ class Bench:
         return take(undo(self.workspace, self.config, self.clock, parse_target(params), params))
 
     def see(self) -> None:
-        """Have the records learn what all notes say."""
+        """Record the texts of all notes."""
         take(record_all(self.workspace, self.config, self.clock))
 
     def follow(self, *only: str) -> SyncDone:
-        """As rounds do: sync, and have the records learn what that saw."""
+        """Sync as the scheduler does, and record what it found."""
         return take(self.start_following(*only))  # type: ignore[no-any-return]
 
     def start_following(self, *only: str) -> Generator[None, None, SyncDone]:
@@ -170,7 +170,7 @@ class Bench:
         )
 
     def files(self) -> dict[str, bytes]:
-        """Everything that stands on the disk."""
+        """The content of the disk."""
         found = (place for place in self.root.rglob("*") if place.is_file())
         return {str(place.relative_to(self.root)): place.read_bytes() for place in found}
 

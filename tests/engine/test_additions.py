@@ -21,8 +21,8 @@ def add(bench: Any, *items: NewSection) -> list[AddedSection]:
     return bench.edit(decide).answer  # type: ignore[no-any-return]
 
 
-def item(content: str, note: str | None = None, **said: Any) -> NewSection:
-    return NewSection(content=content, note=note, **said)
+def item(content: str, note: str | None = None, **message: Any) -> NewSection:
+    return NewSection(content=content, note=note, **message)
 
 
 def test_an_addition_becomes_a_section_of_the_note_of_its_kind(bench: Any) -> None:

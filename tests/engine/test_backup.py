@@ -193,7 +193,7 @@ def test_revisions_over_the_configured_limit_are_dropped_and_counted(
 ) -> None:
     bench.config = structs.replace(bench.config, history=HistoryConfig(max_revisions=1))
     done = restore(bench, saved)
-    # The note is gone here, which is the one revision of it that is kept.
+    # The note does not exist here, which is its only kept revision.
     assert (done.n_revisions, done.n_recorded, done.n_dropped) == (3, 1, 2)
     assert len(bench.past()) == 2
 
@@ -204,7 +204,7 @@ def test_a_change_set_that_was_intended_at_the_backup_changes_no_note(
     change = Intended(path=".memories/b.md", old=b"two\n", new=b"four\n")
     steps = back_up_records(old.workspace, old.config, old.clock)
     next(steps)
-    # As a backup may hold it that was made while the folder was away.
+    # Like a backup that was made while the folder was missing.
     old.workspace.records.history.begin(
         at_s=1.0, client="", command="edit", path="b.md", changes=[change]
     )

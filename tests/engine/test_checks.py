@@ -1,4 +1,4 @@
-"""What is found of a workspace by what is known of it: from facts to findings, without a disk."""
+"""Findings from the known state of a workspace: facts in, findings out, without a disk."""
 
 from __future__ import annotations
 

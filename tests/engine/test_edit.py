@@ -1,4 +1,6 @@
-"""What is left when a write ends half way: killed at each step, refused by the disk, or overtaken by somebody else."""
+"""The result of a write that ends half way: killed at each step, refused by the disk, or overtaken
+by another program.
+"""
 
 from __future__ import annotations
 
@@ -200,7 +202,7 @@ def test_a_change_set_that_fails_half_way_is_rolled_back(bench: Any) -> None:
 
 
 def test_without_records_nothing_is_written(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a write replaces would be lost."""
+    """The replaced text would be lost."""
     bench.workspace.close_records()
     shutil.rmtree(bench.workspace.records_path.parent)
     bench.workspace.records_path.parent.write_text("a file where the folder should be")
@@ -253,7 +255,7 @@ def test_writes_work_without_history(make_bench: Any) -> None:
 
 
 class KilledError(BaseException):
-    """Nothing that comes after it is done."""
+    """Later steps are not run."""
 
 
 def test_a_kill_without_history_leaves_no_temporary_file_either(
@@ -322,7 +324,7 @@ class Exchanges:
 
 
 def save(note: Path, text: str) -> None:
-    """As an editor does that writes a new file and renames it over the old one."""
+    """Like an editor that writes a new file and renames it over the old one."""
     fresh = note.with_name("editor.tmp")
     fresh.write_text(text)
     fresh.replace(note)
@@ -345,7 +347,9 @@ def exchanges(monkeypatch: pytest.MonkeyPatch) -> Exchanges:
 def test_a_save_that_a_write_displaces_is_in_the_history_before_others_can_replace_it(
     bench: Any, exchanges: Exchanges
 ) -> None:
-    """Editor 1 saves in the last instant; editor 2 reads what was put in its place, and saves once editor 1's is back."""
+    """Editor 1 saves at the last moment; editor 2 reads the exchanged file, and saves once editor
+    1's is restored.
+    """
     note = bench.write("MEMORY.md", "one\n")
     bench.sync()
     bench.see()
@@ -425,7 +429,7 @@ def test_a_save_during_the_exchange_survives_a_kill_between_the_exchanges(
 def test_the_note_is_compared_again_right_before_the_exchange(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody sees a text that is about to be taken back."""
+    """No reader sees a text that is about to be rolled back."""
     note = bench.write("MEMORY.md", "one\n")
     real, n_exchanged = write.write_temporary, 0
 

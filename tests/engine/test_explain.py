@@ -22,7 +22,7 @@ def why(bench: Any, query: str, **more: Any) -> str:
 
 
 def settle(bench: Any) -> None:
-    """Let the workspace know of its index what a daemon would."""
+    """Update the condition of the workspace as a daemon would."""
     workspace = bench.workspace
     workspace.condition = workspace.condition.__class__(
         is_indexing=False, counts=workspace.index.counts
@@ -95,7 +95,7 @@ NEAR = [
 
 def test_similar_words_are_named_and_the_query_is_corrected(filled: Any) -> None:
     found = [(query, ask(filled, query)) for query, _, _ in NEAR]
-    told = [
+    reported = [
         (
             query,
             str(one.why_empty).partition("; similar words in notes: ")[2],
@@ -103,7 +103,7 @@ def test_similar_words_are_named_and_the_query_is_corrected(filled: Any) -> None
         )
         for query, one in found
     ]
-    assert told == NEAR
+    assert reported == NEAR
     assert not [meant for _, _, meant in NEAR if not ask(filled, meant).hits]
 
 
@@ -187,11 +187,11 @@ FILTERED_OUT = [
 
 
 def test_filters_that_leave_nothing_are_named_with_existing_values(filled: Any) -> None:
-    told = [
+    reported = [
         (query, filters, why(filled, query, filters=Filters(**filters)))
         for query, filters, _ in FILTERED_OUT
     ]
-    assert told == FILTERED_OUT
+    assert reported == FILTERED_OUT
 
 
 def test_date_filters_that_leave_nothing_explain_dates(filled: Any) -> None:

@@ -1,4 +1,6 @@
-"""What the six commands do to files, index and history; their words are tested beside `core.writing`."""
+"""The effects of the six commands on files, index and history; their answers are tested in
+tests/core/editing.
+"""
 
 from __future__ import annotations
 

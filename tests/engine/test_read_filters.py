@@ -9,7 +9,7 @@ from memsyncd.protocol import search as params
 
 
 def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
-    asked = params.Filters(
+    requested = params.Filters(
         kind=["decision"],
         tag=["auth"],
         path=["api"],
@@ -19,7 +19,7 @@ def test_every_filter_of_the_protocol_has_an_effect_in_the_engine() -> None:
         before="2027",
         archived=True,
     )
-    assert read_filters(asked) == Filters(
+    assert read_filters(requested) == Filters(
         kinds=("decision",), tags=("auth",), paths=("api",), sections=("Cache",), tasks=("WU-1",),
         after="2026-03-01", before="2027-01-01", is_archived=True,
     )  # fmt: skip

@@ -107,7 +107,7 @@ def test_no_reader_opens_an_index_while_it_is_replaced(
 
     asking = threading.Thread(target=ask)
 
-    def replace_and_look(path: Path, fresh: Path) -> None:
+    def replace_and_check(path: Path, fresh: Path) -> None:
         for suffix in ("-wal", "-shm"):
             Path(f"{path}{suffix}").unlink()
         asking.start()
@@ -116,7 +116,7 @@ def test_no_reader_opens_an_index_while_it_is_replaced(
         assert not Path(f"{path}-shm").exists()
         fresh.replace(path)
 
-    monkeypatch.setattr(rebuild, "replace_index", replace_and_look)
+    monkeypatch.setattr(rebuild, "replace_index", replace_and_check)
     bench.rebuild()
     asking.join()
     assert len(seen) == 3

@@ -1,4 +1,6 @@
-"""A change set of many notes is whole or not there, wherever a kill interrupts it, and whatever others write meanwhile."""
+"""A change set of many notes is complete or absent, wherever a kill interrupts it, and whatever
+others write meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from memsyncd.store.history import Intended
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KILLED = -9
+# In the short run only every third step is killed; a note takes five.
 STRIDE = 3
-"""In the short run a kill comes at every third step only; a note takes five."""
 
 CHILDREN = """
 import json, os, signal, sys, time, traceback
@@ -105,7 +107,9 @@ for id, root, index, records, command, n in json.loads(sys.stdin.read()):
 
 
 def run_killed(jobs: list[tuple[Any, str, int]]) -> list[int]:
-    """Do each command on its bench in a process of its own that is killed before its n-th step; how each ended."""
+    """Run each command on its bench in a process of its own that is killed before its n-th step;
+    return the exit statuses.
+    """
     words = [
         (
             bench.workspace.id,
@@ -134,7 +138,7 @@ COMMANDS = ("add_many", "clear", "delete a folder", "rename a folder", "undo")
 
 
 class Benches:
-    """Copies of one workspace that is ready for a command, and what it holds before and after that."""
+    """Copies of one workspace that is ready for a command, and its content before and after it."""
 
     def __init__(self, make_bench: Callable[..., Any], command: str) -> None:
         self._make, self.command = make_bench, command
@@ -173,7 +177,9 @@ class Benches:
         return copy
 
     def kill_at_steps(self, stride: int, command: str = "", bench: Any = None) -> list[Any]:
-        """A bench for every so manieth step of the command, killed right before it; of the same command, unless another is given."""
+        """A bench for every n-th step of the command, killed right before it; of the same command,
+        unless another is given.
+        """
         killed: list[Any] = []
         while True:
             made = [self.copy(bench) for _ in range(12)]
@@ -189,7 +195,9 @@ class Benches:
                 return killed
 
     def check(self, bench: Any, where: object) -> bool:
-        """What a daemon has before it answers first is whole; True if the command has happened."""
+        """Check that the state before the first answer is consistent; True if the command has
+        happened.
+        """
         bench.open()
         files, history = bench.files(), bench.workspace.records.history
         assert files in (self.before, self.after), where
@@ -206,7 +214,7 @@ class Benches:
         return bool(files == self.after)
 
     def check_undo(self, bench: Any) -> None:
-        """A change set that has happened can be taken back."""
+        """A change set that has happened can be undone."""
         bench.open()
         bench.follow()
         bench.undo(change_set=bench.past()[0].change_set)
@@ -283,7 +291,7 @@ def bench(bench: Any) -> Any:
 
 
 def interrupt(bench: Any, *texts: bytes) -> int:
-    """Leave what a change of all four notes leaves that was killed, with what others wrote after it."""
+    """Leave the state of a killed change of all four notes, with the later writes of others."""
     changes = [Intended(path=path, old=OLD, new=NEW) for path in PATHS]
     number = begin(bench, "many", changes)
     bench.workspace.close()
@@ -293,7 +301,7 @@ def interrupt(bench: Any, *texts: bytes) -> int:
 
 
 def begin(bench: Any, command: str, changes: list[Intended]) -> int:
-    """Write down what is about to be done, as the daemon does before it changes a note."""
+    """Record an intended change set, as the daemon does before it changes a note."""
     history = bench.workspace.records.history
     return int(
         history.begin(
@@ -307,7 +315,7 @@ def read_all(bench: Any) -> tuple[bytes, ...]:
 
 
 def find_problems(bench: Any) -> dict[str, str]:
-    """Word and hint of what is wrong with the workspace itself."""
+    """Code and hint of the faults of the workspace."""
     return {
         problem.code: problem.hint
         for problem in browse.find_problems(bench.workspace)
@@ -440,7 +448,7 @@ def put_all(bench: Any) -> Callable[[], tuple[Edit, None]]:
 def test_a_failed_change_set_with_later_changes_is_not_retried(
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second try would do twice what stays of the first."""
+    """A second try would repeat what remains of the first."""
     real = edit.put_text_file
 
     def be_overtaken(scope: Any, path: NotePath, data: bytes, **named: Any) -> Any:
@@ -482,7 +490,7 @@ def test_a_failed_rollback_is_retried_later(bench: Any, monkeypatch: pytest.Monk
 def test_notes_of_a_deleted_folder_are_whole_when_others_save_in_it_meanwhile(
     bench: Any,
 ) -> None:
-    """The folder comes back with what they saved, and so does every note of it."""
+    """The folder is restored with what they saved, and so is every note of it."""
     folder = bench.root / ".memories"
     changes = [Intended(path=path, old=OLD, new=None) for path in PATHS]
     begin(bench, "delete", changes)

@@ -1,4 +1,6 @@
-"""What is shown of notes that hold secrets: the place and the sort, never the secret; and nothing else changes."""
+"""What is shown of notes with secrets: the position and the kind, never the secret; and nothing
+else changes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ MASKED, UNMASKED = Config(), Config(guard=GuardConfig(secrets="flag"))
 
 
 def show(bench: Any, query: str, config: Config = MASKED) -> str:
-    """What a search says."""
+    """All texts of a search result."""
     hits = search_in([bench.workspace], query, config, limit=50).hits
     return "\n".join(
         f"{hit.anchor} {hit.heading} {hit.kind} {hit.tags} {hit.snippet} {hit.matched}"
@@ -241,13 +243,13 @@ def test_no_section_name_contains_a_secret_and_its_anchor_finds_it(bench: Any) -
     notes = list_notes(bench.workspace, MASKED, ListParams())
     block = build_block(bench.workspace, "maple elder", MASKED)
     problems = find_problems(bench.workspace)
-    vain = [
+    empty_reason = [
         explain_empty(bench, f"maple {filters}")
         for filters in ("kind:none", "tag:none", f"tag:{API_KEY[:-1]}")
     ]
-    for told in (found, notes, block, problems, vain):
-        assert API_KEY[4:] not in str(told).replace("maple tag", "")
-    assert "[masked: API key]" in vain[0]
+    for reported in (found, notes, block, problems, empty_reason):
+        assert API_KEY[4:] not in str(reported).replace("maple tag", "")
+    assert "[masked: API key]" in empty_reason[0]
     for hit in found.hits:
         read, _ = read_place(bench.workspace, GetParams(anchor=hit.anchor), now_ns=0)
         assert (read.start_line, hit.path) == (

@@ -1,4 +1,4 @@
-"""What holds of every answer, whatever the notes say: properties of the real index, notes and questions of few words."""
+"""Properties of every answer for any notes: on a real index, with notes and queries of few words."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ numbers = itertools.count()
 
 @pytest.fixture
 def make(make_bench: MakeBench) -> MakeBench:
-    """Makes an index of notes, which are saved and seen one by one."""
+    """Makes an index of notes, which are saved and synced one by one."""
 
     def make_one(notes: Mapping[str, str]) -> Any:
         bench = make_bench(f"project-{next(numbers)}")
@@ -66,7 +66,7 @@ def make(make_bench: MakeBench) -> MakeBench:
         for path, text in notes.items():
             os.utime(
                 bench.write(path, text), (SAVED_S, SAVED_S)
-            )  # what was saved last is the same, whatever was indexed last
+            )  # the note saved last is the same, whichever was indexed last
             bench.sync()
         return bench
 
@@ -84,7 +84,7 @@ def ask_context(bench: Any, query: str, max_tokens: int) -> ContextAnswer:
 
 
 def summarize(found: SearchAnswer) -> list[tuple[object, ...]]:
-    """All that an answer says, but for what differs from one workspace to another."""
+    """The parts of an answer that do not differ from one workspace to another."""
     return [
         (
             hit.path,
@@ -149,7 +149,7 @@ def test_an_index_with_former_changes_answers_like_a_new_one(
 def test_among_more_equal_notes_than_are_ranked_the_same_ones_are_found_in_any_order(
     make_bench: MakeBench,
 ) -> None:
-    told = []
+    reported = []
     for name, numbered in (("up", range(230)), ("down", reversed(range(230)))):
         bench = make_bench(name)
         bench.open()
@@ -158,11 +158,11 @@ def test_among_more_equal_notes_than_are_ranked_the_same_ones_are_found_in_any_o
             if number % 115 == 0:
                 bench.sync()
         bench.sync()
-        told.append(
+        reported.append(
             (summarize(ask(bench, "redis alike", limit=10)), ask_context(bench, "redis", 300))
         )
-    assert told[0] == told[1]
-    assert [hit[0] for hit in told[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
+    assert reported[0] == reported[1]
+    assert [hit[0] for hit in reported[0][0]][:2] == [".memories/000.md", ".memories/001.md"]
 
 
 # --- which hits -------------------------------------------------------------------------------------------------------

@@ -226,6 +226,17 @@ def test_a_saved_link_makes_no_other_note_look_changed(bench: Any) -> None:
     assert done.paths == [".memories/link.md"]
 
 
+def test_a_target_stays_indexed_by_its_other_link_when_the_first_is_removed(bench: Any) -> None:
+    bench.write("docs/target.md", "linked")
+    for name in ("a.md", "b.md"):
+        (bench.root / ".memories" / name).symlink_to("../docs/target.md")
+    bench.sync()
+    assert bench.paths() == [".memories/a.md"]
+    (bench.root / ".memories/a.md").unlink()
+    bench.sync(".memories/a.md")
+    assert bench.paths() == [".memories/b.md"]
+
+
 # --- vanished and moved notes ---------------------------------------------------------------------
 
 

@@ -259,12 +259,12 @@ def test_undo_without_history_is_refused_with_a_reason(make_bench: Any) -> None:
 
 
 def test_an_unknown_revision_cannot_be_undone(bench: Any) -> None:
-    for asked in ({"path": "MEMORY.md"}, {"revision": 7}, {"change_set": 7}):
+    for requested in ({"path": "MEMORY.md"}, {"revision": 7}, {"change_set": 7}):
         with pytest.raises(NoteNotFound):
-            bench.undo(**asked)
+            bench.undo(**requested)
 
 
-# --- any story --------------------------------------------------------------------------------------------------------
+# --- any sequence of commands --------------------------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from(
     ["/memories/a.md", "/memories/d/b.md", "/memories/MEMORY.md", "/memories/d"]
@@ -289,14 +289,14 @@ COMMANDS = st.one_of(
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(story=st.lists(COMMANDS, min_size=1, max_size=8))
+@given(commands=st.lists(COMMANDS, min_size=1, max_size=8))
 def test_undoing_every_change_set_from_the_last_on_restores_every_state(
-    make_bench: Any, story: list[Any]
+    make_bench: Any, commands: list[Any]
 ) -> None:
     bench = make_bench(f"project-{next(NUMBERS)}")
     bench.open()
     states = []
-    for command in story:
+    for command in commands:
         before, n_change_sets = (
             bench.files(),
             len({revision.change_set for revision in bench.past()}),

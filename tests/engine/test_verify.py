@@ -1,4 +1,4 @@
-"""What is proved when index and disk are compared: everything that can differ is found, and nothing else is."""
+"""Comparing index and disk finds everything that can differ, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes during the planning of watches, and blocked disks, with a real workspaces."""
+"""Changes during the planning of watches, and blocked disks, with real workspaces."""
 
 from __future__ import annotations
 
@@ -206,13 +206,15 @@ def add_workspace(workspaces: Workspaces, root: Path) -> Workspace:
     return workspaces.add(str(root), name="", include=(), exclude=())
 
 
-def open_workspaces(folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS) -> Workspaces:
-    """A workspaces that makes no timed scan."""
+def open_workspaces(
+    folder: Path, *, stall_policy: StallPolicy = DEFAULT_STALLS, delete_grace_ms: int = 100
+) -> Workspaces:
+    """Workspaces without timed scans."""
     workspaces = Workspaces(
         registry=Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid()),
         state_dir=folder / "state",
         cache_dir=folder / "cache",
-        config=Config(sync=SyncConfig(reconcile_s=3600.0, delete_grace_ms=100)),
+        config=Config(sync=SyncConfig(reconcile_s=3600.0, delete_grace_ms=delete_grace_ms)),
         clock=Clock(now_s=time.monotonic, wall_ns=time.time_ns),
         stall_policy=stall_policy,
     )

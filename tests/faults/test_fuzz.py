@@ -1,5 +1,6 @@
-"""Any bytes at all, for what reads what others send or write: no failure but ours, and none that
-takes long."""
+"""Any bytes, for all code that reads foreign input: no failure but our own errors, and none that
+takes long.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def target(request: pytest.FixtureRequest) -> tuple[str, Feed]:
 
 @st.composite
 def wounded(draw: st.DrawFn, seeds: tuple[bytes, ...]) -> bytes:
-    """Something sensible of which parts were cut, put in, changed or said again and again."""
+    """Valid input of which parts were cut, inserted, changed or repeated."""
     data = bytearray(draw(st.sampled_from(seeds)))
     for _ in range(draw(st.integers(1, 4))):
         start, length = draw(st.integers(0, len(data))), draw(st.integers(0, 20))

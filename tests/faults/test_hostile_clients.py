@@ -1,5 +1,6 @@
-"""Clients that mean no good, all at once, and a daemon of one's own: others are served meanwhile,
-and memory stays bounded."""
+"""Many hostile clients at once against one daemon: other clients are served meanwhile, and memory
+stays bounded.
+"""
 
 from __future__ import annotations
 
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
 
 N_SILENT = 500
 MISCHIEF_S = 3.0
+# Pause between two of a kind: they share an interpreter with the client that is measured.
 PAUSE_S = 0.02
-"""Between two of a kind: they share an interpreter with who is served meanwhile."""
+# A guard: 50 ms are promised, on an idle machine.
 ANSWER_S = 1.0
-"""A guard: what is promised is 50 ms, on a machine that has nothing else to do."""
 GROWTH_LIMIT_BYTES = 60 * 1024 * 1024
 WAIT_S = 15.0
 
 
 @pytest.fixture(scope="module")
 def daemon(home: Home) -> Iterator[Daemon]:
-    """One whose patience with unfinished lines is short, so that its end is seen."""
+    """A daemon with a short limit for unfinished lines, so that the limit is reached."""
     home.config.write_text("[socket]\nline_timeout_s = 1\n")
     daemon = home.start()
     yield daemon
@@ -40,7 +41,7 @@ def daemon(home: Home) -> Iterator[Daemon]:
 
 @pytest.fixture(scope="module")
 def quiet(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One for all that is refused, or over at once."""
+    """One daemon for all requests that are refused or end at once."""
     root = home.make_folder()
     (root / "MEMORY.md").write_text("# Memory\n\nkeepsake of the first hour\n")
     place = Place(home, daemon, root)
@@ -132,7 +133,7 @@ def throw_bombs(place: Place, is_over: threading.Event) -> None:
 
 
 def flood(place: Place, is_over: threading.Event, line: bytes) -> None:
-    """Say this again and again; each time it is refused by name."""
+    """Send this repeatedly; each time it is refused by name."""
     with connect(place) as sock, sock.makefile("rb") as answers:
         while not is_over.wait(PAUSE_S):
             sock.sendall(line)
@@ -155,19 +156,19 @@ HOSTILE_ACTIONS: list[Callable[[Any, threading.Event], None]] = [
 
 
 class HostileThread(threading.Thread):
-    """One of them at work. That the daemon cuts it off, or lets it not in, is as it should be."""
+    """One of the hostile threads. The daemon may disconnect or refuse it."""
 
     def __init__(
-        self, act: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event
+        self, action: Callable[[Any, threading.Event], None], place: Place, is_over: threading.Event
     ) -> None:
-        super().__init__(name=act.__name__)
-        self._act, self._place, self._is_over = act, place, is_over
+        super().__init__(name=action.__name__)
+        self._action, self._place, self._is_over = action, place, is_over
         self.failure: Exception | None = None
 
     def run(self) -> None:
         while not self._is_over.is_set():
             try:
-                self._act(self._place, self._is_over)
+                self._action(self._place, self._is_over)
             except (OSError, json.JSONDecodeError):
                 self._is_over.wait(0.05)
             except Exception as failure:  # noqa: BLE001 - told where the test is
@@ -178,15 +179,15 @@ class HostileThread(threading.Thread):
 def test_other_clients_are_served_during_hostile_requests(place: Place) -> None:
     before = place.client.call("status")
     is_over = threading.Event()
-    hostile_threads = [HostileThread(act, place, is_over) for act in HOSTILE_ACTIONS]
+    hostile_threads = [HostileThread(action, place, is_over) for action in HOSTILE_ACTIONS]
     for one in hostile_threads:
         one.start()
     slowest_s, n_answers, began_s = 0.0, 0, time.monotonic()
     try:
         while time.monotonic() - began_s < MISCHIEF_S:
-            asked_s = time.monotonic()
+            requested_s = time.monotonic()
             assert place.find("bystander") == {".memories/context.md"}
-            slowest_s = max(slowest_s, time.monotonic() - asked_s)
+            slowest_s = max(slowest_s, time.monotonic() - requested_s)
             n_answers += 1
         (place.root / "MEMORY.md").write_text("larch\n")
         place.wait_found("larch", "MEMORY.md")
@@ -276,8 +277,8 @@ def test_an_expensive_request_is_refused_at_once_in_a_short_answer(
 
 
 N_HEAVY, N_PIPELINED, N_CROWD_NOTES = 30, 60, 200
+# In order of arrival it would take the better part of a minute.
 CROWD_GUARD_S = 6.0
-"""First come, first served it would take the better part of a minute."""
 HEAVY = request("search", query=" ".join(f"{a}{b}*" for a in "abcdef" for b in "aeio"), limit=100)
 
 
@@ -312,7 +313,7 @@ def test_clients_that_pipeline_heavy_searches_without_reading_do_not_delay_anoth
             with contextlib.suppress(NotFresh), large.daemon.client() as client:
                 client.call("search", query="keepsake", workspace=large.id, timeout_ms=timeout_ms)
         assert time.monotonic() - began_s < CROWD_GUARD_S
-        # Most were overdue before their turn came: those are answered all the same, and at once.
+        # Most were overdue before their turn: those are answered as well, and at once.
         wait_until(lambda: count_timeouts(large) > N_HEAVY, "overdue searches are not answered")
     wait_until(
         lambda: not large.client.call("metrics")["queue"]["in_threads"],

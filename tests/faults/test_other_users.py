@@ -1,5 +1,6 @@
-"""Another user of the same machine gets nothing: not in, not a byte, not a place to put something
-in the daemon's way."""
+"""Another user of the same machine gets nothing: no connection, no byte, no path to block the
+daemon with.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ try:
 except (PermissionError, ConnectionError) as failure:
     print(type(failure).__name__)
 """
-# The program is imported first: this Python may lie where nobody else may look.
+# The program is imported first: this Python may be in a folder that other users cannot read.
 RUN = """
 import os, sys
 import memsyncd.cli.daemon, memsyncd.cli.main, memsyncd.daemon.main

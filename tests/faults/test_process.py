@@ -1,5 +1,6 @@
-"""What befalls the process itself: it is put to sleep, its log is not read, it may open few files,
-its clock is set back."""
+"""Faults of the process itself: it is suspended, its log is not read, it has few descriptors, its
+clock is set back.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ pytestmark = pytest.mark.shared_daemon
 QUEUE = Path("/proc/sys/fs/inotify/max_queued_events")
 FEW_FILES = 45
 DAY_S = 86400
+# A Python process with this on its path has a clock that a file sets.
 CLOCK = """
 import os, time
 _time_ns = time.time_ns
@@ -35,7 +37,6 @@ def time_ns():
         return _time_ns() + int(file.read()) * 10**9
 time.time_ns, time.time = time_ns, lambda: time_ns() / 1e9
 """
-"""Whoever starts Python with this on its path has a clock that a file sets."""
 
 
 def status(client: Client) -> dict[str, Any]:
@@ -63,7 +64,7 @@ def test_changes_during_a_sleep_are_found_after_an_overflow_of_the_event_queue(
     asking = place.daemon.client()
     place.daemon.process.send_signal(signal.SIGSTOP)
     try:
-        # Of the same event twice in a row only one is remembered, so two notes take turns.
+        # The kernel merges two equal events in a row, so two notes alternate.
         for number in range(int(QUEUE.read_text()) // 2 + 1000):
             for note in notes:
                 os.utime(note, (number, number))
@@ -112,7 +113,7 @@ def test_without_free_descriptors_the_daemon_serves_its_clients_reports_unreadab
         assert len(find(client, "larch", wait="disk")) == 5
         wait_until(lambda: take_file(own, others, process.pid), "its files did not run out")
         (root / ".memories" / "0.md").write_text("maple\n")
-        # Whatever can be done now: what is not known to have changed is not forgotten.
+        # Scanned as far as possible: notes without a known change are kept.
         for _ in range(3):
             assert client.call("ping")["pid"] == process.pid
             assert {f".memories/{number}.md" for number in range(1, 5)} <= set(
@@ -137,7 +138,7 @@ def test_without_free_descriptors_the_daemon_serves_its_clients_reports_unreadab
 
 
 def take_file(home: Home, others: contextlib.ExitStack, pid: int) -> bool:
-    """Connect once more; True if the daemon has no file left to give."""
+    """Connect again; True if the daemon has no free descriptor."""
     others.enter_context(Client(home.socket_path, 1.0))
     return len(os.listdir(f"/proc/{pid}/fd")) >= FEW_FILES
 
@@ -163,7 +164,7 @@ def test_a_clock_set_back_or_forward_hides_no_change(own: Home) -> None:
         client.call("workspace.add", path=str(root))
         find(client, "word000", wait="disk")
         for number, days in enumerate((-1, -400, 1), start=1):
-            # In one step: the daemon reads it whenever it looks at its clock.
+            # In one step: the daemon reads it whenever it reads its clock.
             aside.write_text(str(days * DAY_S))
             aside.replace(offset)
             note.write_text(f"word{number:03}\n")
@@ -171,7 +172,7 @@ def test_a_clock_set_back_or_forward_hides_no_change(own: Home) -> None:
                 lambda number=number: find(client, f"word{number:03}") == ["MEMORY.md"],
                 "a save was not found",
             )
-            # As if the file were from the time that the clock says, and as large as before.
+            # As if the file were from the time of the clock, with its former size.
             note.write_text(f"more{number:03}\n")
             os.utime(note, (time.time() + days * DAY_S,) * 2)
             assert find(client, f"more{number:03}", wait="disk") == ["MEMORY.md"]

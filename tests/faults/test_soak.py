@@ -1,8 +1,8 @@
-"""All that people and agents do at once, for a while: in the end the index equals the disk, and
-nothing has grown.
+"""Everything that people and agents do, all at once, for a while: in the end the index equals the
+disk, and no resource has grown.
 
-The suite lives through some seconds of it, `pytest -m soak` through ten minutes, and only that can
-tell whether memory grows.
+The suite runs some seconds of it, `pytest -m soak` ten minutes, which is the only way to see
+whether memory grows.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ RSS_GROWTH_BYTES = 12 * 1024 * 1024
 FEW_FILES = 8
 """Connections for queries stay open for the next ones, and SQLite keeps a file that another
 connection has locked."""
+# The loop, the worker, the watcher, two query threads and two of watchdog's; each starts on its
+# first use.
 THREADS = 8
-"""The loop, the writer, the watcher, two who read and two of watchdog's; each begins when there is
-something for it to do."""
 SETTLE_S = 60.0
 WORDS = "larch maple hazel rowan aspen birch alder willow poplar linden".split()
 
-Act = Callable[[random.Random, str], None]
+Action = Callable[[random.Random, str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceUsage:
-    """What a daemon takes of the system at a moment."""
+    """The resources of a daemon at a moment."""
 
     rss_bytes: int
     files: int
@@ -72,7 +72,7 @@ def read_taken(daemon: Daemon) -> ResourceUsage:
 
 
 class Workload:
-    """Editors and agents, each a thread, busy with one workspace until it is over."""
+    """Editors and agents, each a thread, that work on one workspace until the end."""
 
     def __init__(self, home: Home, daemon: Daemon, root: Path) -> None:
         self.home, self.daemon, self.root = home, daemon, root
@@ -105,10 +105,10 @@ class Workload:
     # --- editors
 
     def edit(self, chance: random.Random, number: int) -> None:
-        """Something done to files of one's own, as programs do it."""
+        """An operation on files, as programs do it."""
         own = self.root / ".memories" / f"editor{number}"
         note = own / f"{chance.choice('abcd')}" / f"{chance.randrange(12)}.md"
-        acts = [
+        actions = [
             self._write,
             self._write,
             self._save_whole,
@@ -117,7 +117,7 @@ class Workload:
             self._rename_folder,
             self._remove_folder,
         ]
-        chance.choice(acts)(chance, note)
+        chance.choice(actions)(chance, note)
         self.is_over.wait(chance.uniform(0.005, 0.05))
 
     def _write(self, chance: random.Random, note: Path) -> None:
@@ -153,7 +153,7 @@ class Workload:
     # --- agents
 
     def ask(self, chance: random.Random, number: int) -> None:
-        """A connection's life: some questions and writes, and now and then a bad one."""
+        """One connection: some queries and writes, and now and then an invalid one."""
         with self.daemon.client() as client:
             if chance.random() < 0.2:
                 client.call("subscribe")
@@ -220,8 +220,9 @@ def find_index(home: Home, client: Client) -> Path:
 def live_through(
     home: Home, *, seconds: float, n_clients: int
 ) -> tuple[ResourceUsage, ResourceUsage]:
-    """What the daemon took in the midst of it and at the end. Everything but memory is compared
-    here."""
+    """The resources of the daemon in the middle and at the end. Everything but memory is compared
+    here.
+    """
     home.config.write_text(f"[sync]\nreconcile_s = 5\n[socket]\nmax_clients = {MANY + 16}\n")
     root = home.make_folder()
     (root / ".memories").mkdir()

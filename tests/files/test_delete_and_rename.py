@@ -63,16 +63,16 @@ TREE = [
 ]
 
 
-def before(monkeypatch: pytest.MonkeyPatch, function: str, act: Callable[[], object]) -> None:
+def before(monkeypatch: pytest.MonkeyPatch, function: str, action: Callable[[], object]) -> None:
     """Let another program act just before the first call of a function of `write`."""
-    real, left = getattr(write, function), [act]
+    real, left = getattr(write, function), [action]
 
-    def act_first(*args: object) -> object:
+    def intervene_first(*args: object) -> object:
         if left:
             left.pop()()
         return real(*args)
 
-    monkeypatch.setattr(write, function, act_first)
+    monkeypatch.setattr(write, function, intervene_first)
 
 
 @pytest.mark.usefixtures("way")

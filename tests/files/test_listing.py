@@ -119,9 +119,9 @@ def test_a_missing_folder_is_empty_and_one_that_leads_out_is_refused(root: Path)
         assert show(scope, path) == []
         assert find(scope, path) == []
         assert not is_folder(scope, NotePath(path))
-    for act in (is_folder, find_files):
+    for action in (is_folder, find_files):
         with pytest.raises(PathRefused):
-            act(scope, NotePath(".memories/etc"))
+            action(scope, NotePath(".memories/etc"))
     (root / ".memories").rename(root / "away")
     assert show(scope, None) == []
 

@@ -116,17 +116,21 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> dict[int, Contents]:
 
 
 def before(
-    monkeypatch: pytest.MonkeyPatch, function: str, act: Callable[[], object], *, n_times: int = 1
+    monkeypatch: pytest.MonkeyPatch,
+    function: str,
+    action: Callable[[], object],
+    *,
+    n_times: int = 1,
 ) -> None:
     """Let another program act just before the first calls of a function of `write`."""
-    real, left = getattr(write, function), [act] * n_times
+    real, left = getattr(write, function), [action] * n_times
 
-    def act_first(*args: object) -> object:
+    def intervene_first(*args: object) -> object:
         if left:
             left.pop()()
         return real(*args)
 
-    monkeypatch.setattr(write, function, act_first)
+    monkeypatch.setattr(write, function, intervene_first)
 
 
 # --- creating and replacing ---------------------------------------------------------------------
@@ -560,16 +564,16 @@ def replace(note: Path, data: bytes) -> None:
 def test_a_save_just_before_the_exchange_is_restored(
     root: Path, note: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    acts: list[Callable[[], object]] = [
+    actions: list[Callable[[], object]] = [
         lambda: replace(note, b"theirs"),
         lambda: note.write_bytes(b"theirs"),
         lambda: (note.unlink(), os.mkfifo(note)),
         lambda: (note.unlink(), note.symlink_to("/etc/passwd")),
         lambda: (note.unlink(), note.mkdir(), (note / "x").write_text("theirs")),
     ]
-    for act in acts:
+    for action in actions:
         with monkeypatch.context() as patch:
-            before(patch, "exchange", act)
+            before(patch, "exchange", action)
             with pytest.raises(Conflict):
                 put_over(root, b"new")
         assert [name for name in list_all(root) if "tmp" in name] == []

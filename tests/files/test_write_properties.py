@@ -98,11 +98,11 @@ def test_any_order_of_writes_has_the_same_result_as_on_a_dictionary(
     scope, model = parse_scope(str(root)), dict[str, bytes]()
     for command, name, other, data in operations:
         try:
-            expected = act_on(model, command, name, other, data)
+            expected = apply_operation(model, command, name, other, data)
         except KeyError:
             expected = None
         try:
-            act_on_disk(scope, command, name, other, data)
+            apply_on_disk(scope, command, name, other, data)
             assert expected is not None
             model = expected
         except (PathRefused, Conflict):
@@ -113,7 +113,7 @@ def test_any_order_of_writes_has_the_same_result_as_on_a_dictionary(
         assert dict(list_all(root)) == {f".memories/{path}": text for path, text in model.items()}
 
 
-def act_on(
+def apply_operation(
     model: dict[str, bytes], command: str, name: str, other: str, data: bytes
 ) -> dict[str, bytes]:
     """Return the model after an operation. Raises KeyError if it is impossible."""
@@ -148,7 +148,7 @@ def is_taken(model: dict[str, bytes], name: str) -> bool:
     return any(path == name or path.startswith(f"{name}/") for path in model)
 
 
-def act_on_disk(scope: Scope, command: str, name: str, other: str, data: bytes) -> None:
+def apply_on_disk(scope: Scope, command: str, name: str, other: str, data: bytes) -> None:
     path = NotePath(f".memories/{name}")
     if command == "put":
         if is_folder(scope, path):

@@ -1,6 +1,4 @@
-"""What a model is told must be true of memsyncd as it is, and short enough to be worth its place in
-every prompt.
-"""
+"""The instructions for a model are true of memsyncd, and short enough for every prompt."""
 
 from __future__ import annotations
 
@@ -31,13 +29,13 @@ def test_lines_are_narrow_enough_to_be_read() -> None:
     assert max(map(len, INSTRUCTIONS.splitlines())) <= 100
 
 
-def test_only_commands_that_there_are_are_named() -> None:
+def test_only_existing_commands_are_named() -> None:
     named = re.findall(r"`memsyncd ([a-z]+)", INSTRUCTIONS)
     assert named
     assert set(named) <= set(ENTRIES)
 
 
-def test_the_section_that_is_shown_is_read_with_all_that_it_says() -> None:
+def test_the_example_section_is_parsed_with_all_its_metadata() -> None:
     example = "\n".join(
         line for line in INSTRUCTIONS.splitlines() if line.startswith("      ") or not line
     )

@@ -1,8 +1,8 @@
 """The least that each category of our own questions must reach.
 
-The first categories ask of everything that notes hold. Each of the others needs one or two of the
-ranking parameters, with rival notes that win without them: their floors are what the ranking
-reaches now, less a hundredth, and `test_sensitivity.py` proves that they notice.
+The first categories cover all content of notes. Each of the others needs one or two of the ranking
+parameters, with rival notes that win without them: their minimum scores are what the ranking
+reaches now, less a hundredth, and `test_sensitivity.py` shows that they fail without the parameter.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def measure_category(
 
 
 def find_short(category: str, reached: MinimumScore) -> Iterator[str]:
-    """What a category misses of its floor, as text; nothing if the gate holds."""
+    """The figures of a category below its minimum, as text; empty if the gate passes."""
     for name, value, floor in zip(
         MinimumScore._fields, reached, MINIMUM_SCORES[category], strict=True
     ):

@@ -1,5 +1,4 @@
-"""Is what somebody asks for found? Questions of many sorts about notes of our own, and, where they
-are at hand, larger sets."""
+"""The recall of questions of many kinds about our own notes and, where available, larger sets."""
 
 from __future__ import annotations
 
@@ -18,18 +17,18 @@ from tests.recall.gate import MINIMUM_SCORES, find_short, measure_category
 
 OWN = Path(__file__).parent
 GENERAL = "memories/harrier"
+# The least that every change must keep; raised whenever ranking improves. The last is for blocks of
+# 500 tokens.
 R5_GATE, MRR_GATE, BLOCK_GATE = 0.99, 0.96, 0.99
-"""What every change must keep; raised whenever ranking gets better. The last is for blocks of 500
-tokens."""
 
 LARGE_SETS = [
     Path(folder)
     for folder in os.environ.get("MEMSYNCD_RECALL_DATA", "").split(os.pathsep)
     if folder
 ]
+# The least for larger sets, by the folder's name: R@5, MRR, and the share that a block of 500
+# tokens shows.
 LARGE_GATES = {"locomo-dev": (0.84, 0.79, 0.74), "docs-dev": (0.74, 0.66, 0.62)}
-"""What larger sets must reach, by the folder's name: R@5, MRR, and the share that a block of 500
-tokens shows."""
 
 Answers = dict[str, list[Lines]]
 AskAll = Callable[[QuestionSet], tuple[Answers, Answers]]
@@ -51,8 +50,9 @@ def answers(question_set: tuple[Answers, Answers]) -> Answers:
 
 
 def find_general(question_set: QuestionSet) -> QuestionSet:
-    """The questions about everything, without those that need one ranking parameter against
-    rivals."""
+    """The questions about all content, without those that need one ranking parameter against
+    rivals.
+    """
     questions = tuple(one for one in question_set.questions if one.scope == GENERAL)
     return dataclasses.replace(question_set, questions=questions)
 
@@ -83,7 +83,7 @@ def describe_missed(question_set: QuestionSet, figures: dict[str, dict[str, floa
     return "not within five results:\n" + "\n".join(f"{one.id}: {one.text}" for one in missed)
 
 
-def test_the_set_is_large_and_of_many_sorts(own: QuestionSet) -> None:
+def test_the_set_is_large_and_has_many_categories(own: QuestionSet) -> None:
     sorts = collections.Counter(question.category for question in own.questions)
     assert sum(len(notes) for notes in own.notes.values()) >= 40
     assert len({question.text for question in own.questions}) == len(own.questions) >= 120
@@ -91,7 +91,7 @@ def test_the_set_is_large_and_of_many_sorts(own: QuestionSet) -> None:
     assert min(sorts.values()) >= 4
 
 
-def test_evidence_stands_on_the_lines_where_the_set_says(own: QuestionSet) -> None:
+def test_the_evidence_is_on_the_lines_that_the_set_names(own: QuestionSet) -> None:
     for row in map(json.loads, (OWN / "questions.jsonl").read_text(encoding="utf-8").splitlines()):
         for one in row["evidence"]:
             lines = (OWN / one["path"]).read_text(encoding="utf-8").splitlines()
@@ -100,9 +100,7 @@ def test_evidence_stands_on_the_lines_where_the_set_says(own: QuestionSet) -> No
             ), row["id"]
 
 
-def test_what_is_asked_for_is_among_the_first_five_results(
-    own: QuestionSet, answers: Answers
-) -> None:
+def test_the_evidence_is_among_the_first_five_results(own: QuestionSet, answers: Answers) -> None:
     own = find_general(own)
     figures = find_figures(own, answers)
     assert find_mean([one["R@5"] for one in figures.values()]) >= R5_GATE, describe_missed(
@@ -110,7 +108,7 @@ def test_what_is_asked_for_is_among_the_first_five_results(
     )
 
 
-def test_what_is_asked_for_stands_high(own: QuestionSet, answers: Answers) -> None:
+def test_the_evidence_ranks_high(own: QuestionSet, answers: Answers) -> None:
     own = find_general(own)
     figures = find_figures(own, answers)
     low = "\n".join(
@@ -122,13 +120,13 @@ def test_what_is_asked_for_stands_high(own: QuestionSet, answers: Answers) -> No
 
 
 @pytest.mark.parametrize("category", sorted(MINIMUM_SCORES))
-def test_each_category_reaches_its_floor(
+def test_each_category_reaches_its_minimum_score(
     own: QuestionSet, question_set: tuple[Answers, Answers], category: str
 ) -> None:
     assert [*find_short(category, measure_category(own, category, *question_set))] == []
 
 
-def test_a_block_of_500_tokens_shows_what_is_asked_for(
+def test_a_block_of_500_tokens_shows_the_evidence(
     own: QuestionSet, question_set: tuple[Answers, Answers]
 ) -> None:
     own = find_general(own)

@@ -1,4 +1,4 @@
-"""The gate notices each ranking parameter that is switched off."""
+"""The gate fails if any ranking parameter is switched off."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_gate_holds_and_fails_without_any_one_parameter(
 def find_misses(
     own: QuestionSet, workspaces: Workspaces, category: str, ablation: Ablation
 ) -> list[str]:
-    """What the gate says of a category while an ablation is applied, of the answers measured."""
+    """The result of the gate for a category while an ablation is applied."""
     questions = [one for one in own.questions if one.category == category]
     with ablation.apply() as policy:
         found = {one.id: find_lines(workspaces[one.scope], one, policy) for one in questions}

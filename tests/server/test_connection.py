@@ -369,7 +369,7 @@ PAYLOADS += [
 
 
 def misbehave(sock: socket.socket, chance: random.Random) -> None:
-    acts = [
+    actions = [
         sock.close,
         lambda: sock.shutdown(socket.SHUT_WR),
         lambda: sock.shutdown(socket.SHUT_RD),
@@ -377,7 +377,7 @@ def misbehave(sock: socket.socket, chance: random.Random) -> None:
         *[lambda: sock.send(chance.choice(PAYLOADS))] * 4,
     ]
     with contextlib.suppress(BlockingIOError, BrokenPipeError, ConnectionResetError):
-        chance.choice(acts)()
+        chance.choice(actions)()
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -1,4 +1,4 @@
-"""What an examination over the socket does when the clock is set, an index is not open, or everything happens at once."""
+"""Examinations over the socket when the clock is set, an index is not open, or several run at once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIMIT_S = 20.0
 
 
 class DoctorBench:
-    """A doctor, and a workspaces with a clock that somebody may set."""
+    """A doctor, and workspaces with a clock that the test sets."""
 
     def __init__(self, folder: Path) -> None:
         self.set_by_s = 0.0
@@ -114,7 +114,7 @@ def test_a_clock_set_back_is_reported_and_a_sleep_of_the_machine_is_not(
 def test_a_long_overdue_scan_is_an_error(tmp_path: Path) -> None:
     async def scene(bench: DoctorBench) -> None:
         workspace = await bench.add(tmp_path / "w")
-        # What the beginning has set going must be over, or it is not overdue any more.
+        # The jobs of the start must be done, or nothing is overdue any more.
         await asyncio.wrap_future(bench.workspaces.scheduler.sync(workspace))
         await wait_for(lambda: not bench.workspaces.count_jobs())
         workspace.change(synced_at_s=time.time() - 500)
@@ -134,7 +134,7 @@ def test_an_unopened_index_is_reported_without_further_findings(
     async def scene(bench: DoctorBench) -> None:
         bench.workspaces.reload(
             Config(sync=SyncConfig(enabled=False)), []
-        )  # or a look at the notes would open it again
+        )  # or a scan of the notes would open it again
         workspace = await bench.add(tmp_path / "w")
         await asyncio.wrap_future(bench.workspaces.scheduler.run(workspace, close_index))
         found = await bench.examine(verify=True)
@@ -165,9 +165,11 @@ def test_an_index_being_built_is_reported_at_once_and_verification_waits_for_it(
 def test_several_clients_can_examine_and_verify_at_once(tmp_path: Path) -> None:
     async def scene(bench: DoctorBench) -> None:
         workspaces = [await bench.add(tmp_path / f"w{number}") for number in range(3)]
-        asked = [bench.examine(verify=True) for _ in range(4)]
-        asked += [bench.examine(workspace=workspace.id, verify=True) for workspace in workspaces]
-        for found in await asyncio.gather(*asked):
+        requested = [bench.examine(verify=True) for _ in range(4)]
+        requested += [
+            bench.examine(workspace=workspace.id, verify=True) for workspace in workspaces
+        ]
+        for found in await asyncio.gather(*requested):
             assert {finding.level for finding in found.values()} == {"ok"}
 
     play(tmp_path, scene)

@@ -1,4 +1,4 @@
-"""What requests come to when the workspaces they are put to is not as it should be. A real workspaces on the real disk, on this loop."""
+"""Requests to faulty workspaces: real workspaces on the real disk, on this loop."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LIMIT_S = 20.0
 
 
 class HandlersBench:
-    """A client's place at the handlers, and what lies behind them."""
+    """A client of the handlers, and the objects behind them."""
 
     def __init__(self, folder: Path) -> None:
         registry = Registry(folder / "workspaces.json", home="/nowhere", uid=os.geteuid())
@@ -80,8 +80,8 @@ async def wait_for(is_so: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def run(folder: Path, *stories: Callable[[HandlersBench], Awaitable[None]]) -> None:
-    """Each story has a life of the daemon's objects to itself; files stay."""
+def run(folder: Path, *scenarios: Callable[[HandlersBench], Awaitable[None]]) -> None:
+    """Each scenario has its own objects of a daemon; files stay."""
 
     async def run_scenario(scenario: Callable[[HandlersBench], Awaitable[None]]) -> None:
         bench = HandlersBench(folder)
@@ -90,7 +90,7 @@ def run(folder: Path, *stories: Callable[[HandlersBench], Awaitable[None]]) -> N
         finally:
             await asyncio.get_running_loop().run_in_executor(None, bench.close)
 
-    for scenario in stories:
+    for scenario in scenarios:
         asyncio.run(run_scenario(scenario))
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from memsyncd.core.fairqueue import Flow
 from memsyncd.server.requests import Limits, LineScheduler, QueuedRequest, RequestQueue
 
-ACTS = st.lists(
+ACTIONS = st.lists(
     st.tuples(st.sampled_from(["submit", "done", "clear"]), st.integers(0, 3)), max_size=60
 )
 
 
-@given(ACTS, st.integers(1, 3))
+@given(ACTIONS, st.integers(1, 3))
 def test_each_request_is_started_or_dropped_once_and_the_limit_holds(
-    acts: list[tuple[str, int]], max_running: int
+    actions: list[tuple[str, int]], max_running: int
 ) -> None:
     queue = RequestQueue(max_running)
     flows: list[Flow[QueuedRequest]] = [Flow() for _ in range(4)]
@@ -34,13 +34,13 @@ def test_each_request_is_started_or_dropped_once_and_the_limit_holds(
         return QueuedRequest(start, lambda: seen.append(("drop", number)))
 
     n_submitted = 0
-    for act, owner in acts:
-        if act == "submit":
+    for action, owner in actions:
+        if action == "submit":
             n_submitted += 1
             queue.submit(flows[owner], make_request(n_submitted))
-        elif act == "done" and running:
+        elif action == "done" and running:
             running.pop(0)()
-        elif act == "clear":
+        elif action == "clear":
             queue.clear(flows[owner])
         assert queue.n_running == len(running) <= max_running
         assert queue.n_running == max_running or not queue.n_waiting

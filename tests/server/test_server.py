@@ -358,9 +358,9 @@ def test_a_notification_is_sent_after_the_answers_that_precede_it(serve, make_ch
             client.write(
                 (PING % 1 + PING % 2).replace(b'"id":1,"method":"ping"', b'"id":1,"method":"get"')
             )
-            said = [await client.read() for _ in range(3)]
-            assert [line.get("method", line.get("id")) for line in said] == [1, "changed", 2]
-            assert json.dumps(said)
+            message = [await client.read() for _ in range(3)]
+            assert [line.get("method", line.get("id")) for line in message] == [1, "changed", 2]
+            assert json.dumps(message)
 
     asyncio.run(scenario())
 

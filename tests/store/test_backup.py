@@ -1,4 +1,4 @@
-"""A records.db that is copied while it is written, and files that take its place, or must not."""
+"""A records.db that is copied while it is written, and files that replace it, or must not."""
 
 from __future__ import annotations
 
@@ -289,7 +289,7 @@ def test_a_backup_of_another_workspace_is_adopted(here: Records, open_records: O
     assert swap_in(staged, here.path, now_s=9.0, is_kept=False) is None
     again = open_records("here")
     assert (again.foreign, again.set_aside, again.disk) == (None, None, None)
-    # Whether the change that was under way has happened is not known here.
+    # Whether the intended change has happened is not known here.
     assert again.history.find_intended() == []
     assert read_paths(again.path) == ["1.md", "2.md", "3.md"]
     assert [name for name in list_names(again.path) if "." in name.removeprefix("records.db")] == []
@@ -385,8 +385,9 @@ def test_a_kill_at_any_line_of_a_restore_leaves_the_old_or_the_new_history_whole
 
 
 def restore_and_kill(staged: Path, records: Path, n_lines: int) -> bool:
-    """Restore in a process that kills itself before a line of backup.py; False if it came
-    through."""
+    """Restore in a process that kills itself before a line of backup.py; False if it ran to its
+    end.
+    """
     child = os.fork()
     if child == 0:
         try:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import apsw
@@ -9,15 +11,19 @@ import pytest
 
 from memsyncd.errors import NotFresh, StoreCorrupt, StoreFailed, StoreFull
 from memsyncd.store.connection import (
+    CancellationToken,
     Durability,
     check_sqlite,
     deadline,
+    is_cancelled,
     open_reader,
     open_writer,
     transaction,
     translate_error,
     translating_errors,
 )
+from memsyncd.store.index import Index
+from memsyncd.store.pool import Reader
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -156,3 +162,52 @@ def test_a_transaction_is_all_or_nothing() -> None:
         connection.execute("INSERT INTO t VALUES(2); SELECT 1 FROM nowhere")
     assert connection.execute("SELECT x FROM t").fetchall() == [(1,)]
     connection.close()
+
+
+# --- cancellation ---------------------------------------------------------------------------------
+
+
+LONG_S = 600.0
+
+
+@pytest.mark.timeout(60)
+def test_a_running_statement_ends_when_its_token_is_cancelled(index: Index) -> None:
+    token, has_begun = CancellationToken(), threading.Event()
+
+    def read() -> None:
+        with index.pool.acquire(LONG_S) as reader:
+            has_begun.set()
+            reader.rows(ENDLESS)
+
+    with ThreadPoolExecutor(1) as threads:
+        reading = threads.submit(token.run, read)
+        has_begun.wait()
+        token.cancel()
+        assert isinstance(reading.exception(), NotFresh)
+        assert threads.submit(is_cancelled).result() is False
+
+
+@pytest.mark.timeout(60)
+def test_all_queries_of_one_token_share_one_limit(index: Index) -> None:
+    def read() -> None:
+        for allow in (
+            Reader.rows,
+            lambda reader, statement: (reader.allow(LONG_S), reader.rows(statement)),
+        ):
+            with pytest.raises(NotFresh), index.pool.acquire(LONG_S) as reader:
+                allow(reader, ENDLESS)
+
+    CancellationToken(0.05).run(read)
+
+
+def test_a_cancelled_token_acquires_no_connection(index: Index) -> None:
+    def read() -> None:
+        with index.pool.acquire(LONG_S):
+            raise AssertionError
+
+    token = CancellationToken()
+    token.cancel()
+    with pytest.raises(NotFresh):
+        token.run(read)
+    with index.pool.acquire(LONG_S) as reader:
+        assert reader.rows("SELECT 1") == [(1,)]

@@ -57,7 +57,7 @@ def filled(index: Index, put: Put) -> Index:
 
 
 def find(index: Index, filters: Filters) -> set[str]:
-    """Anchors of the sections that filters let through."""
+    """Anchors of the sections that filters select."""
     with index.pool.acquire(5) as reader:
         allowed, bindings = compile_filters(reader, filters)
         rows = f"SELECT rowid FROM chunks_fts WHERE 1 {allowed}"
@@ -167,7 +167,7 @@ def test_an_invalid_glob_is_refused_with_its_reason(filled: Index) -> None:
 
 
 def test_paths_name_files_folders_and_globs(filled: Index) -> None:
-    asked = {
+    requested = {
         "MEMORY.md": 1,
         ".memories": 3,
         ".memories/api": 1,
@@ -181,7 +181,7 @@ def test_paths_name_files_folders_and_globs(filled: Index) -> None:
     }
     with filled.pool.acquire(5) as reader:
         paths = dict(reader.rows("SELECT id, path FROM files"))
-        for path, n_found in asked.items():
+        for path, n_found in requested.items():
             found = find_files(reader, [path])
             assert len(found) == n_found, (path, [paths[row] for row in found])
 
@@ -199,7 +199,7 @@ def test_filters_need_no_query_per_selected_chunk(index: Index, put: Put) -> Non
             allowed, bindings = compile_filters(reader, filters)
             statement = f"SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH 'redis OR runs' {allowed} ORDER BY bm25(chunks_fts)"
             rounds = []
-            for _ in range(5):  # the best of some: others use the machine as well
+            for _ in range(5):  # the best of some, since the machine is shared
                 began_s = time.perf_counter()
                 assert reader.rows(statement, bindings)
                 rounds.append(time.perf_counter() - began_s)

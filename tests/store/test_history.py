@@ -444,16 +444,16 @@ def test_a_folder_has_the_history_of_its_notes_from_before_its_rename_too(
 
 
 def test_no_query_scans_all_revisions(records: Records) -> None:
-    asked: list[tuple[str, object]] = []
+    requested: list[tuple[str, object]] = []
     records._writer.exec_trace = lambda cursor, statement, bindings: (
-        asked.append((statement, bindings)) is None
+        requested.append((statement, bindings)) is None
     )
     records.history.find_revisions(path="a.md", before=5)
     records.history.find_revisions(change_set=1)
     records.history.find_intended()
     records._writer.exec_trace = None
-    assert len(asked) == 3
-    for statement, bindings in asked:
+    assert len(requested) == 3
+    for statement, bindings in requested:
         plan = [
             row[3] for row in records._writer.execute(f"EXPLAIN QUERY PLAN {statement}", bindings)
         ]  # type: ignore[arg-type]
@@ -561,8 +561,9 @@ def test_a_purge_keeps_the_current_text_of_a_note(history: History) -> None:
 
 
 def test_no_byte_of_a_purged_text_remains_in_the_files(records: Records) -> None:
-    """Random bytes are stored as they are, so that they can be searched for. SQLite's own zeroing
-    leaves some of this story."""
+    """Random bytes are stored unchanged, so that they can be searched for. SQLite's own zeroing
+    leaves some of these.
+    """
     chance, history = random.Random(2), records.history
     records._writer.pragma("synchronous", "OFF")
     notes: dict[str, bytes] = {}

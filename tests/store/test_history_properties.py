@@ -1,5 +1,6 @@
-"""Any story of writes, outside changes, crashes and forgetting, against a plain model of what
-should be known."""
+"""Any sequence of writes, external changes, crashes and purges, compared with a plain model of the
+expected state.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +54,7 @@ class Model:
 
 
 class HistoryMachine(RuleBasedStateMachine):
-    """Every so often the machine "crashes": the file is opened anew, and what was only intended is
-    settled."""
+    """At times the machine "crashes": the file is reopened, and intended change sets are settled."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ class HistoryMachine(RuleBasedStateMachine):
 
     @rule(path=paths, text=st.none() | contents, happens=st.booleans())
     def write(self, path: str, text: bytes | None, happens: bool) -> None:
-        """`see` tells what others did first, as a writer does."""
+        """`see` records first what others did, as a writer does."""
         self.observe([path])
         old = self.model.files.get(path)
         number = self.begin([Intended(path=path, old=old, new=text)])

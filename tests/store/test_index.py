@@ -324,11 +324,11 @@ def test_every_stat_survives_storage_in_64_bit_integers(
 
 def test_a_note_with_extreme_times_and_inode_is_indexed(index: Index, put: Put) -> None:
     update = put("MEMORY.md", "one")
-    odd = FileStat(3, 13_569_465_600 * 10**9, -1, 2**63 + 5, 2**40)
-    index.apply([PutNote(note=update.note, stat=odd, read_at_ns=1)])
-    assert index.recorded()["MEMORY.md"].stat == odd
-    index.apply([TouchNote(path="MEMORY.md", stat=odd, read_at_ns=2)])
-    assert index.recorded()["MEMORY.md"].stat == odd
+    unusual = FileStat(3, 13_569_465_600 * 10**9, -1, 2**63 + 5, 2**40)
+    index.apply([PutNote(note=update.note, stat=unusual, read_at_ns=1)])
+    assert index.recorded()["MEMORY.md"].stat == unusual
+    index.apply([TouchNote(path="MEMORY.md", stat=unusual, read_at_ns=2)])
+    assert index.recorded()["MEMORY.md"].stat == unusual
 
 
 # --- transactions ---------------------------------------------------------------------------------
@@ -490,12 +490,12 @@ HARMS: dict[str, tuple[Callable[[Path], object], Tampering]] = {
 def test_tampering_with_an_open_index_is_detected(
     name: str, is_written_since: bool, index: Index, put: Put
 ) -> None:
-    harm, harmed = HARMS[name]
+    tamper, harmed = HARMS[name]
     index.apply([put("MEMORY.md", "one")])
     tidy(index)
     index.apply([put("MEMORY.md", "two")])
     assert index.find_tampering() is None
-    harm(index.path)
+    tamper(index.path)
     if is_written_since and name not in ("log cut", "log emptied"):
         index.apply([put("MEMORY.md", "three")])
     assert index.find_tampering() is harmed

@@ -22,7 +22,7 @@ def fill(index: Index, put: Callable[..., object], n_notes: int = 60) -> None:
 
 
 def has_damage(path: Path) -> bool:
-    """Whether damage is named, or keeps SQLite from looking at all."""
+    """True if damage is reported, or keeps SQLite from reading at all."""
     try:
         return bool(find_damage(path, is_thorough=False))
     except StoreCorrupt:

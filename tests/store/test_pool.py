@@ -26,9 +26,9 @@ def test_a_reader_is_acquired_by_one_caller_at_a_time_and_reused(index: Index) -
 
 
 def test_a_few_connections_at_most_stay_open(index: Index) -> None:
-    lent = [index.pool.acquire(5) for _ in range(MAX_IDLE + 3)]
-    readers = [one.__enter__() for one in lent]
-    for one in lent:
+    acquired = [index.pool.acquire(5) for _ in range(MAX_IDLE + 3)]
+    readers = [one.__enter__() for one in acquired]
+    for one in acquired:
         one.__exit__(None, None, None)
     assert sum(is_open(reader) for reader in readers) == MAX_IDLE
 
@@ -39,8 +39,8 @@ def test_idle_connections_are_closed(index: Index, monkeypatch: pytest.MonkeyPat
     index.pool.close_idle()
     assert is_open(reader)
     monkeypatch.setattr(pool_module, "IDLE_S", 0.0)
-    with index.pool.acquire(5) as lent:
-        assert lent is reader
+    with index.pool.acquire(5) as acquired:
+        assert acquired is reader
         index.pool.close_idle()
         assert is_open(reader)
     index.pool.close_idle()
@@ -53,11 +53,11 @@ def test_closing_the_pool_waits_for_acquired_connections(index: Index, put: Put)
     index.apply([put("MEMORY.md", "one")])
     with index.pool.acquire(5) as idle:
         pass
-    with index.pool.acquire(5) as lent, index.pool.acquire(5) as other:
+    with index.pool.acquire(5) as acquired, index.pool.acquire(5) as other:
         index.pool.close()
-        for reader in (lent, other):
+        for reader in (acquired, other):
             assert reader.rows("SELECT count(*) FROM files") == [(1,)]
-    assert not any(is_open(reader) for reader in (idle, lent, other))
+    assert not any(is_open(reader) for reader in (idle, acquired, other))
 
 
 def test_a_search_in_steps_sees_one_generation_though_another_is_written_meanwhile(
@@ -84,8 +84,9 @@ def test_a_released_reader_holds_no_snapshot(index: Index, put: Put) -> None:
 
 
 def test_a_reader_past_its_deadline_can_be_acquired_again(index: Index, put: Put) -> None:
-    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is looked
-    at in the ROLLBACK."""
+    """SQLite counts the steps of a statement over all its runs: sooner or later the clock is
+    checked in the ROLLBACK.
+    """
     for _ in range(1000):
         with index.pool.acquire(0):
             pass
@@ -159,8 +160,8 @@ def test_a_word_of_a_query_is_tokenized_like_the_same_word_of_a_note(
     query = parse_query("running-LATE")
     with index.pool.acquire(5) as reader:
         assert find_candidates(reader, compile_query(query), NO_FILTERS, limit=1)
-        told = [word for _, _, word in reader.tokenize(" ".join(query.should[0].words))]
-        assert told == [word for _, _, word in reader.tokenize("Running_late")]
+        reported = [word for _, _, word in reader.tokenize(" ".join(query.should[0].words))]
+        assert reported == [word for _, _, word in reader.tokenize("Running_late")]
 
 
 def is_open(reader: Reader) -> bool:

@@ -80,7 +80,7 @@ def test_the_file_names_its_workspace_and_its_creation_time(open_records: Open) 
 def test_a_file_that_several_workspaces_opened_belongs_to_the_next_of_them_that_opens_it(
     tmp_path: Path, open_records: Open
 ) -> None:
-    """Before version 3 nobody looked whose a file was."""
+    """Before version 3 the owner of a file was not checked."""
     (tmp_path / "state").mkdir()
     path = tmp_path / "state" / "records.db"
     connection = apsw.Connection(str(path))
@@ -152,14 +152,14 @@ def test_a_file_of_this_workspace_under_its_former_path_is_adopted(
         [ObservedNote(path="a.md", data=b"text")], at_s=1.0, is_first=False
     )
     before.close()
-    asked: list[object] = []
+    requested: list[object] = []
 
     def is_moved(owner: Owner, tips: Mapping[str, str]) -> bool:
-        asked.append((owner, dict(tips)))
+        requested.append((owner, dict(tips)))
         return True
 
     kept = open_records(root="/new", inode=6, is_moved=is_moved)
-    assert asked == [(Owner(id="old-1", root="/old", inode=5), {"a.md": digest_bytes(b"text")})]
+    assert requested == [(Owner(id="old-1", root="/old", inode=5), {"a.md": digest_bytes(b"text")})]
     assert (kept.foreign, kept.moved_from) == (None, "/old")
     assert len(kept.history.find_revisions()) == 1
     assert ask(kept.path, "SELECT id, root, created_at, inode FROM workspace") == [
@@ -297,7 +297,7 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     tmp_path: Path, open_records: Open
 ) -> None:
     """The program of version 3 made the file: 80 edits of one note, notes that were renamed,
-    deleted and swapped back, a text of 40 KB, an intended change set, and one text that rotted.
+    deleted and swapped back, a text of 40 KB, an intended change set, and one damaged text.
     """
     path = tmp_path / "state" / "records.db"
     path.parent.mkdir()
@@ -320,7 +320,7 @@ def test_every_text_of_a_file_with_deltas_is_the_same_after_its_migration(
     assert {name: ask(path, statement) for name, statement in after.items()} == before
     assert kept.history.heads() == heads
     texts = {digest: kept.history.read_text(digest) for digest in sizes}
-    # What was a delta on the rotted text cannot be read by either program.
+    # A delta on the damaged text cannot be read by either program.
     lost = {digest for digest, text in texts.items() if text is None}
     assert rotted in lost
     assert kept.history.damaged == lost
@@ -366,7 +366,7 @@ TABLES = (
 
 @pytest.mark.parametrize(("number", "tables"), list(enumerate(TABLES)))
 def test_a_released_migration_never_changes(number: int, tables: dict[str, list[str]]) -> None:
-    """What has run on people's machines stands for ever; a new version is a new script."""
+    """A migration that was released is never changed; a new version is a new script."""
     connection = apsw.Connection(":memory:")
     connection.execute(MIGRATIONS[number])
     made = [

@@ -151,7 +151,7 @@ def test_dropping_a_note_deletes_all_its_rows(index: Index, put: Put) -> None:
 
 
 def test_a_changed_tag_of_the_front_matter_rewrites_all_sections(index: Index, put: Put) -> None:
-    """The text stays as it is, and the tag stands in no chunk of it but the front matter's own."""
+    """The text stays unchanged, and only the chunk of the front matter contains the tag."""
     for tag in ("old", "new"):
         index.apply([put("MEMORY.md", f"---\ntags: [{tag}]\n---\n# a\ntext\n")])
     assert ask(index, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH 'tags : new'") == [
@@ -220,17 +220,17 @@ def draw_settle(data: st.DataObject, disk: dict[str, str], put: Put) -> list[Upd
     """Some changes as a sync would write them, each path once; brings `disk` up to date."""
     updates: list[Update] = []
     for path in data.draw(st.lists(paths, unique=True, max_size=4)):
-        act = data.draw(st.sampled_from(["write", "write", "insert above", "drop", "move"]))
+        action = data.draw(st.sampled_from(["write", "write", "insert above", "drop", "move"]))
         free = sorted(set(FREE) - set(disk) - {find_path(update) for update in updates})
-        if act == "drop" and path in disk:
+        if action == "drop" and path in disk:
             del disk[path]
             updates.append(DropNote(path))
-        elif act == "move" and path in disk and free:
+        elif action == "move" and path in disk and free:
             disk[free[0]] = disk.pop(path)
             updates.append(put(free[0], disk[free[0]], moved_from=path))
-        elif act in ("write", "insert above"):
+        elif action in ("write", "insert above"):
             disk[path] = data.draw(documents) + (
-                disk.get(path, "") if act == "insert above" else ""
+                disk.get(path, "") if action == "insert above" else ""
             )
             updates.append(put(path, disk[path]))
     return updates

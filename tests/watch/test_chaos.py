@@ -88,7 +88,7 @@ class Mirror:
                         is_folder=is_folder,
                     )
             for settled in self._debouncer.pop_settled(time.monotonic()):
-                self._look(settled)
+                self._scan(settled)
 
     def _next(self) -> Event | str:
         deadline_s = self._debouncer.next_deadline_s()
@@ -122,7 +122,7 @@ class Mirror:
         ):
             pass
 
-    def _look(self, settled: Settled[str]) -> None:
+    def _scan(self, settled: Settled[str]) -> None:
         if settled.is_wide:
             self._plan()
             self.notes = read_disk(self.root)

@@ -146,10 +146,10 @@ class FolderScenario(RuleBasedStateMachine):
     def place(self, name: str) -> Path:
         return self.root / ".memories" / name
 
-    def try_to(self, step: str, act: Callable[[], object]) -> None:
+    def try_to(self, step: str, action: Callable[[], object]) -> None:
         """Take a step, unless the disk refuses it because an entry is missing or exists."""
         try:
-            act()
+            action()
         except (OSError, shutil.Error):
             return
         self.steps.append(step)

@@ -293,7 +293,7 @@ INSTALL_REMEDY = "memsyncd service install"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceState:
-    """The state that the supervisor reports; `absence` says why there is none to ask."""
+    """The state that the supervisor reports; `absence` says why there is none."""
 
     absence: str = ""
     is_installed: bool = False

@@ -71,7 +71,7 @@ class DiskSpace:
 
 
 def find_unresponsive(paths: Iterable[str]) -> frozenset[str]:
-    """Return the paths whose existence the system does not tell within RESPONSE_TIMEOUT_S."""
+    """Return the paths whose existence the system does not report within RESPONSE_TIMEOUT_S."""
     asking = {path: Thread(target=_touch, args=(path,), daemon=True) for path in paths}
     for thread in asking.values():
         thread.start()

@@ -66,7 +66,7 @@ class Debouncer(Generic[Key]):
             pending.widen()
 
     def push_all(self, key: Key, now_s: float) -> None:
-        """Ask for a full scan at once, whatever is pending."""
+        """Request a full scan at once, whatever is pending."""
         pending = self._pending.setdefault(key, _Pending())
         pending.wide = _extend(pending.wide, now_s)
         pending.wide_due_s = _earlier(pending.wide_due_s, now_s)

@@ -50,7 +50,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     `files` holds every note that was seen, except those in `unchanged`, whose stat is the one that
     the caller of the scan knew. `failed_folders` could not be listed; `unreadable_files`
-    exist but cannot be read now (evicted to a cloud). Records of and beneath both stay.
+    exist but cannot be read now (evicted to a cloud), and may be links to folders. Records of and
+    beneath both stay.
     `link_folders` are absolute: the folders of the targets of links, whether or not the targets
     exist. `only` names the paths to which the scan was restricted, each with everything beneath it;
     None means no restriction.
@@ -79,13 +80,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         """True if this scan shows whether a note exists at `path`: it was in scope, and nothing on
         the way to it failed.
         """
-        if (
-            self.root_state != "present"
-            or path in self.unreadable_files
-            or not self.is_in_scope(path)
-        ):
+        if self.root_state != "present" or not self.is_in_scope(path):
             return False
-        return not (self.failed_folders and is_within(path, self.failed_folders))
+        # An unreadable file may be a link to a folder: its records lie beneath it.
+        failures = (self.failed_folders, self.unreadable_files)
+        return not any(failed and is_within(path, failed) for failed in failures)
 
 
 def is_within(path: str, places: frozenset[str]) -> bool:

@@ -46,7 +46,7 @@ class UnscannedPaths:
 
 
 def describe_overdue(scanned_s: float | None, now_s: float, reconcile_s: float) -> str:
-    """What is said if the last full scan, which began at `scanned_s`, is too long ago; empty if it
+    """The message if the last full scan, which began at `scanned_s`, is too long ago; empty if it
     is not.
     """
     if scanned_s is None or now_s - scanned_s <= reconcile_s + OVERDUE_SLACK_S:

@@ -116,7 +116,7 @@ def plan_watches(
 ) -> frozenset[Watch]:
     """The folders to watch now. `root` is a real absolute path.
 
-    `is_folder` tells whether a real folder, not a link, is at an absolute path now; plan again when
+    `is_folder` says whether a real folder, not a link, is at an absolute path now; plan again when
     that changes. `link_folders` are the absolute folders of the targets of links; for a missing one
     the nearest existing folder above is watched.
     """

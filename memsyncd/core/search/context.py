@@ -38,7 +38,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
-    """A chunk that may go into a context; `reason` tells why.
+    """A chunk that may go into a context; `reason` says why.
 
     `heading` is the breadcrumb of its section, `anchor` unique among sections. `n_blanks_before` is
     the number of blank lines right before it that belong to no chunk.
@@ -55,7 +55,7 @@ class ContextChunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextLines(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a chunk that a block includes or omits; `reason` tells why."""
+    """Lines of a chunk that a block includes or omits; `reason` says why."""
 
     chunk: ContextChunk
     span: Span
@@ -230,7 +230,7 @@ def _place_lines(chunk: ContextChunk) -> dict[int, str]:
     """A chunk's lines by number; lines that the label repeats are empty."""
     texts = chunk.text.split("\n")
     if len(texts) != chunk.span.n_lines:
-        # In a chunk of a giant line the text does not tell which lines of the span these are.
+        # In a chunk of a giant line the text does not determine which lines of the span these are.
         texts = [" ".join(texts), *[""] * (chunk.span.n_lines - 1)]
     n_title_lines = count_title_lines(texts, chunk.heading[-1]) if chunk.heading else 0
     return {chunk.span.start + i: "" if i < n_title_lines else text for i, text in enumerate(texts)}

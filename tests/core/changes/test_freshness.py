@@ -41,7 +41,7 @@ def test_many_pending_paths_take_bounded_memory_and_stay_pending_until_a_full_sc
         unscanned.add(path, 1.0)
     assert len(unscanned) == UNSCANNED_LIMIT + 1
     unscanned.settle(paths, 2.0)
-    assert len(unscanned) == 1  # the root: what was not remembered may lie anywhere
+    assert len(unscanned) == 1  # the root: forgotten paths may be anywhere
     unscanned.settle(None, 2.0)
     assert not len(unscanned)
     assert ROOT == ""
@@ -50,5 +50,5 @@ def test_many_pending_paths_take_bounded_memory_and_stay_pending_until_a_full_sc
 def test_a_scan_is_overdue_only_well_after_the_next_was_planned() -> None:
     assert describe_overdue(None, 1000.0, 30.0) == ""
     assert describe_overdue(100.0, 100.0 + 30 + OVERDUE_SLACK_S, 30.0) == ""
-    said = describe_overdue(100.0, 101.0 + 30 + OVERDUE_SLACK_S, 30.0)
-    assert said == "the last full scan began 61 s ago, one is due every 30 s"
+    message = describe_overdue(100.0, 101.0 + 30 + OVERDUE_SLACK_S, 30.0)
+    assert message == "the last full scan began 61 s ago, one is due every 30 s"

@@ -244,11 +244,11 @@ def test_inserted_text_becomes_whole_lines(
 def test_a_missing_line_is_refused(insert_line: int) -> None:
     with pytest.raises(EditRefused) as refused:
         insert_text(PATH, b"1\n2\n", insert_line, "x", "docs")
-    said = f"Invalid `insert_line` parameter: {insert_line}. It should be within the range"
-    assert refused.value.message == f"Error: {said} of lines of the file: [0, 2]"
+    text_said = f"Invalid `insert_line` parameter: {insert_line}. It should be within the range"
+    assert refused.value.message == f"Error: {text_said} of lines of the file: [0, 2]"
     with pytest.raises(EditRefused) as refused:
         insert_text(PATH, b"1\n2\n", insert_line, "x", "sdk")
-    assert refused.value.message == f"{said} [0, 2]."
+    assert refused.value.message == f"{text_said} [0, 2]."
 
 
 @pytest.mark.parametrize(
@@ -533,20 +533,20 @@ def test_a_missing_path_is_refused_in_the_words_of_the_command(
 
 
 def test_an_existing_path_is_refused_in_the_words_of_the_command() -> None:
-    said = "File /memories/x already exists"
-    for dialect, message in find_dialects(f"Error: {said}", said):
+    text_said = "File /memories/x already exists"
+    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
         error = refuse_existing("create", "/memories/x", dialect)
         assert (type(error), error.message) == (AlreadyExists, message)
-    said = "The destination /memories/x already exists"
-    for dialect, message in find_dialects(f"Error: {said}", said):
+    text_said = "The destination /memories/x already exists"
+    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
         error = refuse_existing("rename", "/memories/x", dialect)
         assert (type(error), error.message) == (AlreadyExists, message)
 
 
 @pytest.mark.parametrize("command", ["delete", "rename"])
 def test_the_memories_folder_itself_cannot_be_deleted_or_renamed(command: str) -> None:
-    said = f"Cannot {command} the /memories directory itself"
-    for dialect, message in find_dialects(f"Error: {said}", said):
+    text_said = f"Cannot {command} the /memories directory itself"
+    for dialect, message in find_dialects(f"Error: {text_said}", text_said):
         error = refuse_root(command, dialect)  # type: ignore[arg-type]
         assert (type(error), error.message) == (PathRefused, message)
 

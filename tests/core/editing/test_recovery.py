@@ -1,4 +1,6 @@
-"""Whichever way an interrupted change set goes, it goes there whole, and over nobody's text."""
+"""An interrupted change set ends complete in either direction, and overwrites no other program's
+text.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,9 @@ STATES = st.lists(st.sampled_from(TargetState), min_size=1, max_size=8)
 
 @st.composite
 def interrupted(draw: st.DrawFn) -> list[TargetState]:
-    """As a kill leaves it, and other programs after it: so many targets have happened, the rest
-    have not."""
+    """Like a kill and later writes of other programs: so many targets have happened, the rest have
+    not.
+    """
     n_happened, n_rest = draw(st.integers(0, 5)), draw(st.integers(0, 5))
     happened = draw(
         st.lists(
@@ -73,7 +76,7 @@ def test_only_a_text_that_other_targets_do_not_explain_is_uncertain() -> None:
 
 
 def carry_out(states: list[TargetState], direction: Direction, n_steps: int) -> list[TargetState]:
-    """What the disk holds after so many of the direction's steps."""
+    """The content of the disk after so many of the direction's steps."""
     after = list(states)
     for at in find_to_change(direction, states)[:n_steps]:
         after[at] = NEW if direction is COMPLETE else OLD
@@ -112,7 +115,7 @@ def test_a_kill_during_recovery_does_not_change_its_result(
 
 
 def is_ours(states: list[TargetState]) -> list[TargetState | None]:
-    """The states, without what is told of other programs' texts."""
+    """The states, without what is derived for other programs' texts."""
     return [state if state in (OLD, NEW) else None for state in states]
 
 
@@ -121,10 +124,10 @@ def test_the_text_derived_from_other_targets_is_right_for_any_interruption(
     states: list[TargetState],
 ) -> None:
     """Every number of targets that may have happened agrees with it."""
-    told = plan_recovery(states).states
+    reported = plan_recovery(states).states
     for n_happened in range(len(states) + 1):
         sides = [states[:n_happened], states[n_happened:]]
         if NOT_HAPPENED.intersection(sides[0]) or HAPPENED.intersection(sides[1]):
             continue
-        assert not NOT_HAPPENED.intersection(told[:n_happened])
-        assert not HAPPENED.intersection(told[n_happened:])
+        assert not NOT_HAPPENED.intersection(reported[:n_happened])
+        assert not HAPPENED.intersection(reported[n_happened:])

@@ -278,7 +278,7 @@ def test_nor_does_a_text_of_parts_of_secrets(text: str) -> None:
     assert redact(text) == redact_secrets(text, find_secrets(text))
 
 
-def test_a_private_key_without_an_end_ends_where_its_lines_look_like_no_key() -> None:
+def test_a_private_key_without_an_end_has_the_lines_that_look_like_a_key() -> None:
     text = KEY.rpartition("\n")[0] + "\n\nThat was the key of the old host.\n"
     masked = redact_secrets(text, find_secrets(text))
     assert masked.endswith("\nThat was the key of the old host.\n")

@@ -61,8 +61,10 @@ def _render_lines(note: Note) -> Iterator[str]:
 
 
 def _render_meta(meta: Meta) -> str:
-    said = {name: getattr(meta, name) for name in Meta.__struct_fields__}
-    return "".join(f" {name}={value!r}" for name, value in said.items() if value not in (None, ()))
+    message = {name: getattr(meta, name) for name in Meta.__struct_fields__}
+    return "".join(
+        f" {name}={value!r}" for name, value in message.items() if value not in (None, ())
+    )
 
 
 if __name__ == "__main__":

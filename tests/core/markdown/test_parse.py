@@ -233,7 +233,7 @@ def test_a_policy_whose_overlap_exceeds_the_chunk_is_refused() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".TXT", ".Txt"])
-def test_a_plain_note_has_no_headings_however_its_suffix_is_written(suffix: str) -> None:
+def test_a_plain_text_note_has_no_headings_whatever_the_case_of_its_suffix(suffix: str) -> None:
     assert [
         section.heading
         for section in parse("# one\n\n# two\n", path=NotePath(f".memories/a{suffix}")).sections

@@ -269,7 +269,7 @@ def test_every_candidate_is_in_one_passage_of_its_own_note_that_spans_it(
 # --- cutting --------------------------------------------------------------------------------------
 
 
-def test_there_are_no_more_passages_than_asked_for() -> None:
+def test_there_are_no_more_passages_than_requested() -> None:
     many = [make(number, 10 * number, 10 * number) for number in range(1, 20)]
     assert [passage.best.candidate.chunk for passage in rank(*many, limit=3)] == [1, 2, 3]
 
@@ -409,12 +409,12 @@ def test_boosted_candidates_are_sorted_again_and_name_their_boosts() -> None:
 
 def test_a_section_without_importance_has_that_of_its_kind() -> None:
     boosts = SearchConfig(importance=0.1)
-    said, by_kind, nothing = (
+    message, by_kind, nothing = (
         RankingFeatures(importance=importance, kind=kind, day=None, saved_s=0.0)
         for importance, kind in ((1.0, None), (None, "Decision"), (None, "rumour"))
     )
     assert (
-        compute_boosts(said, boosts, KINDS, TODAY_S)
+        compute_boosts(message, boosts, KINDS, TODAY_S)
         == compute_boosts(by_kind, boosts, KINDS, TODAY_S)
         == {"importance": MAX_BOOST}
     )

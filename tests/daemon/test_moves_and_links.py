@@ -1,5 +1,6 @@
-"""Notes and folders come, go, move and are swapped; links lead to them. The index follows, and
-nobody has asked it to."""
+"""Notes and folders are created, deleted, moved and swapped, and links lead to them. The index
+follows without a requested scan.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.shared_daemon
 
 MEMORY = "MEMORY.md"
+# Longer than the debounce: later events are handled at once, not collected with earlier ones.
 QUIET_S = 0.3
-"""Longer than the debounce: what happens then is looked at once it is heard, not gathered with what
-was before."""
 
 
 def write(path: Path, word: str) -> Path:

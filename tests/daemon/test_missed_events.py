@@ -1,4 +1,6 @@
-"""What no event tells is found by the clock, counted, and said; what events tell is not counted."""
+"""Changes without events are found by reconciles, counted, and reported; changes with events are
+not counted.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ if TYPE_CHECKING:
 
 RECONCILE_S = 0.2
 SAVING_S = 1.2
+# The time that an event may take without counting as missed.
 LATE_S = 1.0
-"""What an event may take that is not missed."""
 
 
 @pytest.fixture(scope="module")
 def daemon(home: Home) -> Iterator[Daemon]:
-    """One that looks at everything five times a second, as others do every half minute."""
+    """A daemon that reconciles five times a second instead of every half minute."""
     home.config.write_text(f"[sync]\nreconcile_s = {RECONCILE_S}\n")
     daemon = home.start()
     yield daemon
@@ -32,7 +34,7 @@ def daemon(home: Home) -> Iterator[Daemon]:
 
 
 def test_changes_without_events_are_found_by_reconciles_and_reported(place: Place) -> None:
-    """A hard link that is written by its other name rings nowhere in the workspace."""
+    """A hard link that is written by its other name causes no event in the workspace."""
     other = place.outside / "other.md"
     other.write_text("# Other\n\nversion0\n")
     os.link(other, place.root / ".memories" / "hard.md")
@@ -49,7 +51,7 @@ def test_changes_without_events_are_found_by_reconciles_and_reported(place: Plac
     place.wait(is_said, "nobody says that events cannot be relied on")
     status = place.status()
     assert (status["watcher"], status["state"]) == ("timed", "degraded")
-    # Some more were found by the looks that came with a new watcher.
+    # The scans after a watcher was rebuilt found some more.
     assert status["missed_events"] >= 6
 
 
@@ -94,8 +96,9 @@ def test_changes_with_events_are_not_counted_as_missed(place: Place) -> None:
 
 
 def test_changes_found_before_their_events_are_not_counted_as_missed(place: Place) -> None:
-    """By those who wait for the disk all the while, and where folders move, of which the system
-    tells late."""
+    """By clients that wait for the disk all the time, and where folders move, which the system
+    reports late.
+    """
     is_over = threading.Event()
 
     def ask() -> None:

@@ -1,5 +1,4 @@
-"""What a client asks, and gets: searches, freshness, places in notes; `nc -U` is all that it
-takes."""
+"""Requests of a client: searches, freshness, reads of sections; `nc -U` suffices as a client."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ A twin of the section above, with a row of locks.
 
 @pytest.fixture(scope="module")
 def filled_place(home: Home, daemon: Daemon) -> Iterator[Place]:
-    """One for all who only ask; who changes it puts it right again."""
+    """One daemon for all read-only tests; a test that changes notes restores them."""
     root = home.make_folder()
     write_first_notes(root)
     (root / ".memories" / "decisions.md").write_text(DECISIONS)
@@ -137,7 +136,7 @@ def test_any_text_is_a_query(filled_place: Place, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("filters", "said"),
+    ("filters", "text_said"),
     [
         ({"before": "spring"}, "`before`"),
         ({"kinds": ["error"]}, "`kinds`"),
@@ -146,13 +145,13 @@ def test_any_text_is_a_query(filled_place: Place, query: str) -> None:
     ],
 )
 def test_an_invalid_filter_is_refused(
-    filled_place: Place, filters: dict[str, Any], said: str
+    filled_place: Place, filters: dict[str, Any], text_said: str
 ) -> None:
     with pytest.raises(BadRequest) as failure:
         filled_place.client.call(
             "search", query="redis", workspace=filled_place.id, filters=filters
         )
-    assert said in failure.value.message
+    assert text_said in failure.value.message
     assert failure.value.hint
 
 
@@ -243,7 +242,7 @@ def test_many_concurrent_searches_that_wait_for_the_disk_find_the_save(
 ) -> None:
     failures: list[str] = []
 
-    def look(name: str) -> None:
+    def check(name: str) -> None:
         with daemon.client() as client:
             for number in range(10):
                 note = place.root / ".memories" / f"{name}.md"
@@ -253,7 +252,7 @@ def test_many_concurrent_searches_that_wait_for_the_disk_find_the_save(
                 )["hits"]:
                     failures.append(f"{name}x{number}")
 
-    threads = [threading.Thread(target=look, args=(f"writer{number}",)) for number in range(6)]
+    threads = [threading.Thread(target=check, args=(f"writer{number}",)) for number in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -302,7 +301,7 @@ def test_a_sync_reports_the_changes(place: Place) -> None:
     (memories / "old.md").write_text("# Old\n\nlarch\n")
     place.client.call("sync", workspace=place.id)
     generation = place.status()["generation"]
-    place.daemon.process.send_signal(19)  # SIGSTOP: so that no event is heard before the sync
+    place.daemon.process.send_signal(19)  # SIGSTOP: so that no event is received before the sync
     (memories / "old.md").rename(memories / "new.md")
     (memories / "context.md").unlink()
     (memories / "fresh.md").write_text("maple\n")
@@ -456,7 +455,7 @@ def test_nc_suffices_as_a_client(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "code", "said"),
+    ("line", "code", "text_said"),
     [
         ('{"jsonrpc":"2.0","id":1,"method":"serch"}', -32601, "search"),
         ('{"jsonrpc":"2.0","id":1,"method":"search","params":{"qeury":"x"}}', -32602, "query"),
@@ -480,7 +479,7 @@ def test_nc_suffices_as_a_client(place: Place) -> None:
     ],
 )
 def test_a_bad_request_gets_an_exact_error_and_the_next_one_is_answered(
-    daemon: Daemon, line: str, code: int, said: str
+    daemon: Daemon, line: str, code: int, text_said: str
 ) -> None:
     with daemon.client() as client:
         client._socket.sendall(
@@ -491,5 +490,5 @@ def test_a_bad_request_gets_an_exact_error_and_the_next_one_is_answered(
             answers += [json.loads(line) for line in client._socket.recv(1 << 20).splitlines()]
     refused = next(answer for answer in answers if "error" in answer)
     assert refused["error"]["code"] == code
-    assert said in json.dumps(refused)
+    assert text_said in json.dumps(refused)
     assert any(answer.get("result", {}).get("name") == "memsyncd" for answer in answers)
