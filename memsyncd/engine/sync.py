@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from memsyncd.config import Config
 from memsyncd.core.changes.diff import (
-    ChangeSet,
     Missing,
+    NoteChanges,
     Recorded,
     Snapshot,
     Suspects,
@@ -28,7 +28,6 @@ from memsyncd.core.changes.diff import (
     track_missing,
 )
 from memsyncd.core.changes.known import find_not_skipped
-from memsyncd.core.markdown.parse import parse_note
 from memsyncd.core.model import Problem
 from memsyncd.core.notepath import NotePath
 from memsyncd.engine.clock import Clock
@@ -220,8 +219,16 @@ def sync_workspace(
 def _scan(
     workspace: Workspace, index: Index, request: SyncRequest
 ) -> tuple[Snapshot, Mapping[str, Recorded], Suspects]:
-    """Scan, and compare with the records of what was scanned."""
-    snapshot, recorded = _scan_and_look_up(workspace, index, request)
+    """Scan, and compare with the records of the notes that the scan has not found unchanged."""
+    if request.only is None and not request.is_full:
+        known = index.known_stats()
+        snapshot = scan(workspace.scope, known=known)
+        recorded = index.find_recorded(find_not_skipped(known, snapshot.unchanged))
+    else:
+        snapshot = scan(workspace.scope, only=request.only)
+        # The scan may widen its scope; missing notes are needed to recognise moves.
+        missing = workspace.missing.since_s.keys()
+        recorded = index.recorded(None if snapshot.only is None else snapshot.only | missing)
     if is_away(workspace, recorded, snapshot):
         snapshot = replace(snapshot, root_state="missing")
     suspects = find_suspects(recorded, snapshot, is_full=request.is_full)
@@ -229,20 +236,6 @@ def _scan(
         # What vanished may be a link: another one to the same target now stands for that.
         return _scan(workspace, index, replace(request, only=None))
     return snapshot, recorded, suspects
-
-
-def _scan_and_look_up(
-    workspace: Workspace, index: Index, request: SyncRequest
-) -> tuple[Snapshot, Mapping[str, Recorded]]:
-    """Scan, and look up the records of the notes that the scan has not found unchanged."""
-    if request.only is None and not request.is_full:
-        known = index.known_stats()
-        snapshot = scan(workspace.scope, known=known)
-        return snapshot, index.find_recorded(find_not_skipped(known, snapshot.unchanged))
-    snapshot = scan(workspace.scope, only=request.only)
-    # The scan may widen its scope; missing notes are needed to recognise moves.
-    scanned = None if snapshot.only is None else snapshot.only | workspace.missing.since_s.keys()
-    return snapshot, index.recorded(scanned)
 
 
 def _read_batches(
@@ -288,8 +281,11 @@ def _is_just_emptied(read: ReadFile, before: Recorded, grace_s: float) -> bool:
 
 
 def _make_updates(
-    batch: list[ReadFile], changes: ChangeSet, config: Config, done: SyncDone
+    batch: list[ReadFile], changes: NoteChanges, config: Config, done: SyncDone
 ) -> Iterator[Update]:
+    # A daemon that starts and finds no change never needs the parser.
+    from memsyncd.core.markdown.parse import parse_note
+
     by_path = {file.path.text: file for file in batch}
     came_from = {new: old for old, new in changes.moved}
     done.added += changes.added
@@ -323,7 +319,7 @@ def _write(workspace: Workspace, index: Index, updates: list[Update], done: Sync
 
 
 def _record_moves(
-    workspace: Workspace, changes: ChangeSet, batch: list[ReadFile], done: SyncDone
+    workspace: Workspace, changes: NoteChanges, batch: list[ReadFile], done: SyncDone
 ) -> None:
     if not changes.moved or workspace.records is None:
         return

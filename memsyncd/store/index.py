@@ -14,13 +14,15 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import assert_never
 
+import apsw
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from memsyncd.core.changes.diff import FileStat, Recorded
 from memsyncd.core.changes.known import KnownStats, pack_record
 from memsyncd.core.model import Note
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
+from memsyncd.store.check_state import SUFFIX, CheckState, Ending
 from memsyncd.store.connection import (
     Durability,
     open_writer,
@@ -70,6 +72,7 @@ _COUNT = (
     "SELECT (SELECT count(*) FROM files), (SELECT count(*) FROM sections),"
     " (SELECT count(*) FROM chunks), (SELECT count(*) FROM problems)"
 )
+_PUT_COUNTS = "INSERT OR REPLACE INTO meta(key, value) VALUES('counts', ?)"
 _COUNT_OF = (
     "SELECT (SELECT count(*) FROM sections WHERE file = ?1),"
     " (SELECT count(*) FROM chunks WHERE file = ?1),"
@@ -125,7 +128,7 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     moved: int = 0
 
 
-class Counts(msgspec.Struct, frozen=True, kw_only=True):
+class Counts(msgspec.Struct, frozen=True):
     """The number of rows in an index; `problems` are those of its notes."""
 
     files: int = 0
@@ -156,10 +159,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
 class Index:
     """The write side of an open index.db. Methods raise the classes of `translating_errors`."""
 
-    def __init__(self, path: Path, fingerprint: str, *, generation: int = 0) -> None:
+    def __init__(
+        self, path: Path, fingerprint: str, *, generation: int = 0, is_sound: bool = False
+    ) -> None:
         """Open `path`, or create it with `generation` if it is missing.
 
-        Raises IndexUnfit if the file must be rebuilt.
+        Nothing that grows with the index is read, unless another program may have written to it:
+        then it is checked in full, if it is not known that it `is_sound`. Raises IndexUnfit if the
+        file must be rebuilt.
         """
         self.path = path
         self.fingerprint = fingerprint
@@ -168,15 +175,17 @@ class Index:
             is_folder = path.is_dir()
         if is_folder:
             raise IndexUnfit("index.db is a folder")
+        self.checks = CheckState(path)
         try:
             self._writer = open_writer(str(path), Durability.REBUILDABLE)
             try:
                 with translating_errors():
-                    self._open(generation)
+                    self._open(generation, is_sound=is_sound)
             except BaseException:
                 self._writer.close()
                 raise
         except StoreCorrupt as failure:
+            self.checks.note_damage()
             raise IndexUnfit(f"index.db is damaged: {failure.message}") from failure
         self.pool = ConnectionPool(str(path))
         self._has_deleted = True
@@ -184,7 +193,7 @@ class Index:
         self.is_tidy = False
         self._known: dict[str, bytes] | None = None
 
-    def _open(self, generation: int) -> None:
+    def _open(self, generation: int, *, is_sound: bool) -> None:
         self.is_new = is_empty(self._writer)
         if self.is_new:
             with transaction(self._writer):
@@ -192,12 +201,18 @@ class Index:
                 self._set_merging(_FILLING)
         elif read_fingerprint(self._writer) != self.fingerprint:
             raise IndexUnfit("index.db was made by another version or with other chunking")
-        elif damage := self.find_damage():
-            raise IndexUnfit(f"index.db is damaged: {damage}")
+        elif self.checks.ending is Ending.DOUBTFUL and not is_sound:
+            if damage := self.find_damage():
+                self.checks.note_damage()
+                raise IndexUnfit(f"index.db is damaged: {damage}")
+            is_sound = True
+        self.checks.find_parts(self._writer)
+        if self.is_new or is_sound:
+            self.checks.note_checked()
         self._ids = Ids.read(self._writer)
         generation_row = "SELECT value FROM meta WHERE key = 'generation'"
         self.generation = int(self._writer.execute(generation_row).get or 0)
-        self.counts = self._count()
+        self.counts = self._read_counts()
         self.file_guard = FileGuard(self._writer, str(self.path))
 
     def recorded(self, only: Collection[str] | None = None) -> dict[str, Recorded]:
@@ -259,6 +274,8 @@ class Index:
                 if paths:
                     statement = "UPDATE meta SET value = ? WHERE key = 'generation'"
                     self._writer.execute(statement, (str(self.generation + 1),))
+                    counts_row = " ".join(map(str, astuple(self.counts)))
+                    self._writer.execute(_PUT_COUNTS, (counts_row,))
         except BaseException:
             self._ids, self.counts, self._known = ids_before, counts_before, None
             raise
@@ -334,6 +351,11 @@ class Index:
         found = self._writer.execute("SELECT id FROM files WHERE path = ?", (path,)).get
         return None if found is None else int(found)
 
+    def _read_counts(self) -> Counts:
+        """Return the counts as of the last commit; count the rows of an index without them."""
+        row = self._writer.execute("SELECT value FROM meta WHERE key = 'counts'").get
+        return self._count() if row is None else Counts(*map(int, row.split()))
+
     def _count(self) -> Counts:
         row = self._writer.execute(_COUNT).get
         return Counts(files=row[0], sections=row[1], chunks=row[2], problems=row[3])
@@ -397,26 +419,33 @@ class Index:
             answer = self._writer.execute("PRAGMA quick_check(1)").get
         return "" if answer == "ok" else str(answer)
 
+    def open_apart(self) -> apsw.Connection:
+        """See `ConnectionPool.open_apart`."""
+        return self.pool.open_apart()
+
     def size_bytes(self) -> int:
         """Return the size of the file and its WAL on the disk."""
         return sum(_size(f"{self.path}{suffix}") for suffix in ("", "-wal"))
 
     def close(self) -> None:
+        is_in_place = self.is_in_place()
         self.pool.close()
         self._writer.close()
+        if is_in_place:
+            self.checks.save_closed()
 
 
 def remove_index(path: Path) -> None:
     """Delete the files of a closed index, if they exist. Raises StoreFailed if that fails."""
     with _translating_folder_errors():
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", "-wal", "-shm", "-journal", SUFFIX):
             _remove(Path(f"{path}{suffix}"))
 
 
 def replace_index(path: Path, rebuilt: Path) -> None:
     """Rename a closed index over another, which may be open: its connections keep the old file."""
-    for suffix in ("-wal", "-shm"):
-        _remove(Path(f"{path}{suffix}"))
+    for old in (f"{path}-wal", f"{path}-shm", f"{path}{SUFFIX}", f"{rebuilt}{SUFFIX}"):
+        _remove(Path(old))
     if path.is_dir() and not path.is_symlink():
         _remove(path)
     rebuilt.replace(path)

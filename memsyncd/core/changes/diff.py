@@ -49,9 +49,9 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one scan. Paths are relative to the root unless stated otherwise.
 
     `files` holds every note that was seen, except those in `unchanged`, whose stat is the one that
-    the caller of the scan knew. `failed_folders` could not be listed; `unreadable_files`
-    exist but cannot be read now (evicted to a cloud), and may be links to folders. Records of and
-    beneath both stay.
+    the caller of the scan knew. `failed_folders` could not be listed; `unreadable_files` exist but
+    cannot be read now (evicted to a cloud), and may be links to folders. Records of and beneath
+    both stay.
     `link_folders` are absolute: the folders of the targets of links, whether or not the targets
     exist. `only` names the paths to which the scan was restricted, each with everything beneath it;
     None means no restriction.
@@ -136,7 +136,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_MISSING = Missing(since_s={}, sure=frozenset())
 
 
-class ChangeSet(msgspec.Struct, frozen=True, kw_only=True):
+class NoteChanges(msgspec.Struct, frozen=True, kw_only=True):
     """The changes to make to the records; each path is in one field at most, each field is in
     order.
 
@@ -245,7 +245,7 @@ def plan_changes(
     *,
     now_s: float,
     grace_s: float,
-) -> ChangeSet:
+) -> NoteChanges:
     """Convert reads (a fresh record for each note that could be read) and missing notes to changes.
 
     A missing note moves at once if its bytes exist under a new path; otherwise it is gone after
@@ -260,7 +260,7 @@ def plan_changes(
     )
     old, new = {pair[0] for pair in moved}, {pair[1] for pair in moved}
     due = {path for path in missing.sure if now_s - missing.since_s[path] >= grace_s}
-    return ChangeSet(
+    return NoteChanges(
         added=tuple(path for path in fresh if path not in new),
         modified=tuple(path for path in both if recorded[path].digest != read[path].digest),
         touched=tuple(path for path in both if _is_touched(recorded[path], read[path])),
