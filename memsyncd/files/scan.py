@@ -262,7 +262,7 @@ class Walk(msgspec.Struct):
             path = prefix + entry.name
             try:
                 known = find_known(path)
-                if known is None and not is_note_name(entry.name):
+                if not known and not is_note_name(entry.name):
                     self._add_other(folder, path, entry, stack)
                 elif not entry.is_file(follow_symlinks=False):
                     self._add_non_regular(folder, path, entry, stack)
