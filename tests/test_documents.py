@@ -45,13 +45,17 @@ def test_every_check_of_the_doctor_is_documented_and_no_other() -> None:
         *(ROOT / "memsyncd/engine").glob("*.py"),
     ]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    message = set(
-        re.findall(r'check="(\w+)"|(?:: \(|return )"(?:error|warning|info)", "(\w+)"', text)
+    checks = set(
+        re.findall(
+            r'inding\(\s*(?:"\w+"|\w+), "(\w+)"|check="(\w+)"'
+            r'|(?:: \(|return )"(?:error|warning|info)", "(\w+)"',
+            re.sub(r",\s+", ", ", text),
+        )
     )
     table = ARCHITECTURE.partition("## What doctor checks")[2].partition("\n## ")[0]
     rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {
-        one or other for one, other in message
+        next(filter(None, names)) for names in checks
     }
 
 

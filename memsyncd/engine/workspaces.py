@@ -184,6 +184,10 @@ class Workspaces:
 
     # --- finding a workspace ---
 
+    def sorted(self) -> list[Workspace]:
+        """All workspaces by name and id."""
+        return sorted(self.by_id.values(), key=lambda one: (one.entry.name, one.id))
+
     def find(self, text: str | None) -> Workspace:
         """As `Registry.find`; may block, as a path that is no root is resolved on disk."""
         return self.by_id[self._registry.find(text).id]

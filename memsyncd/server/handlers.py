@@ -39,7 +39,7 @@ from memsyncd.protocol.search import (
     SearchParams,
     SearchResult,
 )
-from memsyncd.server.operations import Facts, Operations, describe_freshness, sort_workspaces
+from memsyncd.server.operations import Facts, Operations, choose_workspaces, describe_freshness
 from memsyncd.server.reads import LoopAdmission, PathLookup, Reads, overdue_error, request_arrival_s
 from memsyncd.server.session import Outcome, Session
 from memsyncd.server.subscriptions import Subscriptions
@@ -143,11 +143,7 @@ class Handlers:
 
     def _choose_for_search(self, params: SearchParams) -> list[Workspace]:
         is_all = params.workspace == ALL_WORKSPACES
-        chosen = (
-            sort_workspaces(self._workspaces)
-            if is_all
-            else [self._workspaces.find(params.workspace)]
-        )
+        chosen = self._workspaces.sorted() if is_all else [self._workspaces.find(params.workspace)]
         for workspace in chosen:
             self._workspaces.scheduler.quick_check(workspace)
         return chosen
@@ -214,10 +210,7 @@ class Handlers:
         self, chosen: Sequence[Workspace], answer: SearchAnswer, arrived_s: float
     ) -> SearchResult:
         return SearchResult(
-            hits=answer.hits,
-            relaxed=answer.relaxed,
-            why_empty=answer.why_empty,
-            did_you_mean=answer.did_you_mean,
+            **asdict(answer),
             freshness=self._describe_freshness(chosen),
             took_ms=self._measure_ms(arrived_s),
         )
@@ -275,14 +268,9 @@ class Handlers:
         )
 
     async def _problems(self, _session: Session, params: WorkspaceParams) -> Problems:
-        is_all = params.workspace is None
-        chosen = (
-            sort_workspaces(self._workspaces)
-            if is_all
-            else [self._workspaces.find(params.workspace)]
-        )
         found = [
-            await self._in_thread(partial(browse.find_problems, workspace)) for workspace in chosen
+            await self._in_thread(partial(browse.find_problems, workspace))
+            for workspace in choose_workspaces(self._workspaces, params.workspace)
         ]
         return Problems(problems=[problem for problems in found for problem in problems])
 
