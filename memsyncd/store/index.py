@@ -19,6 +19,7 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from memsyncd.core.changes.diff import FileStat, Recorded
+from memsyncd.core.changes.known import KnownStats, pack_record
 from memsyncd.core.model import Note
 from memsyncd.errors import IndexUnfit, StoreCorrupt, StoreFailed
 from memsyncd.store.check_state import SUFFIX, CheckState, Ending
@@ -50,12 +51,20 @@ FTS_TABLES = ("chunks_fts", "chunks_exact")
 # Pages of FTS5 that one step of `tidy` may write: some milliseconds, for a save may wait.
 MERGE_PAGES = 500
 
+# After more updates at once the known stats are read again when a scan needs them: kept up to date,
+# they would lie between the short-lived objects of a large sync and keep its memory from being
+# freed.
+KNOWN_UPDATES_LIMIT = 64
+# From so many paths on, reading all records is cheaper than looking each up.
+MANY_PATHS = 500
+
 # For FTS5 in a new index: segments merged while it is filled would be merged again by `tidy`.
 _FILLING = {"automerge": 0, "crisismerge": 64}
 # FTS5's own defaults.
 _FILLED = {"automerge": 4, "crisismerge": 16}
 
 _RECORDED = "SELECT path, size, mtime_ns, ctime_ns, inode, device, digest, read_at_ns FROM files"
+_KNOWN = "SELECT path, size, mtime_ns, ctime_ns, inode, device, read_at_ns FROM files"
 _TOUCH = (
     "UPDATE files SET size=?, mtime_ns=?, ctime_ns=?, inode=?, device=?, read_at_ns=? WHERE path=?"
 )
@@ -182,6 +191,7 @@ class Index:
         self._has_deleted = True
         self._is_filled = False
         self.is_tidy = False
+        self._known: dict[str, bytes] | None = None
 
     def _open(self, generation: int, *, is_sound: bool) -> None:
         self.is_new = is_empty(self._writer)
@@ -221,6 +231,29 @@ class Index:
                 found.update(_recorded(row) for row in rows)
             return found
 
+    def find_recorded(self, paths: Collection[str]) -> dict[str, Recorded]:
+        """Return what the index recorded of exactly these files, by path."""
+        with translating_errors():
+            if len(paths) >= MANY_PATHS:
+                rows = [row for row in self._writer.execute(_RECORDED) if row[0] in paths]
+            else:
+                found = (self._writer.execute(f"{_RECORDED} WHERE path = ?", (p,)) for p in paths)
+                rows = list(itertools.chain.from_iterable(found))
+        return dict(map(_recorded, rows))
+
+    def known_stats(self) -> KnownStats:
+        """Return the packed stat of every recorded file.
+
+        They are read once, and `apply` keeps them up to date; a caller must not keep them.
+        """
+        if self._known is None:
+            with translating_errors():
+                self._known = {
+                    path: pack_record(path, read_stat_row(stat), read_at_ns)
+                    for path, *stat, read_at_ns in self._writer.execute(_KNOWN)
+                }
+        return self._known
+
     def read_digests(self) -> dict[str, str]:
         """Return the digest of every note by path: far cheaper than `recorded`."""
         with translating_errors():
@@ -244,14 +277,35 @@ class Index:
                     counts_row = " ".join(map(str, astuple(self.counts)))
                     self._writer.execute(_PUT_COUNTS, (counts_row,))
         except BaseException:
-            self._ids, self.counts = ids_before, counts_before
+            self._ids, self.counts, self._known = ids_before, counts_before, None
             raise
+        self._update_known(updates)
         if paths:
             self.generation += 1
         self._has_deleted = self._has_deleted or counts["deleted"] > 0
         self.is_tidy = False
         changed = tuple(dict.fromkeys(paths))
         return Written(generation=self.generation, paths=changed, **counts)
+
+    def _update_known(self, updates: Sequence[Update]) -> None:
+        known = self._known
+        if known is None or len(updates) > KNOWN_UPDATES_LIMIT:
+            self._known = None
+            return
+        for update in updates:
+            match update:
+                case PutNote(note=note, stat=stat, read_at_ns=read_at_ns, moved_from=old_path):
+                    # A note that exists keeps its own rows, and the other path its.
+                    if old_path is not None and note.path not in known:
+                        known.pop(old_path, None)
+                    known[note.path] = pack_record(note.path, stat, read_at_ns)
+                case TouchNote(path=path, stat=stat, read_at_ns=read_at_ns):
+                    if path in known:
+                        known[path] = pack_record(path, stat, read_at_ns)
+                case DropNote(path=path):
+                    known.pop(path, None)
+                case _:
+                    assert_never(update)
 
     def _apply_one(self, update: Update, rows: Rows, counts: dict[str, int]) -> list[str]:
         match update:

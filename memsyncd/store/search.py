@@ -83,7 +83,7 @@ def compile_filters(reader: Reader, filters: Filters) -> tuple[str, Bindings]:
     return _AMONG.format(conditions=" AND ".join(conditions)), bindings
 
 
-def find_files(reader: Reader, paths: Iterable[str]) -> list[int]:
+def find_file_ids(reader: Reader, paths: Iterable[str]) -> list[int]:
     """Return the ids of files that are one of `paths`, lie below one, or match one that is a glob.
 
     A path that matches nothing from the root is looked up below `.memories/`. Raises BadRequest for
@@ -106,7 +106,7 @@ def _compile(reader: Reader, filters: Filters, bindings: Bindings) -> list[str]:
     lists: tuple[tuple[str, tuple[str, ...], Iterable[object]], ...] = (
         (_KIND, filters.kinds, (kind.lower() for kind in filters.kinds)),
         (_TAG, filters.tags, _find_equal_folded(reader, _ALL_TAGS, tags)),
-        (_FILE, filters.paths, find_files(reader, filters.paths)),
+        (_FILE, filters.paths, find_file_ids(reader, filters.paths)),
         (_TASK, filters.tasks, _find_equal_folded(reader, _ALL_TASKS, filters.tasks)),
         (_SECTION, filters.sections, sections),
     )
