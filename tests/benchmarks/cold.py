@@ -20,6 +20,7 @@ from pathlib import Path
 import apsw
 
 from memsyncd.config import Config, SyncConfig
+from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
@@ -29,7 +30,7 @@ from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
 from memsyncd.store.index import FTS_TABLES, Index
-from memsyncd.store.rows import make_fts_columns
+from memsyncd.store.rows import Ids, Row, Rows, add_note
 from memsyncd.store.schema import TOKENIZER, create_schema
 from tests.benchmarks.figure import Figure, find_median, find_percentile
 from tests.benchmarks.home import Home, running
@@ -41,8 +42,6 @@ CALM_S = 9.0
 """After a first index the daemon gives memory back within this time."""
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 POLICY = Config(sync=SyncConfig(max_file_bytes=8 * 1024 * 1024))
-
-Row = tuple[int | str, ...]
 
 
 def measure(corpus: Path) -> Iterator[Figure]:
@@ -161,20 +160,15 @@ def index_and_ask(home: Home, corpus: Path) -> list[float]:
 
 def read_chunks(corpus: Path) -> tuple[list[Row], float]:
     """The rows that FTS5 gets for each chunk, and the processor time that reading the notes took."""
-    began_s = time.process_time()
-    rows: list[Row] = []
+    rows, ids, read_s = Rows(), Ids(1, 1, 1), 0.0
+    stat = FileStat(0, 0, 0, 0, 0)
     for path in sorted(corpus.rglob("*.md")):
-        note = parse_note(
-            NotePath(path.relative_to(corpus).as_posix()),
-            path.read_bytes(),
-            POLICY.chunking,
-            POLICY.guard,
-        )
-        rows += [
-            (len(rows) + n, *columns.values())
-            for n, columns in enumerate(make_fts_columns(note), 1)
-        ]
-    return rows, time.process_time() - began_s
+        began_s = time.process_time()
+        name = NotePath(path.relative_to(corpus).as_posix())
+        note = parse_note(name, path.read_bytes(), POLICY.chunking, POLICY.guard)
+        read_s += time.process_time() - began_s
+        add_note(rows, ids, note, stat, 0)
+    return rows.fts, read_s
 
 
 def search_secrets(texts: list[str]) -> None:
