@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat as modes
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -25,7 +26,7 @@ from memsyncd.core.model import Note
 from memsyncd.errors import StoreCorrupt, StoreFailed
 from memsyncd.store.connection import deadline, open_reader, translating_errors, truncate_wal
 from memsyncd.store.pool import Reader
-from memsyncd.store.rows import Ids, Row, Rows, add_note, make_fts_columns, read_stat_row
+from memsyncd.store.rows import Ids, Row, Rows, add_note, read_stat_row
 from memsyncd.store.texts import inflate, read_note_text
 
 # A WAL over this size that cannot be truncated is reported: sixteen times what it has between two
@@ -34,9 +35,9 @@ PINNED_WAL_BYTES = 64 * 1024 * 1024
 CHECK_S = 120.0
 N_SHOWN = 5
 ASIDE_MARK = ".damaged-"
-# Of each column of a chunk, the characters that are looked up as a phrase.
-PHRASE_CHARS = 1000
-QUOTE = '"'
+# Of each chunk, the words that are looked up.
+N_WORDS = 2
+_WORD = re.compile(r"[^\W_]{1,40}")
 
 
 # --- open files ---------------------------------------------------------------------------------
@@ -281,7 +282,7 @@ _CHUNK_IDS = (
     "SELECT c.id, c.start_line, c.end_line, c.part FROM files f JOIN chunks c ON c.file = f.id"
     " WHERE f.path = ?"
 )
-_HAS_PHRASES = (
+_IS_FOUND = (
     "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? AND rowid = ?",
     "SELECT 1 FROM chunks_exact WHERE chunks_exact MATCH ? AND rowid = ?",
 )
@@ -354,27 +355,25 @@ def _read_text(reader: Reader, path: str) -> str | None:
 
 
 def _count_unfindable(reader: Reader, note: Note) -> int:
-    """Count the chunks whose words are not in both FTS5 tables in the order of the text.
+    """Count the chunks that are not found in both FTS5 tables by some words of their text.
 
-    FTS5 keeps no text that its own check could compare with the words.
+    FTS5 keeps no text that its own check could compare with the words, and looking up every word
+    would take minutes. A row of FTS5 is written with all its columns at once.
     """
     ids = {tuple(row[1:]): row[0] for row in reader.rows(_CHUNK_IDS, (note.path,))}
     n_chunks = 0
-    for chunk, columns in zip(note.chunks, make_fts_columns(note), strict=True):
-        chunk_id = ids.get((chunk.start, chunk.end, chunk.part))
-        words = {name: _shorten(text) for name, text in columns.items()}
-        phrases = " ".join(
-            f'{name} : "{text.replace(QUOTE, 2 * QUOTE)}"' for name, text in words.items()
-        )
-        bindings = (phrases, chunk_id)
-        if any(not reader.rows(statement, bindings) for statement in _HAS_PHRASES):
-            n_chunks += any(map(reader.tokenize, words.values()))
+    for chunk in note.chunks:
+        words = _choose_words(chunk.text)
+        match = " ".join(f'text : "{word}"' for word in words)
+        bindings = (match, ids.get((chunk.start, chunk.end, chunk.part)))
+        if words and any(not reader.rows(statement, bindings) for statement in _IS_FOUND):
+            n_chunks += any(map(reader.tokenize, words))
     return n_chunks
 
 
-def _shorten(text: str) -> str:
-    """The whole words at the beginning of a text."""
-    return text if len(text) <= PHRASE_CHARS else text[:PHRASE_CHARS].rpartition(" ")[0]
+def _choose_words(text: str) -> list[str]:
+    """Some of the longest words, which are rare and quickly looked up."""
+    return sorted(set(_WORD.findall(text)), key=lambda word: (-len(word), word))[:N_WORDS]
 
 
 def find_orphans(reader: Reader) -> list[str]:

@@ -313,15 +313,6 @@ def make_fts_rows(note: Note) -> list[FtsRow]:
     return [_make_fts_row(chunk.text, columns[chunk.anchor]) for chunk in note.chunks]
 
 
-def make_fts_columns(note: Note) -> Iterator[dict[str, str]]:
-    """Yield the text of each FTS5 column of each chunk, by the column's name."""
-    rows = Rows()
-    section_ids = {section.anchor: 0 for section in note.sections}
-    _collect_chunks(rows, Ids(0, 0, 0), 0, note, section_ids)
-    for _, heading, text, tags, subwords in rows.fts:
-        yield {"heading": heading, "text": text, "tags": tags, "subwords": subwords}
-
-
 class _Columns(NamedTuple):
     """The FTS5 columns that the chunks of a section share, and the titles in `heading`."""
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import apsw
 
 from memsyncd.config import Config, SyncConfig
+from memsyncd.core.changes.diff import FileStat
 from memsyncd.core.guard.warnings import find_warnings
 from memsyncd.core.markdown.decode import decode_note
 from memsyncd.core.markdown.parse import parse_note
@@ -28,9 +29,9 @@ from memsyncd.engine.clock import Clock
 from memsyncd.engine.rebuild import index_fingerprint
 from memsyncd.engine.sync import SyncDone, SyncRequest, sync_workspace
 from memsyncd.engine.workspace import Entry, Workspace
-from memsyncd.store.index import Index
-from memsyncd.store.rows import make_fts_rows
-from memsyncd.store.schema import TOKENIZER
+from memsyncd.store.index import FTS_TABLES, Index
+from memsyncd.store.rows import Ids, Row, Rows, add_note
+from memsyncd.store.schema import TOKENIZER, create_schema
 from tests.benchmarks.figure import Figure, find_median, find_percentile
 from tests.benchmarks.home import Home, running
 from tests.benchmarks.process import read_cpu_s, read_rss_mb
@@ -42,21 +43,20 @@ CALM_S = 9.0
 CLOCK = Clock(now_s=time.monotonic, wall_ns=time.time_ns)
 POLICY = Config(sync=SyncConfig(max_file_bytes=8 * 1024 * 1024))
 
-Row = tuple[int, str, str, str]
-
 
 def measure(corpus: Path) -> Iterator[Figure]:
     rows, parse_s = read_chunks(corpus)
     texts = [
         decode_note(path.name, path.read_bytes()).text for path in sorted(corpus.rglob("*.md"))
     ]
-    syncs, raws, scans = [], [], []
+    syncs, raws, bares, scans = [], [], [], []
     for _ in range(N_ROUNDS):
         raws.append(time_cpu(lambda folder: insert_raw(folder, rows)))
+        bares.append(time_cpu(lambda folder: insert_bare(folder, rows)))
         syncs.append(time_cpu(lambda folder: index_workspace(corpus, folder)))
         scans.append(time_cpu(lambda _: search_secrets(texts)))
     sync_s, raw_s = find_median(syncs), find_median(raws)
-    n_bytes = sum(len(text) for _, _, text, _ in rows)
+    n_bytes = sum(len(text) for _, _, text, _, _ in rows)
     yield Figure(
         name="cold index / bare FTS5, CPU",
         value=sync_s / raw_s,
@@ -64,6 +64,15 @@ def measure(corpus: Path) -> Iterator[Figure]:
         target=8,
         note=f"{len(rows):,} chunks, {n_bytes / 1e6:.0f} MB of text; {sync_s:.2f} / {raw_s:.2f} s",
     )
+    bare_s = find_median(bares)
+    yield Figure(
+        name="cold index / its rows into its FTS5 tables, bare, CPU",
+        value=sync_s / bare_s,
+        unit="x",
+        target=2.2,
+        note=f"{sync_s:.2f} / {bare_s:.2f} s",
+    )
+    yield measure_size(corpus)
     yield Figure(name="reading the notes / bare FTS5, CPU", value=parse_s / raw_s, unit="x")
     share = 100 * find_median(scans) / sync_s
     yield Figure(
@@ -74,6 +83,27 @@ def measure(corpus: Path) -> Iterator[Figure]:
     )
     with running() as home:
         yield from measure_daemon(home, corpus, rows)
+
+
+def measure_size(corpus: Path) -> Figure:
+    """The size of an index that was tidied, against that of its notes."""
+    with scratch() as folder:
+        workspace = open_workspace(corpus, folder)
+        run_sync(workspace, SyncRequest())
+        assert workspace.index is not None
+        while workspace.index.tidy():
+            pass
+        n_bytes = workspace.index.size_bytes()
+        with workspace.index.pool.acquire(60) as reader:
+            [(n_text_bytes,)] = reader.rows("SELECT sum(size) FROM files")
+        workspace.close()
+    return Figure(
+        name="index size / text size",
+        value=n_bytes / n_text_bytes,
+        unit="x",
+        target=3.5,
+        note=f"{n_bytes / 1e6:.1f} / {n_text_bytes / 1e6:.1f} MB",
+    )
 
 
 def measure_daemon(home: Home, corpus: Path, rows: list[Row]) -> Iterator[Figure]:
@@ -130,20 +160,15 @@ def index_and_ask(home: Home, corpus: Path) -> list[float]:
 
 def read_chunks(corpus: Path) -> tuple[list[Row], float]:
     """The rows that FTS5 gets for each chunk, and the processor time that reading the notes took."""
-    began_s = time.process_time()
-    rows: list[Row] = []
+    rows, ids, read_s = Rows(), Ids(1, 1, 1), 0.0
+    stat = FileStat(0, 0, 0, 0, 0)
     for path in sorted(corpus.rglob("*.md")):
-        note = parse_note(
-            NotePath(path.relative_to(corpus).as_posix()),
-            path.read_bytes(),
-            POLICY.chunking,
-            POLICY.guard,
-        )
-        rows += [
-            (len(rows) + n, one.heading, one.text, one.tags)
-            for n, one in enumerate(make_fts_rows(note), 1)
-        ]
-    return rows, time.process_time() - began_s
+        began_s = time.process_time()
+        name = NotePath(path.relative_to(corpus).as_posix())
+        note = parse_note(name, path.read_bytes(), POLICY.chunking, POLICY.guard)
+        read_s += time.process_time() - began_s
+        add_note(rows, ids, note, stat, 0)
+    return rows.fts, read_s
 
 
 def search_secrets(texts: list[str]) -> None:
@@ -160,7 +185,23 @@ def insert_raw(folder: Path, rows: list[Row]) -> None:
         f"CREATE VIRTUAL TABLE fts USING fts5(heading, text, tags, tokenize='{TOKENIZER}')"
     )
     connection.execute("BEGIN")
-    connection.executemany("INSERT INTO fts(rowid, heading, text, tags) VALUES(?,?,?,?)", rows)
+    connection.executemany(
+        "INSERT INTO fts(rowid, heading, text, tags) VALUES(?,?,?,?)", (row[:4] for row in rows)
+    )
+    connection.execute("COMMIT")
+    connection.close()
+
+
+def insert_bare(folder: Path, rows: list[Row]) -> None:
+    """Insert the rows into the FTS5 tables of an index, and nothing else, in one transaction."""
+    connection = apsw.Connection(str(folder / "bare.db"))
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "NORMAL")
+    create_schema(connection, "f" * 32, generation=0)
+    connection.execute("BEGIN")
+    for table in FTS_TABLES:
+        statement = f"INSERT INTO {table}(rowid, heading, text, tags, subwords) VALUES(?,?,?,?,?)"
+        connection.executemany(statement, rows)
     connection.execute("COMMIT")
     connection.close()
 
