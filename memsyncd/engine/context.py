@@ -35,7 +35,7 @@ from memsyncd.core.search.query import (
     extract_filters,
     parse_query,
 )
-from memsyncd.core.search.ranking import N_CANDIDATES, Candidate
+from memsyncd.core.search.ranking import Candidate
 from memsyncd.core.search.words import find_subwords
 from memsyncd.engine.explain import Question, explain_empty_index, explain_nothing
 from memsyncd.engine.policies import SearchPolicy
@@ -53,6 +53,9 @@ from memsyncd.store.search import (
 )
 
 MATCH = "match"
+# A block shows lines of fewer chunks than a search needs for its passages, and reads the text of
+# all of them.
+N_CONTEXT_CANDIDATES = 200
 # A note's best chunk counts this much more for its other chunks than in a search: evidence lies
 # together. Measured on chats and documents, the first 500 tokens contain half a point more of it.
 NOTE_FACTOR = 2.0
@@ -134,7 +137,7 @@ def _find_matching(
     """Return the best of the matching lines, and how many chunks match beyond those ranked."""
     if question.is_empty:
         return [], 0
-    limit = max(N_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
+    limit = max(N_CONTEXT_CANDIDATES, budget.max_tokens // MIN_CHUNK_TOKENS)
     ranking = replace(policy.ranking, note=NOTE_FACTOR * policy.ranking.note)
     widened = replace(policy, ranking=ranking)
     ranked = rank(reader, workspace, question, widened, now_s, limit=limit)

@@ -8,8 +8,9 @@ out, although the index still has them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -20,6 +21,7 @@ from memsyncd.core.search.query import (
     Form,
     Query,
     Term,
+    choose_rarest,
     compile_must_not,
     compile_positive,
     compile_term,
@@ -29,13 +31,13 @@ from memsyncd.core.search.query import (
 )
 from memsyncd.core.search.ranking import (
     N_CANDIDATES,
-    Candidate,
+    FoundChunks,
     Passage,
     Ranked,
     apply_boosts,
-    join_passages,
     normalize_scores,
     rank_candidates,
+    rank_passages,
 )
 from memsyncd.engine.explain import Question, explain_nothing
 from memsyncd.engine.policies import SearchPolicy
@@ -47,10 +49,10 @@ from memsyncd.protocol.search import ContextParams, Hit, SearchAnswer, SearchPar
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     HitSection,
+    count_matching,
     find_candidates,
     find_filtered,
-    find_matching,
-    is_frequent,
+    find_holding,
     read_ranking_features,
     read_sections,
     read_texts,
@@ -58,6 +60,15 @@ from memsyncd.store.search import (
 
 # From this size on a common word costs milliseconds: FTS5 ranks every chunk that contains it.
 LARGE_INDEX_CHUNKS = 8_000
+# On a large index, words in more than one of so many chunks are not looked for.
+COMMON_SHARE = 10
+# An expression is frequent that matches so many chunks, and so large a share of them: to look up
+# the chunks of ten hits takes as long as to pass over the matches.
+FREQUENT_MATCHES = 4_000
+FREQUENT_SHARE = 25
+# The rarest words of a question select chunks as long as they match so many together; see
+# `choose_rarest`.
+SELECTING_MATCHES = 5_000
 # Terms times chunks. A search for more takes longer than a hurried search may, more often than not.
 MAX_HURRIED_LOOKUPS = 40_000
 # Neighbours join into passages, so many hits need many more chunks.
@@ -215,8 +226,15 @@ def _search_one(
     n_hits = params.limit or policy.max_results
     with workspace.acquire(options.limit_s(params, policy)) as reader:
         n_candidates = max(N_CANDIDATES, CANDIDATES_PER_HIT * n_hits)
-        ranked = rank(reader, workspace, question, policy, options.now_s, limit=n_candidates)
-        passages = join_passages(ranked, limit=n_hits, passage_tokens=policy.passage_tokens)
+        found = _find_visible(reader, workspace, question, n_candidates)
+        passages = rank_passages(
+            found,
+            question.query.days,
+            policy.ranking,
+            limit=n_hits,
+            passage_tokens=policy.passage_tokens,
+            boost=_make_boost(reader, found, policy, options.now_s),
+        )
         if options.is_hurried:
             reader.allow(READ_S)
         hits = _read_hits(
@@ -237,45 +255,70 @@ def rank(
     *,
     limit: int,
 ) -> list[Ranked]:
-    """Rank the chunks of one workspace that match, unjoined, best first: `limit` per retriever."""
+    """Rank the chunks of one workspace that match, unjoined, best first: the best `limit`."""
+    found = _find_visible(reader, workspace, question, limit)
+    boost = _make_boost(reader, found, policy, now_s)
+    ranked = rank_candidates(found.make_candidates(), question.query.days, policy.ranking)
+    return boost(ranked) if boost else ranked
+
+
+def _find_visible(
+    reader: Reader, workspace: Workspace, question: Question, limit: int
+) -> FoundChunks:
+    """Find the chunks of one workspace that match, without those of notes that are absent."""
     n_chunks = workspace.condition.counts.chunks
     found = _find_candidates(reader, question.query, question.filters, n_chunks, limit)
     absent = {path for workspace_id, path in question.absent if workspace_id == workspace.id}
-    candidates = [candidate for candidate in found if candidate.path not in absent]
-    has_boosts = not policy.leanings.is_off
-    features = (
-        read_ranking_features(reader, [one.chunk for one in candidates]) if has_boosts else {}
-    )
-    ranked = rank_candidates(candidates, question.query.days, policy.ranking)
-    return apply_boosts(ranked, features, policy.leanings, now_s) if has_boosts else ranked
+    if not absent:
+        return found
+    return found._replace(rows=[row for row in found.rows if row[3] not in absent])
+
+
+def _make_boost(
+    reader: Reader, found: FoundChunks, policy: SearchPolicy, now_s: float
+) -> Callable[[Sequence[Ranked]], list[Ranked]] | None:
+    if policy.leanings.is_off:
+        return None
+    features = read_ranking_features(reader, [row[0] for row in found.rows])
+    return lambda ranked: apply_boosts(ranked, features, policy.leanings, now_s)
 
 
 def _find_candidates(
     reader: Reader, query: Query, filters: Filters, n_chunks: int, limit: int
-) -> list[Candidate]:
+) -> FoundChunks:
     match, must_not = compile_positive(query), compile_must_not(query)
     if not match:
         return find_filtered(reader, filters, must_not, limit=limit)
-    rare = _compile_rare(reader, query, n_chunks)
-    if rare:
-        found = find_candidates(reader, rare, filters, limit=limit, must_not=must_not)
-        # Rare words may occur nowhere, or nowhere that passes the filters; then common words
-        # decide.
-        if found:
-            return found
+    if n_chunks >= LARGE_INDEX_CHUNKS and len(query.should) > 1:
+        for rare, selecting in _find_rare(reader, query, n_chunks):
+            found = find_candidates(
+                reader, rare, filters, limit=limit, must_not=must_not, selecting=selecting
+            )
+            # Rare words may occur nowhere, or nowhere that passes the filters; then common words
+            # decide.
+            if len(found.rows) >= limit or (found.rows and not selecting):
+                return found
     return find_candidates(reader, match, filters, limit=limit, must_not=must_not)
 
 
-def _compile_rare(reader: Reader, query: Query, n_chunks: int) -> str:
-    """On a large index, compile the query without words that more than a tenth of it contains;
-    empty on a small index.
+def _find_rare(reader: Reader, query: Query, n_chunks: int) -> Iterator[tuple[str, str]]:
+    """Yield what to look for on a large index, and the words of it that select, if not all do.
+
+    Words that more than a tenth of the chunks contain are left out. Of the others the rarest
+    select chunks, and all of them rank.
     """
-    if n_chunks < LARGE_INDEX_CHUNKS or len(query.should) < 2:
-        return ""
-    most = n_chunks // 10
-    expressions = [(term, compile_term(term)) for term in query.should]
-    common = [term for term, match in expressions if is_frequent(reader, match, most=most)]
-    return compile_positive(drop_terms(query, common))
+    most = max(n_chunks // COMMON_SHARE, SELECTING_MATCHES)
+    counts = count_matching(reader, [compile_term(term) for term in query.should], most=most + 1)
+    by_term = dict(zip(query.should, counts, strict=True))
+    rare = drop_terms(query, [term for term, n in by_term.items() if n > n_chunks // COMMON_SHARE])
+    expression = compile_positive(rare)
+    if not query.must:
+        chosen = choose_rarest(
+            rare.should, [by_term[term] for term in rare.should], most=SELECTING_MATCHES
+        )
+        if len(chosen) < len(rare.should):
+            yield expression, compile_positive(replace_fields(rare, should=chosen))
+    yield expression, ""
 
 
 # --- hits ---------------------------------------------------------------------------------------
@@ -299,7 +342,10 @@ def _read_hits(
     texts = read_texts(reader, [candidate.chunk for candidate in best])
     # The index knows which chunks contain a term; their texts overlap and would have to be
     # tokenized for it.
-    holders = [(text, find_matching(reader, match, chunks)) for text, match in expressions]
+    matches = [match for _, match in expressions]
+    frequent = _find_frequent(reader, matches, workspace.condition.counts.chunks)
+    held = find_holding(reader, matches, chunks, frequent)
+    holders = [(text, found) for (text, _), found in zip(expressions, held, strict=True)]
     shown_sections = redact_sections(reader, sections, policy)
     shown_texts = redact_texts(reader, texts, policy)
     matcher = Matcher([make_pattern(reader, term) for term in query.positive])
@@ -314,6 +360,15 @@ def _read_hits(
         ]
         hits.append(_make_hit(workspace, passage, section, snippet, matched, is_explained))
     return hits
+
+
+def _find_frequent(reader: Reader, matches: Sequence[str], n_chunks: int) -> set[str]:
+    """Return the expressions that more chunks match than it takes to look up some chunks."""
+    if n_chunks < FREQUENT_MATCHES * COMMON_SHARE:
+        return set()  # few words are frequent, and counting takes as long as passing over them
+    most = max(FREQUENT_MATCHES, n_chunks // FREQUENT_SHARE)
+    counts = count_matching(reader, matches, most=most)
+    return {match for match, n in zip(matches, counts, strict=True) if n == most}
 
 
 def _make_hit(

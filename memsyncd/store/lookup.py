@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import compile_filters, find_files
+from memsyncd.store.search import compile_match_filters, find_files
 
 # --- notes and sections -------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ def count_matches(
 
     Without filters archived ones count too.
     """
-    allowed, bindings = compile_filters(reader, filters) if filters is not None else ("", {})
+    allowed, bindings = ("", {}) if filters is None else compile_match_filters(reader, filters)
     bound = {"match": match, "most": most, **bindings}
     return int(reader.rows(_COUNT.format(allowed=allowed), bound)[0][0])
 

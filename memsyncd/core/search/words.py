@@ -8,6 +8,7 @@ indexed as words of their own next to the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import NamedTuple
 
 # A longer run is not a name composed of words.
@@ -26,7 +27,6 @@ _UNSPACED = (
 )
 _RUN = re.compile(f"[{_UNSPACED}]+")
 _MARKS = re.compile(r"[^\w]|_")
-_HUMP = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2}[a-z]")
 # The class of each byte: `a` for small letters, `A` for capitals, `0` for digits, a blank for the
 # rest.
 _SORTS = bytes(
@@ -35,12 +35,6 @@ _SORTS = bytes(
 # A hump in classes of characters, from a capital to the end of its word: capitals are rare, and the
 # search skips to them.
 _SORTED_HUMP = re.compile(rb"A(?:(?<=[a0]A)|(?=Aa))[aA0]*")
-# Anchored at the beginning of a word, so that a long text is scanned once and not once from every
-# character.
-_HUMPED = re.compile(
-    rf"(?<![A-Za-z0-9])(?=[A-Za-z0-9]*?(?:[a-z0-9][A-Z]|[A-Z]{{2}}[a-z]))"
-    rf"[A-Za-z0-9]{{2,{NAME_LIMIT_CHARACTERS}}}+(?![A-Za-z0-9])"
-)
 _CAMEL_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SHARP = re.compile(r"#(?<=[CFJcfj]#)")
 _SIGNED = re.compile(r"\b([A-Za-z](?=\+)|[CFJcfj](?=#))(\+\+|#)(?![\w#+])")
@@ -48,16 +42,10 @@ _SIGNS = {"++": "plusplus", "#": "sharp"}
 
 
 def find_subwords(text: str) -> str:
-    """Words to index next to `text`, separated by blanks; empty for most texts.
-
-    The same words as `find_subword_ranges`, faster.
-    """
+    """Words to index next to `text`, separated by blanks; empty for most texts."""
     subwords: list[str] = []
-    sorts = text.encode("ascii", "replace").translate(_SORTS)
-    for hump in _SORTED_HUMP.finditer(sorts):
-        start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
-        if end - start <= NAME_LIMIT_CHARACTERS:
-            subwords += _CAMEL_WORD.findall(text, start, end)
+    for start, end in _find_humped(text):
+        subwords += _CAMEL_WORD.findall(text, start, end)
     subwords += [subword[2] for subword in _other_subword_ranges(text)]
     return " ".join(subwords)
 
@@ -67,13 +55,18 @@ def find_subword_ranges(text: str) -> list[tuple[int, int, str]]:
     second character.
     """
     subwords: list[tuple[int, int, str]] = []
-    if _HUMP.search(text):
-        for word in _HUMPED.finditer(text):
-            subwords += [
-                (p.start(), p.end(), p[0])
-                for p in _CAMEL_WORD.finditer(text, word.start(), word.end())
-            ]
+    for start, end in _find_humped(text):
+        subwords += [(p.start(), p.end(), p[0]) for p in _CAMEL_WORD.finditer(text, start, end)]
     return subwords + _other_subword_ranges(text)
+
+
+def _find_humped(text: str) -> Iterator[tuple[int, int]]:
+    """Start and end of each word with a hump, in characters of the text."""
+    sorts = text.encode("ascii", "replace").translate(_SORTS)
+    for hump in _SORTED_HUMP.finditer(sorts):
+        start, end = sorts.rfind(b" ", 0, hump.start()) + 1, hump.end()
+        if end - start <= NAME_LIMIT_CHARACTERS:
+            yield start, end
 
 
 def _other_subword_ranges(text: str) -> list[tuple[int, int, str]]:
