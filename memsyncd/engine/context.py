@@ -47,6 +47,7 @@ from memsyncd.store.lookup import count_matches
 from memsyncd.store.pool import Reader
 from memsyncd.store.search import (
     count_blank_lines_before,
+    count_matching,
     find_start_chunks,
     read_sections,
     read_texts,
@@ -155,7 +156,8 @@ def _find_matching(
 
 def _make_line_scorer(reader: Reader, query: Query, n_chunks: int) -> Callable[[str], float]:
     """Make the function that scores lines by the query's words in them."""
-    counts = [count_matches(reader, compile_term(term), most=n_chunks) for term in query.positive]
+    matches = [compile_term(term) for term in query.positive]
+    counts = count_matching(reader, matches, most=n_chunks)
     matcher = Matcher([make_pattern(reader, term) for term in query.positive])
     rarities = [compute_rarity(n_chunks, min(count, n_chunks)) for count in counts]
 

@@ -9,8 +9,8 @@ from string import ascii_lowercase
 
 from memsyncd.core.model import Problem, Span
 from memsyncd.core.search.query import Filters
+from memsyncd.store.filters import compile_match_filters, find_files
 from memsyncd.store.pool import Reader
-from memsyncd.store.search import compile_match_filters, find_files
 
 # --- notes and sections -------------------------------------------------------------------------
 

@@ -7,12 +7,10 @@ import pytest
 from memsyncd.core.model import Span
 from memsyncd.core.search.query import NO_FILTERS, Filters
 from memsyncd.errors import NotFresh
+from memsyncd.store.filters import MAX_LISTED_CHUNKS, compile_filters, compile_match_filters
 from memsyncd.store.index import Index, PutNote
 from memsyncd.store.search import (
-    MAX_LISTED_CHUNKS,
     N_TIES,
-    compile_filters,
-    compile_match_filters,
     count_matching,
     find_candidates,
     find_holding,

@@ -26,8 +26,8 @@ from memsyncd.core.search.dates import NamedDate, fit_dates
 
 # --- Raw scores -----------------------------------------------------------------------------------
 
-# Of each retriever; fewer lose evidence, more only take time.
-N_CANDIDATES = 500
+# Fewer lose evidence, more only take time: notes are ranked only as far as they may be shown.
+N_CANDIDATES = 600
 MIN_SCORE = 0.0001
 
 
